@@ -1,0 +1,12 @@
+//! Linux networking state over raw netlink: nf_tables, conntrack, links and addresses, sysctls.
+//!
+//! No external program is run and nothing here knows Kubernetes. Every system call and every `unsafe`
+//! block of the workspace lives in this crate.
+#![allow(unsafe_code)]
+
+pub mod conntrack;
+pub mod link;
+pub mod netlink;
+pub mod netns;
+pub mod nft;
+pub mod sysctl;

@@ -1,0 +1,9 @@
+//! The netlink wire: messages and attributes ([`Writer`], [`attributes`]) and the socket that carries them.
+
+mod read;
+mod socket;
+mod write;
+
+pub use read::{Attribute, Message, attributes, messages};
+pub use socket::{Protocol, Socket};
+pub use write::{MessageStart, Nest, Writer};

@@ -1,0 +1,9 @@
+//! nf_tables: build a [`Batch`], commit it over a [`Connection`], watch for changes of others.
+
+mod expression;
+mod object;
+
+pub use expression::{
+    Base, CompareOp, CtDirection, CtKey, Expression, Fields, MetaKey, Reg, Reject, VerdictCode,
+};
+pub use object::{Chain, ElementData, Family, Hook, HookKind, Rule, Set, SetFlags};

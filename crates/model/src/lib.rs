@@ -1,0 +1,25 @@
+//! The domain of Pointsman: what Services, endpoints and nodes mean to a packet.
+//!
+//! [`plan()`] holds every decision (which endpoints are usable, who may reach them, whose address
+//! is rewritten) exactly once, in plain values. Nothing here reads a file, a socket or a clock, and
+//! nothing here knows which kernel mechanism will carry the plan out.
+
+mod address;
+mod claims;
+mod conntrack;
+mod endpoint;
+mod node;
+mod plan;
+mod service;
+mod topology;
+
+pub use address::{Family, NodePortAddresses, Protocol};
+pub use claims::{Claim, Claims};
+pub use conntrack::{FlowTarget, StaleFlows, stale_flows};
+pub use endpoint::{Endpoint, EndpointSlice, Hints, SlicePort};
+pub use node::{LocalDetector, NodePlan, NodeView, plan_node};
+pub use plan::{
+    Address, Backend, Destination, Masquerade, Pool, PortPlan, Role, Routing, ServicePlan, Settings, Verdict,
+    plan,
+};
+pub use service::{Service, ServiceKey, ServicePort, TrafficPolicy};

@@ -1,0 +1,1 @@
+//! Same node, then same zone, then everywhere: which endpoints topology hints leave.
