@@ -2,6 +2,7 @@
 
 mod expression;
 mod object;
+pub(crate) mod sys;
 
 pub use expression::{
     Base, CompareOp, CtDirection, CtKey, Expression, Fields, MetaKey, Reg, Reject, VerdictCode,
