@@ -7,4 +7,4 @@ pub(crate) mod sys;
 pub use expression::{
     Base, CompareOp, CtDirection, CtKey, Expression, Fields, MetaKey, Reg, Reject, VerdictCode,
 };
-pub use object::{Chain, ElementData, Family, Hook, HookKind, Rule, Set, SetFlags};
+pub use object::{Chain, ElementData, Family, Hook, HookKind, Rule, Set, SetFlags, VERDICT};

@@ -61,7 +61,7 @@ pub struct SetFlags {
 }
 
 /// `NFT_DATA_VERDICT`, the data type of verdict maps.
-pub(crate) const VERDICT: u32 = 0xffff_ff00;
+pub const VERDICT: u32 = 0xffff_ff00;
 
 /// What an element of a map holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! Numbers of `linux/netfilter/{nfnetlink,nf_tables}.h` that this crate uses, under their kernel names.
 #![allow(dead_code)] // the vocabulary is kept whole where a neighbour of a used number explains it
 
-pub(crate) const 10: u16 = 10;
-pub(crate) const 1: u16 = 1;
-pub(crate) const 0x10: u16 = 16;
-pub(crate) const 0x10+1: u16 = 17;
+pub(crate) const NFNL_SUBSYS_NFTABLES: u16 = 10;
+pub(crate) const NFNL_SUBSYS_CTNETLINK: u16 = 1;
+pub(crate) const NFNL_MSG_BATCH_BEGIN: u16 = 16;
+pub(crate) const NFNL_MSG_BATCH_END: u16 = 17;
 pub(crate) const NFNL_BATCH_GENID: u16 = 1;
 pub(crate) const NFNLGRP_NFTABLES: u32 = 7;
 
@@ -162,9 +162,9 @@ pub(crate) const NFTA_NAT_REG_PROTO_MAX: u16 = 6;
 pub(crate) const NFTA_NAT_FLAGS: u16 = 7;
 pub(crate) const NFT_NAT_DNAT: u32 = 1;
 pub(crate) const NFTA_MASQ_FLAGS: u16 = 1;
-pub(crate) const (1 << 4): u32 = 16;
-pub(crate) const (1 << 0): u32 = 1;
-pub(crate) const (1 << 1): u32 = 2;
+pub(crate) const NF_NAT_RANGE_PROTO_RANDOM_FULLY: u32 = 16;
+pub(crate) const NF_NAT_RANGE_MAP_IPS: u32 = 1;
+pub(crate) const NF_NAT_RANGE_PROTO_SPECIFIED: u32 = 2;
 pub(crate) const NFTA_REJECT_TYPE: u16 = 1;
 pub(crate) const NFTA_REJECT_ICMP_CODE: u16 = 2;
 pub(crate) const NFT_REJECT_ICMP_UNREACH: u32 = 0;
