@@ -76,8 +76,7 @@ pub fn attributes(bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>> + use<'_>
     std::iter::from_fn(move || {
         let header: &[u8; 4] = rest.first_chunk()?;
         let length = half(&header[0..2])? as usize;
-        let attribute =
-            Attribute { kind: half(&header[2..4])? & 0x3fff, value: rest.get(4..length)? };
+        let attribute = Attribute { kind: half(&header[2..4])? & 0x3fff, value: rest.get(4..length)? };
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
         Some(attribute)
     })

@@ -93,9 +93,8 @@ impl Socket {
     fn receive_raw(&self, buffer: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
         loop {
             // SAFETY: pointer and length describe the exclusively borrowed slice.
-            let got = unsafe {
-                libc::recv(self.fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags)
-            };
+            let got =
+                unsafe { libc::recv(self.fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), flags) };
             if got >= 0 {
                 return Ok(got as usize);
             }

@@ -31,6 +31,11 @@ impl Writer {
         self.bytes.is_empty()
     }
 
+    /// Forget everything from byte `length` on, which must be where a message began.
+    pub fn truncate(&mut self, length: usize) {
+        self.bytes.truncate(length);
+    }
+
     /// Open a message; `header` is the fixed part behind `nlmsghdr` (nfgenmsg, ifinfomsg, ...).
     pub fn begin(&mut self, kind: u16, flags: u16, sequence: u32, header: &[u8]) -> MessageStart {
         let start = MessageStart(self.bytes.len());
@@ -51,6 +56,11 @@ impl Writer {
 
     /// The length so far of an open message.
     pub fn length_of(&self, start: MessageStart) -> usize {
+        self.bytes.len() - start.0
+    }
+
+    /// The length so far of an open nest. Beyond `u16::MAX` it cannot be ended: the caller splits before.
+    pub fn length_of_nest(&self, start: Nest) -> usize {
         self.bytes.len() - start.0
     }
 

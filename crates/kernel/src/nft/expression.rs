@@ -64,22 +64,64 @@ pub enum Fields {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expression<'a> {
-    Payload { base: Base, offset: u32, length: u32, to: Reg },
-    Meta { key: MetaKey, to: Reg },
-    SetMark { from: Reg },
-    Ct { key: CtKey, direction: Option<CtDirection>, to: Reg },
-    Compare { op: CompareOp, reg: Reg, value: Vec<u8> },
+    Payload {
+        base: Base,
+        offset: u32,
+        length: u32,
+        to: Reg,
+    },
+    Meta {
+        key: MetaKey,
+        to: Reg,
+    },
+    SetMark {
+        from: Reg,
+    },
+    Ct {
+        key: CtKey,
+        direction: Option<CtDirection>,
+        to: Reg,
+    },
+    Compare {
+        op: CompareOp,
+        reg: Reg,
+        value: Vec<u8>,
+    },
     /// `to = (from & mask) ^ xor`
-    Bitwise { from: Reg, to: Reg, mask: Vec<u8>, xor: Vec<u8> },
-    NumgenRandom { modulus: u32, to: Reg },
+    Bitwise {
+        from: Reg,
+        to: Reg,
+        mask: Vec<u8>,
+        xor: Vec<u8>,
+    },
+    NumgenRandom {
+        modulus: u32,
+        to: Reg,
+    },
     /// Match on set membership, or load a map's data into `to` ([`Reg`] 0: take its verdict).
-    Lookup { set: &'a str, key: Reg, to: Option<Reg>, invert: bool },
+    Lookup {
+        set: &'a str,
+        key: Reg,
+        to: Option<Reg>,
+        invert: bool,
+    },
     /// Write to or delete from a dynamic set.
-    Dynset { set: &'a str, op: Fields, key: Reg, data: Option<Reg>, timeout_ms: Option<u64> },
+    Dynset {
+        set: &'a str,
+        op: Fields,
+        key: Reg,
+        data: Option<Reg>,
+        timeout_ms: Option<u64>,
+    },
     Verdict(VerdictCode<'a>),
     /// Destination NAT to the address and port in registers.
-    Dnat { address: Reg, port: Option<Reg> },
-    Masquerade { fully_random: bool },
+    Dnat {
+        address: Reg,
+        port: Option<Reg>,
+    },
+    Masquerade {
+        fully_random: bool,
+    },
     Reject(Reject),
     Counter,
 }

@@ -174,3 +174,23 @@ pub(crate) const NFTA_COUNTER_PACKETS: u16 = 2;
 pub(crate) const NFTA_GEN_ID: u16 = 1;
 pub(crate) const NFTA_GEN_PROC_PID: u16 = 2;
 pub(crate) const NFTA_GEN_PROC_NAME: u16 = 3;
+
+pub(crate) const NLM_F_REQUEST: u16 = 0x1;
+pub(crate) const NLM_F_ACK: u16 = 0x4;
+pub(crate) const NLM_F_DUMP_INTR: u16 = 0x10;
+pub(crate) const NLM_F_CAPPED: u16 = 0x100;
+pub(crate) const NLM_F_ACK_TLVS: u16 = 0x200;
+pub(crate) const NLM_F_DUMP: u16 = 0x300;
+pub(crate) const NLM_F_CREATE: u16 = 0x400;
+pub(crate) const NLM_F_APPEND: u16 = 0x800;
+pub(crate) const NLMSG_ERROR: u16 = 2;
+pub(crate) const NLMSG_DONE: u16 = 3;
+pub(crate) const NLMSGERR_ATTR_MSG: u16 = 1;
+pub(crate) const NLMSGERR_ATTR_OFFS: u16 = 2;
+pub(crate) const NFPROTO_UNSPEC: u8 = 0;
+pub(crate) const NFPROTO_IPV4: u8 = 2;
+pub(crate) const NFPROTO_IPV6: u8 = 10;
+pub(crate) const ICMP_PORT_UNREACH: u8 = 3;
+pub(crate) const ICMPV6_PORT_UNREACH: u8 = 4;
+/// nft's `NFTNL_UDATA_COMMENT_MAXLEN`: what a comment may take with its NUL.
+pub(crate) const COMMENT_LIMIT: usize = 128;
