@@ -4,7 +4,14 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use crate::{EndpointSlice, Family, NodeView, Protocol, Service};
+use crate::{EndpointSlice, Family, NodeView, Protocol, Service, ServicePort, TrafficPolicy};
+use fronts::{Fronts, Taken};
+use pools::Usable;
+
+mod fronts;
+mod pools;
+#[cfg(test)]
+mod tests;
 
 /// Settings of the agent that decide over packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -113,6 +120,9 @@ pub enum Masquerade {
 }
 
 /// Plan one service for one family.
+///
+/// The result does not depend on the order of slices, endpoints or ports, except that of two ports with the same
+/// protocol and number the first listed has the address.
 pub fn plan(
     service: &Service,
     slices: &[EndpointSlice<'_>],
@@ -120,6 +130,91 @@ pub fn plan(
     settings: &Settings,
     family: Family,
 ) -> ServicePlan {
-    let _ = (service, slices, node, settings, family);
-    ServicePlan::default()
+    let Some(fronts) = Fronts::of(service, node, family) else {
+        return ServicePlan::default();
+    };
+    let mut taken = Taken::new();
+    let mut ports: Vec<PortPlan> = Vec::with_capacity(service.ports.len());
+    for port in &service.ports {
+        let found = fronts.of_port(port, &mut taken);
+        if !found.is_empty() {
+            let usable = Usable::find(slices, port, node, family);
+            ports.push(plan_port(service, port, found, &fronts, &usable, settings));
+        }
+    }
+    ports.sort_by(|a, b| (&a.name, a.protocol).cmp(&(&b.name, b.protocol)));
+    ServicePlan {
+        cluster_ip: service.cluster_ip(family),
+        affinity_seconds: service.affinity_seconds,
+        ports: ports.into_boxed_slice(),
+    }
+}
+
+fn plan_port(
+    service: &Service,
+    port: &ServicePort,
+    found: Vec<(Role, Address)>,
+    fronts: &Fronts,
+    usable: &Usable,
+    settings: &Settings,
+) -> PortPlan {
+    let inside = found.iter().any(|(role, _)| *role == Role::ClusterIp).then_some(service.internal_policy);
+    let outside = found.iter().any(|(role, _)| *role != Role::ClusterIp).then_some(service.external_policy);
+    let local_used = [inside, outside].contains(&Some(TrafficPolicy::Local));
+    // Any way in from outside needs all endpoints: for its own policy, or for the short circuit of Local.
+    let cluster_used = inside == Some(TrafficPolicy::Cluster) || outside.is_some();
+    let cluster_pool = if cluster_used { usable.cluster_pool() } else { Box::default() };
+    let local_pool = if local_used { usable.local_pool() } else { Box::default() };
+
+    let answers = Answers { usable: !usable.is_empty(), local: !local_pool.is_empty() };
+    let destinations = found.into_iter().map(|(role, at)| Destination {
+        at,
+        role,
+        routing: match role {
+            Role::ClusterIp => answers.cluster_ip(service.internal_policy, settings),
+            _ => answers.external(service.external_policy),
+        },
+        allowed_sources: match role {
+            Role::LoadBalancerIp => fronts.allowed_sources.clone(),
+            _ => None,
+        },
+    });
+    let destinations = destinations.collect();
+    PortPlan { name: port.name.clone(), protocol: port.protocol, cluster_pool, local_pool, destinations }
+}
+
+/// What the endpoints of a port allow to say to its clients.
+struct Answers {
+    /// There is a usable endpoint, here or elsewhere. The cluster pool, if used, is then not empty.
+    usable: bool,
+    /// There is one on this node, and policy Local is in use.
+    local: bool,
+}
+
+impl Answers {
+    fn by_policy(&self, policy: TrafficPolicy) -> Verdict {
+        match policy {
+            _ if !self.usable => Verdict::Reject,
+            TrafficPolicy::Cluster => Verdict::Forward(Pool::Cluster),
+            TrafficPolicy::Local if self.local => Verdict::Forward(Pool::Local),
+            TrafficPolicy::Local => Verdict::Drop,
+        }
+    }
+
+    fn cluster_ip(&self, policy: TrafficPolicy, settings: &Settings) -> Routing {
+        let masquerade = if settings.masquerade_all { Masquerade::Everyone } else { Masquerade::Outsiders };
+        Routing::Same(self.by_policy(policy), masquerade)
+    }
+
+    fn external(&self, policy: TrafficPolicy) -> Routing {
+        let outside = self.by_policy(policy);
+        match policy {
+            TrafficPolicy::Cluster => Routing::Same(outside, Masquerade::Everyone),
+            // Nobody is forwarded, so there is nothing to split.
+            TrafficPolicy::Local if !self.usable => Routing::Same(outside, Masquerade::Outsiders),
+            TrafficPolicy::Local => {
+                Routing::Split { outside, inside: self.by_policy(TrafficPolicy::Cluster) }
+            }
+        }
+    }
 }
