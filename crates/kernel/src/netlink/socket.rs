@@ -90,6 +90,33 @@ impl Socket {
         Ok(&buffer[..length.min(buffer.len())])
     }
 
+    /// Receive a datagram that has arrived already, cut to `buffer`, or `None` if there is none.
+    pub fn receive_arrived<'b>(&self, buffer: &'b mut [u8]) -> io::Result<Option<&'b [u8]>> {
+        match self.receive_raw(buffer, libc::MSG_DONTWAIT) {
+            Ok(length) => Ok(buffer.get(..length)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The bytes the send buffer holds now, as the kernel counts them.
+    pub fn send_buffer(&self) -> io::Result<usize> {
+        let mut value: libc::c_int = 0;
+        let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+        // SAFETY: `value` and `length` are live and `length` is the size of `value`.
+        let result = unsafe {
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_SNDBUF,
+                std::ptr::from_mut(&mut value).cast(),
+                &mut length,
+            )
+        };
+        check(result)?;
+        Ok(usize::try_from(value).unwrap_or_default())
+    }
+
     fn receive_raw(&self, buffer: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
         loop {
             // SAFETY: pointer and length describe the exclusively borrowed slice.

@@ -1,13 +1,21 @@
 //! nf_tables: build a [`Batch`], commit it over a [`Connection`], watch for changes of others.
 
 mod batch;
+mod connection;
+mod decode;
+mod describe;
 mod encode;
+mod error;
 mod expression;
 mod object;
 pub(crate) mod sys;
+mod transport;
 
 pub use batch::Batch;
+pub use connection::Connection;
+pub use error::{CommitError, CommitErrorKind, Error};
 pub use expression::{
     Base, CompareOp, CtDirection, CtKey, Expression, Fields, MetaKey, Reg, Reject, VerdictCode,
 };
 pub use object::{Chain, ElementData, Family, Hook, HookKind, Rule, Set, SetFlags, VERDICT};
+pub use transport::{DumpedElement, Table, Transport};

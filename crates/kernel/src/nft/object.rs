@@ -1,11 +1,23 @@
 //! Tables' contents as values: chains, rules, sets, elements.
 
+use std::fmt;
+
 use super::Expression;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
     Ip,
     Ip6,
+}
+
+impl fmt::Display for Family {
+    /// As nft writes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Family::Ip => "ip",
+            Family::Ip6 => "ip6",
+        })
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

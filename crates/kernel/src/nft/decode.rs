@@ -1,0 +1,125 @@
+//! Reading the kernel's answers: acknowledgements, tables, sets, elements. Pure.
+
+use super::sys::*;
+use super::{DumpedElement, ElementData, Table};
+use crate::netlink::{Attribute, Message, attributes};
+
+/// What the kernel answers to one message: done (`errno` 0) or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// Of the message answered.
+    pub(crate) sequence: u32,
+    pub(crate) errno: i32,
+    /// Which attribute of the message is to blame, counted from its `nlmsghdr`.
+    pub(crate) offset: Option<usize>,
+    /// The kernel's own words, if it has any.
+    pub(crate) text: Option<String>,
+}
+
+const ERROR_HEADER: usize = 4 + 16;
+
+/// The answer in an `NLMSG_ERROR` (or the error in an `NLMSG_DONE`, which ends a dump).
+pub(crate) fn answer(message: &Message<'_>) -> Option<Answer> {
+    if message.kind != NLMSG_ERROR && message.kind != NLMSG_DONE {
+        return None;
+    }
+    let number = message.payload.first_chunk::<4>().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
+    let mut answer =
+        Answer { sequence: message.sequence, errno: number.saturating_neg(), offset: None, text: None };
+    let described = NLM_F_CAPPED | NLM_F_ACK_TLVS;
+    if message.kind == NLMSG_ERROR && message.flags & described == described {
+        for attribute in attributes(message.payload.get(ERROR_HEADER..).unwrap_or_default()) {
+            match attribute.kind {
+                NLMSGERR_ATTR_MSG => answer.text = attribute.text().map(str::to_owned),
+                NLMSGERR_ATTR_OFFS => answer.offset = attribute.u32().map(|offset| offset as usize),
+                _ => {}
+            }
+        }
+    }
+    Some(answer)
+}
+
+/// The attributes behind `nfgenmsg`.
+pub(crate) fn body<'a>(message: &Message<'a>) -> impl Iterator<Item = Attribute<'a>> + use<'a> {
+    attributes(message.payload.get(4..).unwrap_or_default())
+}
+
+pub(crate) fn find<'a>(message: &Message<'a>, kind: u16) -> Option<Attribute<'a>> {
+    body(message).find(|attribute| attribute.kind == kind)
+}
+
+pub(crate) fn text<'a>(message: &Message<'a>, kind: u16) -> Option<&'a str> {
+    find(message, kind)?.text()
+}
+
+pub(crate) fn table(message: &Message<'_>) -> Option<Table> {
+    let name = text(message, NFTA_TABLE_NAME)?.to_owned();
+    let comment = find(message, NFTA_TABLE_USERDATA).and_then(|data| comment(data.value));
+    Some(Table { name, comment: comment.unwrap_or_default().to_owned() })
+}
+
+/// The comment among nft's user data: entries of type, length, value; type 0 is the comment.
+fn comment(mut data: &[u8]) -> Option<&str> {
+    while let [kind, length, rest @ ..] = data {
+        let value = rest.get(..usize::from(*length))?;
+        if *kind == 0 {
+            return Attribute { kind: 0, value }.text();
+        }
+        data = rest.get(usize::from(*length)..)?;
+    }
+    None
+}
+
+/// The elements of a `NEWSETELEM` message, as in dumps and batches.
+pub(crate) fn elements<'a>(message: &Message<'a>) -> impl Iterator<Item = DumpedElement<'a>> + use<'a> {
+    find(message, NFTA_SET_ELEM_LIST_ELEMENTS)
+        .into_iter()
+        .flat_map(|list| list.nested())
+        .map(|one| element(&one))
+}
+
+pub(crate) fn element<'a>(attribute: &Attribute<'a>) -> DumpedElement<'a> {
+    let mut element = DumpedElement {
+        key: &[],
+        data: ElementData::None,
+        interval_end: false,
+        timeout_ms: None,
+        expires_ms: None,
+        comment: None,
+    };
+    for part in attribute.nested() {
+        match part.kind {
+            NFTA_SET_ELEM_KEY => element.key = value(&part).unwrap_or_default(),
+            NFTA_SET_ELEM_DATA => element.data = element_data(&part),
+            NFTA_SET_ELEM_FLAGS => {
+                element.interval_end =
+                    part.be32().is_some_and(|flags| flags & NFT_SET_ELEM_INTERVAL_END != 0);
+            }
+            NFTA_SET_ELEM_TIMEOUT => element.timeout_ms = part.be64(),
+            NFTA_SET_ELEM_EXPIRATION => element.expires_ms = part.be64(),
+            NFTA_SET_ELEM_USERDATA => element.comment = comment(part.value),
+            _ => {}
+        }
+    }
+    element
+}
+
+fn value<'a>(data: &Attribute<'a>) -> Option<&'a [u8]> {
+    data.nested().find(|part| part.kind == NFTA_DATA_VALUE).map(|part| part.value)
+}
+
+fn element_data<'a>(data: &Attribute<'a>) -> ElementData<'a> {
+    if let Some(bytes) = value(data) {
+        return ElementData::Value(bytes);
+    }
+    match data.nested().find(|part| part.kind == NFTA_DATA_VERDICT).and_then(|verdict| goto(&verdict)) {
+        Some(chain) => ElementData::Goto(chain),
+        None => ElementData::None,
+    }
+}
+
+fn goto<'a>(verdict: &Attribute<'a>) -> Option<&'a str> {
+    let code = verdict.nested().find(|part| part.kind == NFTA_VERDICT_CODE)?.be32()?;
+    let chain = verdict.nested().find(|part| part.kind == NFTA_VERDICT_CHAIN)?.text()?;
+    (code as i32 == NFT_GOTO).then_some(chain)
+}

@@ -1,0 +1,242 @@
+//! Errors of commits and questions, in words for an operator.
+
+use std::fmt;
+use std::io;
+
+use super::Batch;
+use super::decode::Answer;
+use super::describe::{self, Subject, SubjectKind};
+
+/// Why a batch was not committed. Nothing of it took effect, except where the kind says otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitError {
+    pub kind: CommitErrorKind,
+    /// What failed, such as `adding element 0a600001 06000000 00500000 to map "service-ips"`.
+    pub object: String,
+    /// What is wrong with it and, where something can be done, what.
+    pub reason: String,
+    pub errno: i32,
+    /// Whether the same batch may succeed when it is sent again.
+    pub retryable: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommitErrorKind {
+    NotPermitted,
+    /// The batch exceeds the send buffer, and the limit cannot be lifted from within a container.
+    TooLarge,
+    /// The kernel, or a module that it could not load, lacks something.
+    Unsupported,
+    Exists,
+    Missing,
+    Busy,
+    /// A set has no room for more elements.
+    Full,
+    OutOfMemory,
+    /// Somebody else committed in between.
+    Interfered,
+    /// Answers did not arrive: the batch may have been committed, or not.
+    Unanswered,
+    /// The kernel finds the object malformed, or says something not listed here.
+    Rejected,
+}
+
+impl CommitError {
+    /// The kernel answered one message of the batch with an error.
+    pub(crate) fn refused(batch: &Batch, answer: &Answer) -> CommitError {
+        let subject = describe::subject(batch, answer.sequence, answer.offset);
+        let (kind, mut reason) = explain(&subject, answer.errno);
+        if let Some(text) = &answer.text {
+            reason = format!("{reason}; the kernel says: {text}");
+        }
+        CommitError::new(kind, subject, reason, answer.errno)
+    }
+
+    /// The batch could not be handed to the kernel.
+    pub(crate) fn unsent(batch: &Batch, error: &io::Error, room: usize) -> CommitError {
+        let errno = error.raw_os_error().unwrap_or_default();
+        let subject = describe::whole(batch);
+        if errno != libc::EMSGSIZE {
+            let (kind, reason) = explain(&subject, errno);
+            return CommitError::new(kind, subject, reason, errno);
+        }
+        let reason = format!(
+            "it has {} bytes and the socket's send buffer takes {room}; raise net.core.wmem_max, \
+             or run with CAP_NET_ADMIN in the host's user namespace",
+            batch.len_bytes()
+        );
+        CommitError::new(CommitErrorKind::TooLarge, subject, reason, errno)
+    }
+
+    /// No answer came, so that nobody knows whether the batch was committed.
+    pub(crate) fn unanswered(batch: &Batch, error: &io::Error) -> CommitError {
+        let errno = error.raw_os_error().unwrap_or(libc::ENOBUFS);
+        let reason = "the kernel's answer was lost; it may have taken effect".to_owned();
+        CommitError::new(CommitErrorKind::Unanswered, describe::whole(batch), reason, errno)
+    }
+
+    fn new(kind: CommitErrorKind, subject: Subject, reason: String, errno: i32) -> CommitError {
+        let retryable = matches!(
+            kind,
+            CommitErrorKind::OutOfMemory
+                | CommitErrorKind::Interfered
+                | CommitErrorKind::Unanswered
+                | CommitErrorKind::Busy
+        );
+        CommitError { kind, object: subject.words, reason, errno, retryable }
+    }
+}
+
+impl fmt::Display for CommitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} ({})", self.object, self.reason, errno_name(self.errno))
+    }
+}
+
+impl std::error::Error for CommitError {}
+
+/// `ERESTART`: the batch named a generation that has passed. Not in libc, since no system call returns it.
+const ERESTART: i32 = 85;
+
+fn explain(subject: &Subject, errno: i32) -> (CommitErrorKind, String) {
+    use CommitErrorKind as Kind;
+    let (kind, reason) = match errno {
+        libc::EPERM | libc::EACCES => {
+            (Kind::NotPermitted, "this process lacks CAP_NET_ADMIN in the network namespace")
+        }
+        libc::EEXIST | libc::ENOTEMPTY => (Kind::Exists, exists(subject)),
+        libc::ENOENT => return missing(subject),
+        libc::EOPNOTSUPP | libc::EPROTONOSUPPORT => (Kind::Unsupported, unsupported(subject)),
+        libc::EBUSY => (Kind::Busy, "it is still in use"),
+        libc::ENFILE | libc::ENOSPC => (Kind::Full, "the set is full"),
+        libc::ENOMEM | libc::ENOBUFS => (Kind::OutOfMemory, "the kernel is short of memory"),
+        ERESTART | libc::EAGAIN | libc::EINTR => (Kind::Interfered, "another change came in between"),
+        libc::EMLINK | libc::ELOOP => (Kind::Rejected, "chains reach each other in a loop, or too deep"),
+        libc::EINVAL => (Kind::Rejected, "the kernel finds it malformed, or is too old for it"),
+        libc::ERANGE => (Kind::Rejected, "a number in it is out of range"),
+        _ => return (Kind::Rejected, io::Error::from_raw_os_error(errno).to_string()),
+    };
+    (kind, reason.to_owned())
+}
+
+fn exists(subject: &Subject) -> &'static str {
+    match subject.kind {
+        SubjectKind::NewElement { in_map: true, .. } => "it exists already with other data",
+        SubjectKind::NewElement { .. } => {
+            "it exists already with other properties, or overlaps another interval"
+        }
+        _ => "it exists already with other properties",
+    }
+}
+
+fn unsupported(subject: &Subject) -> &'static str {
+    match subject.kind {
+        SubjectKind::Batch | SubjectKind::Table => "the kernel has no nf_tables: load module nf_tables",
+        _ => "this kernel does not support it",
+    }
+}
+
+fn missing(subject: &Subject) -> (CommitErrorKind, String) {
+    use CommitErrorKind as Kind;
+    match &subject.kind {
+        SubjectKind::OldElement => (Kind::Missing, "it is not there".to_owned()),
+        SubjectKind::NewElement { goto: Some(chain), .. } => {
+            (Kind::Missing, format!("the map or chain {chain:?} does not exist"))
+        }
+        SubjectKind::NewElement { .. } => {
+            (Kind::Missing, "the set, or a chain that an element names, does not exist".to_owned())
+        }
+        SubjectKind::Instruction { target: Some(target), .. } => {
+            (Kind::Missing, format!("{target:?} does not exist"))
+        }
+        SubjectKind::Instruction { name, .. } => {
+            let reason = format!("the kernel has no such instruction: load module nft_{name}");
+            (Kind::Unsupported, reason)
+        }
+        SubjectKind::BaseChain => {
+            let reason =
+                "the table does not exist, or the kernel has no such chains: load module nft_chain_nat";
+            (Kind::Missing, reason.to_owned())
+        }
+        SubjectKind::Table => (Kind::Missing, "it does not exist".to_owned()),
+        SubjectKind::Rule => (Kind::Missing, "its table or chain does not exist".to_owned()),
+        SubjectKind::Set => (Kind::Missing, "the set or its table does not exist".to_owned()),
+        SubjectKind::Batch | SubjectKind::Chain => (Kind::Missing, "the table does not exist".to_owned()),
+    }
+}
+
+/// Why a question was not answered.
+#[derive(Debug)]
+pub enum Error {
+    /// Commits of others fell into the reading: what was read may hold both old and new.
+    Interrupted {
+        what: String,
+    },
+    Failed {
+        what: String,
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn asking(what: &str, source: io::Error) -> Error {
+        Error::Failed { what: what.to_owned(), source }
+    }
+
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Error::Interrupted { .. } => None,
+            Error::Failed { source, .. } => source.raw_os_error(),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Interrupted { what } => {
+                write!(f, "reading {what}: the tables were changed meanwhile; read again")
+            }
+            Error::Failed { what, source } if source.raw_os_error() == Some(libc::EPERM) => {
+                write!(f, "reading {what}: this process lacks CAP_NET_ADMIN in the network namespace (EPERM)")
+            }
+            Error::Failed { what, source } => write!(f, "reading {what}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Interrupted { .. } => None,
+            Error::Failed { source, .. } => Some(source),
+        }
+    }
+}
+
+fn errno_name(errno: i32) -> String {
+    let name = match errno {
+        libc::EPERM => "EPERM",
+        libc::EACCES => "EACCES",
+        libc::ENOENT => "ENOENT",
+        libc::EEXIST => "EEXIST",
+        libc::ENOTEMPTY => "ENOTEMPTY",
+        libc::EBUSY => "EBUSY",
+        libc::EINVAL => "EINVAL",
+        libc::ERANGE => "ERANGE",
+        libc::EMSGSIZE => "EMSGSIZE",
+        libc::EOPNOTSUPP => "EOPNOTSUPP",
+        libc::EPROTONOSUPPORT => "EPROTONOSUPPORT",
+        libc::ENFILE => "ENFILE",
+        libc::ENOSPC => "ENOSPC",
+        libc::ENOMEM => "ENOMEM",
+        libc::ENOBUFS => "ENOBUFS",
+        libc::EMLINK => "EMLINK",
+        libc::ELOOP => "ELOOP",
+        libc::EAGAIN => "EAGAIN",
+        libc::EINTR => "EINTR",
+        ERESTART => "ERESTART",
+        _ => return format!("errno {errno}"),
+    };
+    name.to_owned()
+}

@@ -1,0 +1,47 @@
+//! The seam between those who decide what the tables hold and the kernel, real or simulated.
+
+use super::{Batch, CommitError, ElementData, Error, Family};
+
+pub trait Transport {
+    /// Do all of the batch, or nothing of it. An empty batch is done already.
+    fn commit(&mut self, batch: &Batch) -> Result<(), CommitError>;
+
+    /// The number that every transaction in the network namespace raises, whoever commits it.
+    fn generation(&mut self) -> Result<u32, Error>;
+
+    fn tables(&mut self, family: Family) -> Result<Vec<Table>, Error>;
+
+    /// The names of a table's sets and maps; empty if there is no such table.
+    fn sets(&mut self, family: Family, table: &str) -> Result<Vec<String>, Error>;
+
+    /// Hand every element to `each`. While packets or others write to the set, the kernel may leave out
+    /// elements and repeat some. [`Error::Interrupted`] says that another commit fell into the reading.
+    fn dump_elements(
+        &mut self,
+        family: Family,
+        table: &str,
+        set: &str,
+        each: &mut dyn FnMut(DumpedElement<'_>),
+    ) -> Result<(), Error>;
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    pub name: String,
+    /// Empty if it has none.
+    pub comment: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DumpedElement<'a> {
+    pub key: &'a [u8],
+    /// `None` in sets; a verdict other than goto, which [`Batch`] cannot write, reads as `None` too.
+    pub data: ElementData<'a>,
+    /// In interval sets: this is the first value behind an interval.
+    pub interval_end: bool,
+    /// How long the element lives since it was last written, if not for ever.
+    pub timeout_ms: Option<u64>,
+    /// How much of that is left.
+    pub expires_ms: Option<u64>,
+    pub comment: Option<&'a str>,
+}
