@@ -1,1 +1,19 @@
-//! (to come)
+//! Links, addresses and routes of one network namespace over rtnetlink.
+//!
+//! [`Links`] talks to the namespace its thread was in when it was opened. What the agent needs of a node
+//! (its addresses, and when they change) and what a sandbox needs to be built; not a full rtnetlink.
+
+mod address;
+mod error;
+mod links;
+mod monitor;
+mod request;
+mod route;
+mod sys;
+
+pub use address::Address;
+pub use error::LinkError;
+pub use links::{Link, Veth};
+pub use monitor::{AddressMonitor, Wake};
+pub use request::Links;
+pub use route::Route;

@@ -1,9 +1,11 @@
 //! The netlink wire: messages and attributes ([`Writer`], [`attributes`]) and the socket that carries them.
 
+mod exchange;
 mod read;
 mod socket;
 mod write;
 
+pub use exchange::{DumpEnd, Exchange, Refusal};
 pub use read::{Attribute, Message, attributes, messages};
 pub use socket::{Protocol, Socket};
 pub use write::{MessageStart, Nest, Writer};

@@ -70,6 +70,12 @@ impl Writer {
         self.pad();
     }
 
+    /// Bytes as they are: the fixed header that some nests begin with.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.pad();
+    }
+
     pub fn u8(&mut self, kind: u16, value: u8) {
         self.attribute(kind, &[value]);
     }

@@ -1,0 +1,172 @@
+//! One request and its answers over a [`Socket`]: acknowledged commands and streamed dumps.
+//!
+//! For rtnetlink and conntrack, whose commands stand alone. nf_tables batches are not spoken here.
+
+use std::fmt;
+use std::io;
+use std::ops::ControlFlow;
+
+use super::{Message, Protocol, Socket, Writer, attributes, messages};
+
+const ERROR_ATTRIBUTE_TEXT: u16 = 1;
+const DUMP_INTERRUPTED: u16 = libc::NLM_F_DUMP_INTR as u16;
+
+/// A socket with a sequence counter and a receive buffer that is kept between requests.
+#[derive(Debug)]
+pub struct Exchange {
+    socket: Socket,
+    sequence: u32,
+    buffer: Vec<u8>,
+}
+
+/// How a dump ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DumpEnd {
+    Complete,
+    /// Something changed while the kernel was listing: entries may be missing or double.
+    Inconsistent,
+    /// The caller had enough. Drop the exchange: the kernel refuses a second dump while one is unfinished.
+    Stopped,
+}
+
+/// The kernel's "no": the error number, and its explanation if it gave one.
+#[derive(Debug)]
+pub struct Refusal {
+    pub error: io::Error,
+    pub explanation: Option<String>,
+}
+
+impl Exchange {
+    pub fn open(protocol: Protocol) -> io::Result<Exchange> {
+        let socket = Socket::open(protocol)?;
+        socket.explain_errors()?;
+        Ok(Exchange { socket, sequence: 0, buffer: Vec::new() })
+    }
+
+    /// Send one command and wait for its acknowledgement.
+    pub fn command(
+        &mut self,
+        kind: u16,
+        flags: libc::c_int,
+        header: &[u8],
+        fill: impl FnOnce(&mut Writer),
+    ) -> Result<(), Refusal> {
+        let mut writer = Writer::default();
+        let sequence = self.append(&mut writer, kind, flags, header, fill);
+        self.send(&writer)?;
+        self.acknowledgement(sequence)
+    }
+
+    /// Add a command to `batch`. Its [`Exchange::acknowledgement`] is due after the batch was sent, in
+    /// order. Keep batches small: every acknowledgement waiting takes room in the receive buffer.
+    pub fn append(
+        &mut self,
+        batch: &mut Writer,
+        kind: u16,
+        flags: libc::c_int,
+        header: &[u8],
+        fill: impl FnOnce(&mut Writer),
+    ) -> u32 {
+        let flags = (flags | libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
+        self.sequence = self.sequence.wrapping_add(1);
+        let message = batch.begin(kind, flags, self.sequence, header);
+        fill(batch);
+        batch.end(message);
+        self.sequence
+    }
+
+    pub fn send(&self, batch: &Writer) -> Result<(), Refusal> {
+        Ok(self.socket.send(batch.bytes())?)
+    }
+
+    /// Wait for the answer to the command of that sequence number, passing over leftovers of earlier ones.
+    pub fn acknowledgement(&mut self, sequence: u32) -> Result<(), Refusal> {
+        loop {
+            for message in messages(self.socket.receive(&mut self.buffer)?) {
+                if message.sequence == sequence && i32::from(message.kind) == libc::NLMSG_ERROR {
+                    return verdict(&message);
+                }
+            }
+        }
+    }
+
+    /// Ask for a dump and hand over each of its messages as it arrives.
+    pub fn dump(
+        &mut self,
+        kind: u16,
+        header: &[u8],
+        fill: impl FnOnce(&mut Writer),
+        mut each: impl FnMut(&Message<'_>) -> ControlFlow<()>,
+    ) -> Result<DumpEnd, Refusal> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut writer = Writer::default();
+        let message =
+            writer.begin(kind, (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16, self.sequence, header);
+        fill(&mut writer);
+        writer.end(message);
+        self.socket.send(writer.bytes())?;
+
+        let mut end = DumpEnd::Complete;
+        loop {
+            for message in messages(self.socket.receive(&mut self.buffer)?) {
+                if message.sequence != self.sequence {
+                    continue;
+                }
+                if message.flags & DUMP_INTERRUPTED != 0 {
+                    end = DumpEnd::Inconsistent;
+                }
+                match i32::from(message.kind) {
+                    libc::NLMSG_DONE => return verdict(&message).map(|()| end),
+                    libc::NLMSG_ERROR => return verdict(&message).map(|()| end),
+                    _ if each(&message).is_break() => return Ok(DumpEnd::Stopped),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// Both NLMSG_ERROR and NLMSG_DONE begin with an error number that is zero or negative.
+fn verdict(message: &Message<'_>) -> Result<(), Refusal> {
+    let code = message.payload.first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
+    if code >= 0 {
+        return Ok(());
+    }
+    Err(Refusal { error: io::Error::from_raw_os_error(-code), explanation: explanation(message) })
+}
+
+fn explanation(message: &Message<'_>) -> Option<String> {
+    if message.flags & libc::NLM_F_ACK_TLVS as u16 == 0 {
+        return None;
+    }
+    let echoed = match i32::from(message.kind) {
+        libc::NLMSG_DONE => 0,
+        _ if message.flags & libc::NLM_F_CAPPED as u16 != 0 => 16,
+        _ => u32::from_ne_bytes(message.payload.get(4..8)?.try_into().ok()?).next_multiple_of(4) as usize,
+    };
+    let text = attributes(message.payload.get(4 + echoed..)?).find(|a| a.kind == ERROR_ATTRIBUTE_TEXT)?;
+    text.text().map(str::to_owned)
+}
+
+impl Refusal {
+    pub fn errno(&self) -> Option<i32> {
+        self.error.raw_os_error()
+    }
+}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Refusal {
+        Refusal { error, explanation: None }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.explanation {
+            Some(text) => write!(f, "{} ({text})", self.error),
+            None => self.error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
