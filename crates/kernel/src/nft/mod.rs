@@ -8,6 +8,8 @@ mod encode;
 mod error;
 mod expression;
 mod object;
+mod probe;
+pub mod simulate;
 pub(crate) mod sys;
 mod transport;
 
@@ -18,4 +20,5 @@ pub use expression::{
     Base, CompareOp, CtDirection, CtKey, Expression, Fields, MetaKey, Reg, Reject, VerdictCode,
 };
 pub use object::{Chain, ElementData, Family, Hook, HookKind, Rule, Set, SetFlags, VERDICT};
+pub use probe::{ProbeError, kernel_release, probe};
 pub use transport::{DumpedElement, Table, Transport};
