@@ -70,6 +70,12 @@ impl Batch {
         self.message(NFT_MSG_DELTABLE, 0, |writer, _, table| writer.string(NFTA_TABLE_NAME, table));
     }
 
+    /// Delete the table if it is there.
+    pub fn delete_table_if_present(&mut self) {
+        self.add_table("");
+        self.delete_table();
+    }
+
     pub fn add_chain(&mut self, chain: &Chain<'_>) {
         self.message(NFT_MSG_NEWCHAIN, NLM_F_CREATE, |writer, _, table| encode::chain(writer, table, chain));
     }

@@ -1,0 +1,94 @@
+//! May we use nf_tables here at all, asked before anything is changed.
+
+use std::ffi::CStr;
+use std::fmt;
+use std::io;
+
+use super::{Connection, Error, Transport};
+
+/// What stands in the way.
+#[derive(Debug)]
+pub enum ProbeError {
+    TooOld {
+        found: (u32, u32),
+        needed: (u32, u32),
+    },
+    /// The kernel was built without nf_tables, or cannot load the module.
+    Absent(io::Error),
+    NotPermitted,
+    Failed(Error),
+}
+
+/// Whether this kernel has nf_tables, is at least of release `needed`, and lets this process use it.
+pub fn probe(needed: (u32, u32)) -> Result<(), ProbeError> {
+    // A release that cannot be read is no reason to refuse: the commits will tell.
+    if let Some(found) = kernel_release().filter(|found| *found < needed) {
+        return Err(ProbeError::TooOld { found, needed });
+    }
+    let mut connection = Connection::open().map_err(ProbeError::Absent)?;
+    let Err(error) = connection.generation() else { return Ok(()) };
+    Err(match error {
+        Error::Failed { source, .. } if source.raw_os_error() == Some(libc::EPERM) => {
+            ProbeError::NotPermitted
+        }
+        // What netfilter's netlink says for a subsystem that is not registered.
+        Error::Failed { source, .. }
+            if matches!(source.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) =>
+        {
+            ProbeError::Absent(source)
+        }
+        other => ProbeError::Failed(other),
+    })
+}
+
+/// The first two numbers of the running kernel's release.
+pub fn kernel_release() -> Option<(u32, u32)> {
+    // SAFETY: utsname is plain data for which all zeroes is a valid value.
+    let mut names: libc::utsname = unsafe { std::mem::zeroed() };
+    // SAFETY: `names` is a live utsname.
+    if unsafe { libc::uname(&mut names) } != 0 {
+        return None;
+    }
+    // SAFETY: the kernel ends each name with a NUL inside its array.
+    let release = unsafe { CStr::from_ptr(names.release.as_ptr()) };
+    parse_release(release.to_str().ok()?)
+}
+
+fn parse_release(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+impl fmt::Display for ProbeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProbeError::TooOld { found, needed } => write!(
+                f,
+                "the kernel is release {}.{}; nftables mode needs {}.{} or later",
+                found.0, found.1, needed.0, needed.1
+            ),
+            ProbeError::Absent(error) => {
+                write!(f, "the kernel has no nf_tables ({error}): load module nf_tables")
+            }
+            ProbeError::NotPermitted => {
+                write!(f, "nf_tables is there, but this process lacks CAP_NET_ADMIN in the network namespace")
+            }
+            ProbeError::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ProbeError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_of_distributions_are_read() {
+        assert_eq!(parse_release("6.18.0"), Some((6, 18)));
+        assert_eq!(parse_release("5.15.0-91-generic"), Some((5, 15)));
+        assert_eq!(parse_release("6.1-rc3"), Some((6, 1)));
+        assert_eq!(parse_release("unknown"), None);
+    }
+}

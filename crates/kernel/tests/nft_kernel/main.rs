@@ -1,0 +1,5 @@
+//! nf_tables against the running kernel, each test in a network namespace of its own.
+
+mod commit;
+mod dump;
+mod space;
