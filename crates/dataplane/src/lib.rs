@@ -1,1 +1,12 @@
-//! (see Cargo.toml)
+//! From plans to kernel rules. The [`Reconciler`] decides what to commit and when to start over; a
+//! [`Backend`] renders plans for one proxy mode. No decision about packets is made here: see `model`.
+
+mod backend;
+pub mod nftables;
+mod pacing;
+mod reconciler;
+mod slots;
+
+pub use backend::{Backend, Change, Committed, SyncError};
+pub use pacing::Pacing;
+pub use reconciler::{Planned, Planner, Reconciler, Synced};

@@ -1,0 +1,83 @@
+//! What a proxy mode offers to the reconciler.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use kernel::nft;
+use model::{Family, NodePlan, ServiceKey, ServicePlan};
+
+/// One service whose plan changed. Pools are in slot order: an endpoint keeps its place while it lives.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'a> {
+    pub service: &'a ServiceKey,
+    /// What the kernel holds.
+    pub old: Option<&'a ServicePlan>,
+    pub new: Option<&'a ServicePlan>,
+}
+
+/// What a commit took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Committed {
+    pub bytes: usize,
+}
+
+/// A way to carry plans out. Each call is all or nothing; after an error the kernel holds what it held.
+pub trait Backend {
+    /// Make the kernel hold just these services, whatever it held before.
+    fn rewrite(
+        &mut self,
+        family: Family,
+        plans: &HashMap<ServiceKey, ServicePlan>,
+        node: &NodePlan,
+    ) -> Result<Committed, SyncError>;
+
+    /// Carry out some changes. `node` is before and after.
+    fn apply(
+        &mut self,
+        family: Family,
+        changes: &[Change<'_>],
+        node: (&NodePlan, &NodePlan),
+    ) -> Result<Committed, SyncError>;
+
+    /// Remove every rule of this mode.
+    fn cleanup(&mut self, family: Family) -> Result<(), SyncError>;
+}
+
+/// Why a sync failed. The old rules stand.
+#[derive(Debug)]
+pub enum SyncError {
+    /// The kernel refused the transaction.
+    Commit(nft::CommitError),
+    /// The kernel's tables could not be read.
+    Read(nft::Error),
+}
+
+impl fmt::Display for SyncError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SyncError::Commit(error) => write!(f, "{error}"),
+            SyncError::Read(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for SyncError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            SyncError::Commit(error) => Some(error),
+            SyncError::Read(error) => Some(error),
+        }
+    }
+}
+
+impl From<nft::CommitError> for SyncError {
+    fn from(error: nft::CommitError) -> SyncError {
+        SyncError::Commit(error)
+    }
+}
+
+impl From<nft::Error> for SyncError {
+    fn from(error: nft::Error) -> SyncError {
+        SyncError::Read(error)
+    }
+}

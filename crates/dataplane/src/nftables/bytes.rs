@@ -1,0 +1,62 @@
+//! Keys and data of elements: short byte strings, kept inline because there are hundreds of thousands.
+
+use std::net::IpAddr;
+
+/// The longest key: an IPv6 affinity member (two addresses, two ports, a protocol).
+const CAPACITY: usize = 48;
+
+/// Concatenated fields, each padded to four bytes as the kernel wants them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Fields {
+    // Ordered by content first, so that sorting groups neighbours.
+    bytes: [u8; CAPACITY],
+    length: u8,
+}
+
+impl Fields {
+    pub(crate) fn new() -> Fields {
+        Fields { bytes: [0; CAPACITY], length: 0 }
+    }
+
+    pub(crate) fn ip(self, ip: IpAddr) -> Fields {
+        match ip {
+            IpAddr::V4(ip) => self.push(&ip.octets()),
+            IpAddr::V6(ip) => self.push(&ip.octets()),
+        }
+    }
+
+    pub(crate) fn protocol(self, number: u8) -> Fields {
+        self.push(&[number, 0, 0, 0])
+    }
+
+    pub(crate) fn port(self, port: u16) -> Fields {
+        let [high, low] = port.to_be_bytes();
+        self.push(&[high, low, 0, 0])
+    }
+
+    /// A slot number: what `numgen` leaves in its register, in host byte order.
+    pub(crate) fn slot(self, slot: u32) -> Fields {
+        self.push(&slot.to_ne_bytes())
+    }
+
+    pub(crate) fn append(self, other: &Fields) -> Fields {
+        self.push(other.as_slice())
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.length as usize]
+    }
+
+    fn push(mut self, part: &[u8]) -> Fields {
+        let start = self.length as usize;
+        self.bytes[start..start + part.len()].copy_from_slice(part);
+        self.length += part.len() as u8;
+        self
+    }
+}
+
+impl std::fmt::Debug for Fields {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:02x?}", self.as_slice())
+    }
+}

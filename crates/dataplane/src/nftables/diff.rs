@@ -1,0 +1,118 @@
+//! What must go and what must come to turn one service's elements into others.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+use super::element::Element;
+use super::sets::SetName;
+
+/// Elements to delete and to add, over any number of services.
+#[derive(Debug, Default)]
+pub(crate) struct Difference {
+    pub(crate) removed: Vec<Element>,
+    pub(crate) added: Vec<Element>,
+}
+
+impl Difference {
+    /// Compare the sorted elements of one service, before and after.
+    pub(crate) fn of(&mut self, before: Vec<Element>, after: Vec<Element>) {
+        let (mut before, mut after) = (before.into_iter().peekable(), after.into_iter().peekable());
+        loop {
+            let order = match (before.peek(), after.peek()) {
+                (None, None) => return,
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(old), Some(new)) => old.place().cmp(&new.place()),
+            };
+            match order {
+                Ordering::Less => self.removed.extend(before.next()),
+                Ordering::Greater => self.added.extend(after.next()),
+                Ordering::Equal => {
+                    let (old, new) = (before.next(), after.next());
+                    if old != new {
+                        self.removed.extend(old);
+                        self.added.extend(new);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Keep of the shared elements only those whose first owner came or whose last owner went.
+    pub(crate) fn settle_shared(&mut self, owners: &mut SharedOwners) {
+        let mut held: HashMap<SharedKey, bool> = HashMap::new();
+        for element in &self.added {
+            let Some(key) = SharedKey::of(element) else { continue };
+            held.entry(key).or_insert_with(|| owners.holds(&key));
+            owners.add(key);
+        }
+        for element in &self.removed {
+            let Some(key) = SharedKey::of(element) else { continue };
+            held.entry(key).or_insert_with(|| owners.holds(&key));
+            owners.remove(&key);
+        }
+        let settle = |elements: &mut Vec<Element>, comes: bool| {
+            elements.retain(|element| {
+                let Some(key) = SharedKey::of(element) else { return true };
+                owners.holds(&key) == comes && held.get(&key) != Some(&comes)
+            });
+        };
+        settle(&mut self.added, true);
+        settle(&mut self.removed, false);
+        self.removed.sort_unstable_by_key(Element::place);
+        self.removed.dedup_by_key(|element| element.place());
+        self.added.sort_unstable_by_key(Element::place);
+        self.added.dedup_by_key(|element| element.place());
+    }
+}
+
+/// An element that several services may hold; it goes with the last of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SharedKey {
+    hairpin: bool,
+    /// The address, and for hairpin elements protocol and port.
+    bytes: [u8; 24],
+}
+
+impl SharedKey {
+    pub(crate) fn of(element: &Element) -> Option<SharedKey> {
+        let key = element.key.as_slice();
+        let (hairpin, content) = match element.set {
+            SetName::ClusterIps => (false, key),
+            // The address stands there twice; behind the first are address, protocol and port.
+            SetName::Hairpin => (true, &key[(key.len() - 8) / 2..]),
+            _ => return None,
+        };
+        let mut bytes = [0; 24];
+        bytes[..content.len()].copy_from_slice(content);
+        Some(SharedKey { hairpin, bytes })
+    }
+}
+
+/// How many services hold each shared element.
+#[derive(Debug, Default)]
+pub(crate) struct SharedOwners {
+    counts: HashMap<SharedKey, u32>,
+}
+
+impl SharedOwners {
+    /// Count one more owner; whether it is the first.
+    pub(crate) fn add(&mut self, key: SharedKey) -> bool {
+        let count = self.counts.entry(key).or_default();
+        *count += 1;
+        *count == 1
+    }
+
+    fn remove(&mut self, key: &SharedKey) {
+        if let Some(count) = self.counts.get_mut(key) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(key);
+            }
+        }
+    }
+
+    fn holds(&self, key: &SharedKey) -> bool {
+        self.counts.contains_key(key)
+    }
+}

@@ -1,0 +1,30 @@
+//! One element of one set: the only thing a service owns in the kernel.
+
+use std::rc::Rc;
+
+use super::bytes::Fields;
+use super::class::Class;
+use super::sets::SetName;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Element {
+    pub(crate) set: SetName,
+    pub(crate) key: Fields,
+    pub(crate) data: Data,
+    /// `namespace/name:port`, printed beside the element; on those a human looks for first.
+    pub(crate) label: Option<Rc<str>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Data {
+    None,
+    /// An endpoint's address and port.
+    Endpoint(Fields),
+    Goto(Class),
+}
+
+impl Element {
+    pub(crate) fn place(&self) -> (SetName, Fields) {
+        (self.set, self.key)
+    }
+}

@@ -1,0 +1,313 @@
+//! The constant part of the table: base chains, their rules, and the rules that come on demand.
+//!
+//! See `docs/nftables.md` for the picture. Two things to know before changing anything here: the verdict
+//! maps must sit in a *jumped* chain, because a `goto` out of a base chain never comes back and
+//! `slot-zero` would be dead; and nothing below a class chain may hold a verdict map, because the kernel
+//! validates everything reachable at each change.
+
+use kernel::nft::{Batch, Chain, Fields as DynsetOp, Hook, HookKind, Reject, Rule, VerdictCode};
+use model::{Family, LocalDetector, Protocol};
+
+use super::class::{Class, Kind};
+use super::code::{Code, Field, NODE_PORT, VIP};
+use super::sets::{Door, SetName, permanent};
+
+/// Marks a table of this layout; another comment means another owner or version.
+pub(crate) const TABLE_COMMENT: &str = "rules for kube-proxy; flat layout 1";
+pub(crate) const TABLE: &str = "kube-proxy";
+
+const PREROUTING: u32 = 0;
+const INPUT: u32 = 1;
+const FORWARD: u32 = 2;
+const OUTPUT: u32 = 3;
+const POSTROUTING: u32 = 4;
+
+const PRE_DNAT: i32 = -110;
+const DNAT: i32 = -100;
+const FILTER: i32 = 0;
+const SNAT: i32 = 100;
+
+const ORIGINAL_VIP: [Field; 3] = [Field::OriginalDestination, Field::Protocol, Field::OriginalPort];
+const ORIGINAL_NODE_PORT: [Field; 2] = [Field::Protocol, Field::OriginalPort];
+const ENDPOINT: [Field; 2] = [Field::Destination, Field::DestinationPort];
+const PROTOCOLS: [Protocol; 3] = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
+
+/// What the rules depend on besides the services.
+#[derive(Clone, Debug)]
+pub struct Dialect {
+    pub family: Family,
+    pub detector: LocalDetector,
+    /// The packet mark that asks for masquerade, as a value (bit 14: 0x4000).
+    pub masquerade_mark: u32,
+}
+
+impl Dialect {
+    pub(crate) fn nft_family(&self) -> kernel::nft::Family {
+        match self.family {
+            Family::V4 => kernel::nft::Family::Ip,
+            Family::V6 => kernel::nft::Family::Ip6,
+        }
+    }
+
+    fn code<'a>(&self) -> Code<'a> {
+        Code::new(self.family)
+    }
+
+    /// Narrow a rule to sources that are (not) pods of this node; `None` without a detector.
+    fn from_pod<'a>(&self, pod: bool) -> Option<Code<'a>> {
+        match &self.detector {
+            LocalDetector::None => None,
+            LocalDetector::Cidrs(nets) => {
+                let net = nets.iter().find(|net| Family::of_net(net) == self.family)?;
+                Some(self.code().source_within(net, pod))
+            }
+            LocalDetector::Bridge(name) => Some(self.code().interface(name, true, pod)),
+            LocalDetector::InterfacePrefix(prefix) => Some(self.code().interface(prefix, false, pod)),
+        }
+    }
+
+    /// Sets, chains and rules of an empty table.
+    pub(crate) fn declare(&self, batch: &mut Batch) {
+        for set in permanent() {
+            self.declare_set(batch, set);
+        }
+        for (name, hook) in base_chains() {
+            batch.add_chain(&Chain { name, hook: Some(hook) });
+        }
+        for name in PLAIN_CHAINS {
+            batch.add_chain(&Chain { name, hook: None });
+        }
+        self.nat_rules(batch);
+        self.service_rules(batch);
+        self.filter_rules(batch);
+    }
+
+    pub(crate) fn declare_set(&self, batch: &mut Batch, set: SetName) {
+        batch.add_set(&set.declaration(self.family, &set.name()));
+    }
+
+    fn nat_rules(&self, batch: &mut Batch) {
+        for (base, services) in
+            [("nat-prerouting", "services-prerouting"), ("nat-output", "services-output")]
+        {
+            if let Some(outsider) = self.from_pod(false) {
+                let code = outsider.is_in(&[Field::Destination], "cluster-ips");
+                rule(batch, base, code.set_mark(self.masquerade_mark));
+            }
+            rule(batch, base, self.code().then(VerdictCode::Jump(services)));
+            rule(batch, base, self.code().then(VerdictCode::Goto("slot-zero")));
+        }
+        let mark = self.masquerade_mark;
+        rule(batch, "nat-postrouting", self.code().has_mark(mark).flip_mark(mark).masquerade());
+        let hairpin = [Field::Source, Field::Destination, Field::Protocol, Field::DestinationPort];
+        let code = self.code().redirected().is_in(&hairpin, "hairpin-connections");
+        rule(batch, "nat-postrouting", code.masquerade());
+    }
+
+    /// Which class chain a destination uses. On output the source is the node: always inside.
+    fn service_rules(&self, batch: &mut Batch) {
+        let at_nodeport = || self.code().is_in(&[Field::Destination], "nodeport-ips");
+        for (hook, is_output) in [("prerouting", false), ("output", true)] {
+            for (door, chain) in [(Door::Vip, "services"), (Door::NodePort, "nodeports")] {
+                let chain = format!("{chain}-{hook}");
+                let key = key_of(door);
+                rule(batch, &chain, self.code().vmap(key, &SetName::Service(door).name()));
+                let inside = if is_output { Some(self.code()) } else { self.from_pod(true) };
+                if let Some(inside) = inside {
+                    rule(batch, &chain, inside.vmap(key, &SetName::Internal(door).name()));
+                }
+                if !is_output {
+                    rule(batch, &chain, self.code().vmap(key, &SetName::Local(door).name()));
+                }
+                if door == Door::Vip {
+                    let next = format!("nodeports-{hook}");
+                    rule(batch, &chain, at_nodeport().then(VerdictCode::Goto(&next)));
+                }
+                rule(batch, &chain, self.code().then(VerdictCode::Accept));
+            }
+        }
+        // Reached only by a packet that met a commit between its two lookups and lost its slot.
+        let vip = [&VIP[..], &[Field::Random(1)]].concat();
+        rule(batch, "slot-zero", self.code().dnat_by(&vip, "endpoints"));
+        let node_port = [&NODE_PORT[..], &[Field::Random(1)]].concat();
+        rule(batch, "slot-zero", at_nodeport().dnat_by(&node_port, "nodeport-endpoints"));
+    }
+
+    fn filter_rules(&self, batch: &mut Batch) {
+        for base in ["filter-prerouting-pre-dnat", "filter-output-pre-dnat"] {
+            let code = self.code().new_connection().is_in(&VIP, "firewall-ips");
+            rule(batch, base, code.then(VerdictCode::Goto("firewall-check")));
+        }
+        rule(batch, "firewall-check", self.code().then(VerdictCode::Jump("firewall-ranges")));
+        rule(batch, "firewall-check", self.code().then(VerdictCode::Drop));
+        for (base, next) in
+            [("filter-input", "input-new"), ("filter-forward", "forward-new"), ("filter-output", "forward-new")]
+        {
+            rule(batch, base, self.code().new_connection().then(VerdictCode::Goto(next)));
+        }
+        let first_redirected = || self.code().first_redirected().then(VerdictCode::Goto("affinity-record"));
+        rule(batch, "input-new", first_redirected());
+        let at_nodeport = || self.code().is_in(&[Field::Destination], "nodeport-ips");
+        let code = at_nodeport().is_in(&NODE_PORT, "no-endpoint-drop-nodeports");
+        rule(batch, "input-new", code.then(VerdictCode::Drop));
+        let code = at_nodeport().is_in(&NODE_PORT, "no-endpoint-reject-nodeports");
+        rule(batch, "input-new", code.then(VerdictCode::Goto("reject-it")));
+        rule(batch, "forward-new", first_redirected());
+        for chain in ["input-new", "forward-new"] {
+            let code = self.code().is_in(&VIP, "no-endpoint-drop-ips");
+            rule(batch, chain, code.then(VerdictCode::Drop));
+            let code = self.code().is_in(&VIP, "no-endpoint-reject-ips");
+            rule(batch, chain, code.then(VerdictCode::Goto("reject-it")));
+        }
+        let code = self.code().is_in(&[Field::Destination], "cluster-ips");
+        rule(batch, "forward-new", code.then(VerdictCode::Goto("reject-it")));
+        let code = self.code().is_in(&[Field::Destination], "service-cidrs");
+        rule(batch, "forward-new", code.then(VerdictCode::Drop));
+        let tcp = self.code().protocol(Protocol::Tcp.number());
+        rule(batch, "reject-it", tcp.reject(Reject::TcpReset));
+        rule(batch, "reject-it", self.code().reject(Reject::PortUnreachable));
+    }
+
+    /// A class chain; the classes it goes to must be declared before it.
+    pub(crate) fn declare_class(&self, batch: &mut Batch, class: &Class) {
+        let chain = class.name();
+        batch.add_chain(&Chain { name: &chain, hook: None });
+        let key = key_of(class.door);
+        match class.kind {
+            Kind::Plain => {}
+            Kind::Masquerade => rule(batch, &chain, self.code().set_mark(self.masquerade_mark)),
+            Kind::Internal => {
+                // Without a detector only the node itself comes here, and it is no pod.
+                let outsider = self.from_pod(false).unwrap_or_else(|| self.code());
+                rule(batch, &chain, outsider.set_mark(self.masquerade_mark));
+            }
+        }
+        if class.affine && class.kind != Kind::Masquerade {
+            let pin = [&[Field::Source], key].concat();
+            rule(batch, &chain, self.code().dnat_by(&pin, &SetName::Pins(class.door).name()));
+        }
+        match class.next() {
+            Some(next) => rule(batch, &chain, self.code().then(VerdictCode::Goto(&next.name()))),
+            None => {
+                let slot = [key, &[Field::Random(class.size)]].concat();
+                rule(batch, &chain, self.code().dnat_by(&slot, &class.pool().name()));
+            }
+        }
+    }
+
+    /// A prefix length that source ranges use.
+    pub(crate) fn declare_prefix_length(&self, batch: &mut Batch, length: u8) {
+        let set = SetName::FirewallAllow(length);
+        self.declare_set(batch, set);
+        let key = [&VIP[..], &[Field::SourceNet(length)]].concat();
+        rule(batch, "firewall-ranges", self.code().is_in(&key, &set.name()).then(VerdictCode::Accept));
+    }
+
+    /// What every affinity timeout needs; made with the first one, because nft before 1.0.9 cannot read
+    /// IPv6 map statements back and most clusters have none.
+    pub(crate) fn declare_affinity(&self, batch: &mut Batch) {
+        for door in Door::BOTH {
+            let [pin, stale] = affinity_chains(door);
+            let (affine, map) = (SetName::Affine(door).name(), SetName::Pins(door).name());
+            for protocol in PROTOCOLS.map(Protocol::number) {
+                let code = self.code().protocol(protocol);
+                let code = match door {
+                    Door::Vip => code,
+                    Door::NodePort => code.is_in(&[Field::OriginalDestination], "nodeport-ips"),
+                };
+                let code = code.is_in(original_key(door), &affine);
+                rule(batch, "affinity-record", code.then(VerdictCode::Goto(pin)));
+                let key = [&[Field::Source], original_key(door)].concat();
+                let code = self.code().has_port(protocol);
+                let code = code.dynset(&map, DynsetOp::Delete, &key, &ENDPOINT, None);
+                rule(batch, stale, code.then(VerdictCode::Drop));
+            }
+            rule(batch, pin, self.code().then(VerdictCode::Jump(members_chain(door))));
+            rule(batch, pin, self.code().then(VerdictCode::Goto(stale)));
+        }
+    }
+
+    /// An affinity timeout: which endpoints may be pinned for so long, and the pinning itself.
+    pub(crate) fn declare_timeout(&self, batch: &mut Batch, seconds: u32) {
+        for door in Door::BOTH {
+            let set = SetName::Members(door, seconds);
+            self.declare_set(batch, set);
+            let (members, map) = (set.name(), SetName::Pins(door).name());
+            let member = [original_key(door), &ENDPOINT].concat();
+            let key = [&[Field::Source], original_key(door)].concat();
+            for protocol in PROTOCOLS.map(Protocol::number) {
+                let code = self.code().has_port(protocol).is_in(&member, &members);
+                let timeout = Some(u64::from(seconds) * 1000);
+                let code = code.dynset(&map, DynsetOp::Update, &key, &ENDPOINT, timeout);
+                rule(batch, members_chain(door), code.then(VerdictCode::Accept));
+            }
+        }
+    }
+}
+
+const PLAIN_CHAINS: [&str; 17] = [
+    "services-prerouting",
+    "services-output",
+    "nodeports-prerouting",
+    "nodeports-output",
+    "slot-zero",
+    "firewall-check",
+    "firewall-ranges",
+    "reject-it",
+    "affinity-stale",
+    "affinity-nodeport-stale",
+    "affinity-members",
+    "affinity-nodeport-members",
+    "affinity-pin",
+    "affinity-nodeport-pin",
+    "affinity-record",
+    "input-new",
+    "forward-new",
+];
+
+fn base_chains() -> [(&'static str, Hook); 8] {
+    let nat = |number, priority| Hook { kind: HookKind::Nat, number, priority };
+    let filter = |number, priority| Hook { kind: HookKind::Filter, number, priority };
+    [
+        ("nat-prerouting", nat(PREROUTING, DNAT)),
+        ("nat-output", nat(OUTPUT, DNAT)),
+        ("nat-postrouting", nat(POSTROUTING, SNAT)),
+        ("filter-prerouting-pre-dnat", filter(PREROUTING, PRE_DNAT)),
+        ("filter-output-pre-dnat", filter(OUTPUT, PRE_DNAT)),
+        ("filter-input", filter(INPUT, FILTER)),
+        ("filter-forward", filter(FORWARD, FILTER)),
+        ("filter-output", filter(OUTPUT, FILTER)),
+    ]
+}
+
+fn key_of(door: Door) -> &'static [Field] {
+    match door {
+        Door::Vip => &VIP,
+        Door::NodePort => &NODE_PORT,
+    }
+}
+
+fn original_key(door: Door) -> &'static [Field] {
+    match door {
+        Door::Vip => &ORIGINAL_VIP,
+        Door::NodePort => &ORIGINAL_NODE_PORT,
+    }
+}
+
+fn affinity_chains(door: Door) -> [&'static str; 2] {
+    match door {
+        Door::Vip => ["affinity-pin", "affinity-stale"],
+        Door::NodePort => ["affinity-nodeport-pin", "affinity-nodeport-stale"],
+    }
+}
+
+fn members_chain(door: Door) -> &'static str {
+    match door {
+        Door::Vip => "affinity-members",
+        Door::NodePort => "affinity-nodeport-members",
+    }
+}
+
+fn rule(batch: &mut Batch, chain: &str, code: Code<'_>) {
+    batch.add_rule(&Rule { chain, expressions: code.done() });
+}

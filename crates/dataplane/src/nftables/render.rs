@@ -1,0 +1,195 @@
+//! From a service's plan to the elements it owns. Pure: no decision about packets is made here.
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use model::{Address, Backend, Destination, Pool, PortPlan, Protocol, Routing, ServicePlan, Verdict};
+
+use super::bytes::Fields;
+use super::class::{Class, Kind, kind_of};
+use super::element::{Data, Element};
+use super::sets::{Door, SetName};
+
+/// The elements of one service, sorted by set and key, without duplicates.
+pub(crate) fn render(service: &str, plan: &ServicePlan) -> Vec<Element> {
+    let mut out = Vec::new();
+    if let Some(ip) = plan.cluster_ip {
+        out.push(Element {
+            set: SetName::ClusterIps,
+            key: Fields::new().ip(ip),
+            data: Data::None,
+            label: None,
+        });
+    }
+    for port in &plan.ports {
+        let label: Rc<str> = match &*port.name {
+            "" => service.into(),
+            name => format!("{service}:{name}").into(),
+        };
+        for destination in &port.destinations {
+            DestinationRenderer::new(plan, port, destination, &label, &mut out).render();
+        }
+    }
+    out.sort_unstable_by_key(Element::place);
+    out.dedup_by_key(|element| element.place());
+    out
+}
+
+struct DestinationRenderer<'a> {
+    plan: &'a ServicePlan,
+    port: &'a PortPlan,
+    destination: &'a Destination,
+    label: &'a Rc<str>,
+    door: Door,
+    key: Fields,
+    out: &'a mut Vec<Element>,
+}
+
+impl<'a> DestinationRenderer<'a> {
+    fn new(
+        plan: &'a ServicePlan,
+        port: &'a PortPlan,
+        destination: &'a Destination,
+        label: &'a Rc<str>,
+        out: &'a mut Vec<Element>,
+    ) -> Self {
+        let (door, key) = destination_key(destination.at, port.protocol);
+        DestinationRenderer { plan, port, destination, label, door, key, out }
+    }
+
+    fn render(&mut self) {
+        for route in routes(self.plan, self.port, self.destination).into_iter().flatten() {
+            match route {
+                Route::Forward { map, class, pool } => self.forward(map, class, pool),
+                Route::Answer(set) => self.push_labelled(set, Data::None),
+            }
+        }
+        self.affinity();
+        self.firewall();
+    }
+
+    fn forward(&mut self, map: SetName, class: Class, pool: Pool) {
+        self.push_labelled(map, Data::Goto(class));
+        for (slot, backend) in self.port.pool(pool).iter().enumerate() {
+            let key = self.key.slot(slot as u32);
+            self.push(class.pool(), key, Data::Endpoint(endpoint(backend)));
+            if backend.local {
+                let hairpin = Fields::new().ip(backend.ip).ip(backend.ip);
+                let hairpin = hairpin.protocol(self.port.protocol.number()).port(backend.port);
+                self.push(SetName::Hairpin, hairpin, Data::None);
+            }
+        }
+    }
+
+    /// Which endpoints a pin of this destination may name: the union of its pools.
+    fn affinity(&mut self) {
+        let Some(seconds) = self.plan.affinity_seconds else { return };
+        let pools = pools_of(self.destination.routing);
+        let mut any = false;
+        for backend in pools.into_iter().flatten().flat_map(|pool| self.port.pool(pool)) {
+            any = true;
+            let key = self.key.append(&endpoint(backend));
+            self.push(SetName::Members(self.door, seconds), key, Data::None);
+        }
+        if any {
+            self.push(SetName::Affine(self.door), self.key, Data::None);
+        }
+    }
+
+    fn firewall(&mut self) {
+        let Some(sources) = &self.destination.allowed_sources else { return };
+        self.push_labelled(SetName::Firewall, Data::None);
+        for net in sources {
+            let key = self.key.ip(net.network());
+            self.push(SetName::FirewallAllow(net.prefix_len()), key, Data::None);
+        }
+    }
+
+    fn push(&mut self, set: SetName, key: Fields, data: Data) {
+        self.out.push(Element { set, key, data, label: None });
+    }
+
+    fn push_labelled(&mut self, set: SetName, data: Data) {
+        self.out.push(Element { set, key: self.key, data, label: Some(self.label.clone()) });
+    }
+}
+
+/// What one kind of client meets at a destination.
+enum Route {
+    /// Forwarded: found in `map`, handled by `class`, drawn from `pool`.
+    Forward { map: SetName, class: Class, pool: Pool },
+    /// Rejected or dropped, by membership in this set.
+    Answer(SetName),
+}
+
+fn routes(plan: &ServicePlan, port: &PortPlan, destination: &Destination) -> [Option<Route>; 2] {
+    let (door, _) = destination_key(destination.at, port.protocol);
+    let affine = plan.affinity_seconds.is_some();
+    let route = |verdict, map, kind| match verdict {
+        Verdict::Forward(pool) => {
+            let class = Class { door, kind, affine, size: port.pool(pool).len() as u32 };
+            Some(Route::Forward { map, class, pool })
+        }
+        Verdict::Reject => Some(Route::Answer(SetName::Reject(door))),
+        Verdict::Drop => Some(Route::Answer(SetName::Drop(door))),
+    };
+    match destination.routing {
+        Routing::Same(verdict, masquerade) => {
+            [route(verdict, SetName::Service(door), kind_of(masquerade)), None]
+        }
+        Routing::Split { outside, inside } => [
+            route(outside, SetName::Local(door), Kind::Plain),
+            route(inside, SetName::Internal(door), Kind::Internal),
+        ],
+    }
+}
+
+/// What plans need besides elements: chains, sets and rules of a small, shared number.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Demands {
+    pub(crate) classes: BTreeSet<Class>,
+    pub(crate) timeouts: BTreeSet<u32>,
+    pub(crate) prefix_lengths: BTreeSet<u8>,
+}
+
+impl Demands {
+    pub(crate) fn add(&mut self, plan: &ServicePlan) {
+        for port in &plan.ports {
+            for destination in &port.destinations {
+                for route in routes(plan, port, destination).into_iter().flatten() {
+                    if let Route::Forward { class, .. } = route {
+                        self.classes.insert(class);
+                        self.timeouts.extend(plan.affinity_seconds);
+                    }
+                }
+                let sources = destination.allowed_sources.iter().flatten();
+                self.prefix_lengths.extend(sources.map(|net| net.prefix_len()));
+            }
+        }
+    }
+}
+
+/// The pools that a destination's clients may be sent to.
+pub(crate) fn pools_of(routing: Routing) -> [Option<Pool>; 2] {
+    let pool = |verdict| match verdict {
+        Verdict::Forward(pool) => Some(pool),
+        Verdict::Reject | Verdict::Drop => None,
+    };
+    match routing {
+        Routing::Same(verdict, _) => [pool(verdict), None],
+        Routing::Split { outside, inside } => [pool(outside), pool(inside)],
+    }
+}
+
+fn destination_key(at: Address, protocol: Protocol) -> (Door, Fields) {
+    match at {
+        Address::Vip(ip, port) => {
+            (Door::Vip, Fields::new().ip(ip).protocol(protocol.number()).port(port))
+        }
+        Address::NodePort(port) => (Door::NodePort, Fields::new().protocol(protocol.number()).port(port)),
+    }
+}
+
+fn endpoint(backend: &Backend) -> Fields {
+    Fields::new().ip(backend.ip).port(backend.port)
+}

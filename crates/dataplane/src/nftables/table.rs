@@ -1,0 +1,167 @@
+//! One family's table: what stands in the kernel beside the services' own elements, and the batches that
+//! change it.
+
+use std::collections::HashMap;
+
+use kernel::nft::{Batch, ElementData};
+use model::{NodePlan, ServiceKey, ServicePlan};
+
+use super::class::{Class, Kind};
+use super::diff::{Difference, SharedKey, SharedOwners};
+use super::element::{Data, Element};
+use super::layout::{Dialect, TABLE, TABLE_COMMENT};
+use super::node;
+use super::render::{Demands, render};
+use super::sets::{Door, SetName, holds_pins};
+use crate::backend::Change;
+
+/// Pool sizes whose chain exists from the start, so that ordinary scaling needs no new chain.
+const CLASSES_UP_FRONT: u32 = 16;
+/// Services whose elements are gathered before they are written out set by set.
+const CHUNK: usize = 512;
+
+/// What the kernel's table is before a rewrite.
+pub(crate) enum Existing {
+    /// Absent, foreign or of another layout: it is replaced.
+    Other,
+    /// Ours, with these sets: emptied and filled again in place, so that pins live on.
+    Ours { sets: Vec<String> },
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    owners: SharedOwners,
+    declared: Demands,
+}
+
+impl Table {
+    /// The batch that makes the table hold just these services, and the state it leaves.
+    pub(crate) fn rewrite(
+        dialect: &Dialect,
+        existing: &Existing,
+        plans: &HashMap<ServiceKey, ServicePlan>,
+        node: &NodePlan,
+    ) -> (Batch, Table) {
+        let mut batch = Batch::new(dialect.nft_family(), TABLE);
+        batch.add_table(TABLE_COMMENT);
+        match existing {
+            Existing::Other => {
+                batch.delete_table();
+                batch.add_table(TABLE_COMMENT);
+            }
+            Existing::Ours { sets } => {
+                batch.flush_rules();
+                sets.iter().filter(|name| !holds_pins(name)).for_each(|name| batch.flush_set(name));
+            }
+        }
+        dialect.declare(&mut batch);
+        let mut table = Table::default();
+        table.declare(dialect, &mut batch, up_front(plans));
+        node::write_changes(&mut batch, &NodePlan::default(), node);
+        table.write_all(&mut batch, plans);
+        (batch, table)
+    }
+
+    /// The batch for a few changed services, and what it removes and adds.
+    pub(crate) fn change(
+        &mut self,
+        dialect: &Dialect,
+        changes: &[Change<'_>],
+        node: (&NodePlan, &NodePlan),
+    ) -> (Batch, Difference) {
+        let mut difference = Difference::default();
+        let mut demands = Demands::default();
+        for change in changes {
+            let elements = |plan: Option<&ServicePlan>| {
+                plan.map(|plan| render(change.service, plan)).unwrap_or_default()
+            };
+            difference.of(elements(change.old), elements(change.new));
+            if let Some(plan) = change.new {
+                demands.add(plan);
+            }
+        }
+        difference.settle_shared(&mut self.owners);
+        let mut batch = Batch::new(dialect.nft_family(), TABLE);
+        self.declare(dialect, &mut batch, demands);
+        node::write_changes(&mut batch, node.0, node.1);
+        for element in &difference.removed {
+            batch.delete_element(&element.set.name(), element.key.as_slice());
+        }
+        write(&mut batch, &difference.added);
+        (batch, difference)
+    }
+
+    fn write_all(&mut self, batch: &mut Batch, plans: &HashMap<ServiceKey, ServicePlan>) {
+        let mut pending: Vec<Element> = Vec::new();
+        for (index, (service, plan)) in plans.iter().enumerate() {
+            let elements = render(service, plan).into_iter();
+            pending.extend(elements.filter(|element| {
+                SharedKey::of(element).is_none_or(|key| self.owners.add(key))
+            }));
+            if (index + 1) % CHUNK == 0 {
+                flush(batch, &mut pending);
+            }
+        }
+        flush(batch, &mut pending);
+    }
+
+    /// Make the chains, sets and rules that are asked for and not there yet.
+    fn declare(&mut self, dialect: &Dialect, batch: &mut Batch, demands: Demands) {
+        for class in demands.classes {
+            self.declare_class(dialect, batch, class);
+        }
+        for length in demands.prefix_lengths {
+            if self.declared.prefix_lengths.insert(length) {
+                dialect.declare_prefix_length(batch, length);
+            }
+        }
+        for seconds in demands.timeouts {
+            if self.declared.timeouts.is_empty() {
+                dialect.declare_affinity(batch);
+            }
+            if self.declared.timeouts.insert(seconds) {
+                dialect.declare_timeout(batch, seconds);
+            }
+        }
+    }
+
+    fn declare_class(&mut self, dialect: &Dialect, batch: &mut Batch, class: Class) {
+        if self.declared.classes.contains(&class) {
+            return;
+        }
+        if let Some(next) = class.next() {
+            self.declare_class(dialect, batch, next);
+        }
+        dialect.declare_class(batch, &class);
+        self.declared.classes.insert(class);
+    }
+}
+
+fn up_front(plans: &HashMap<ServiceKey, ServicePlan>) -> Demands {
+    let mut demands = Demands::default();
+    let class = |size| Class { door: Door::Vip, kind: Kind::Plain, affine: false, size };
+    demands.classes.extend((1..=CLASSES_UP_FRONT).map(class));
+    plans.values().for_each(|plan| demands.add(plan));
+    demands
+}
+
+/// Write gathered elements set by set: neighbours of one set share a message.
+fn flush(batch: &mut Batch, pending: &mut Vec<Element>) {
+    pending.sort_unstable_by_key(Element::place);
+    write(batch, pending);
+    pending.clear();
+}
+
+fn write(batch: &mut Batch, elements: &[Element]) {
+    for element in elements {
+        let set: SetName = element.set;
+        let (name, key, label) = (set.name(), element.key.as_slice(), element.label.as_deref());
+        match &element.data {
+            Data::None => batch.add_element(&name, key, ElementData::None, label),
+            Data::Endpoint(endpoint) => {
+                batch.add_element(&name, key, ElementData::Value(endpoint.as_slice()), label);
+            }
+            Data::Goto(class) => batch.add_element(&name, key, ElementData::Goto(&class.name()), label),
+        }
+    }
+}

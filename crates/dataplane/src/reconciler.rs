@@ -1,0 +1,249 @@
+//! Keeps the kernel equal to the plans: only dirty services are planned and committed; after a failure or a
+//! change by somebody else nothing is assumed and everything is written anew.
+
+use std::collections::{HashMap, HashSet};
+
+use model::{Claims, Family, NodePlan, ServiceKey, ServicePlan, StaleFlows, stale_flows};
+
+use crate::backend::{Backend, Change, Committed, SyncError};
+use crate::slots::keep_order;
+
+/// Where plans come from: the cluster state, seen through the model.
+pub trait Planner {
+    /// `None` if there is no such service.
+    fn plan(&self, service: &ServiceKey, family: Family) -> Option<Planned>;
+    /// Every service there is.
+    fn services(&self) -> Vec<ServiceKey>;
+    fn node(&self, family: Family) -> NodePlan;
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Planned {
+    pub plan: ServicePlan,
+    /// Seconds since the epoch; settles who owns an address that two services claim.
+    pub created: i64,
+}
+
+/// What a successful sync did.
+#[derive(Debug, Default)]
+pub struct Synced {
+    pub full: bool,
+    /// Services whose plan changed (all of them in a full sync).
+    pub services: usize,
+    pub committed: Committed,
+    /// Recorded flows that must be forgotten now.
+    pub stale: Vec<StaleFlows>,
+}
+
+/// What the kernel holds, as far as we know.
+enum Applied {
+    /// Nothing is known: at the start, after a failed commit, or when somebody else changed the rules.
+    Unknown,
+    Known(Box<Known>),
+}
+
+struct Known {
+    plans: HashMap<ServiceKey, ServicePlan>,
+    node: NodePlan,
+}
+
+struct FamilyState {
+    applied: Applied,
+    /// The plans of before a loss of trust: they still tell which flows became stale.
+    remembered: HashMap<ServiceKey, ServicePlan>,
+    claims: Claims,
+}
+
+pub struct Reconciler<B> {
+    backend: B,
+    families: [FamilyState; 2],
+}
+
+impl<B: Backend> Reconciler<B> {
+    pub fn new(backend: B) -> Reconciler<B> {
+        let families = Family::BOTH.map(|family| FamilyState {
+            applied: Applied::Unknown,
+            remembered: HashMap::new(),
+            claims: Claims::new(family),
+        });
+        Reconciler { backend, families }
+    }
+
+    pub fn backend(&mut self) -> &mut B {
+        &mut self.backend
+    }
+
+    /// Somebody else changed the rules: write everything anew at the next sync.
+    pub fn distrust(&mut self, family: Family) {
+        self.families[family.index()].forget();
+    }
+
+    /// Whether the next sync of the family writes everything.
+    pub fn is_unknown(&self, family: Family) -> bool {
+        matches!(self.families[family.index()].applied, Applied::Unknown)
+    }
+
+    /// Services that claim an address which another one holds.
+    pub fn claims(&self, family: Family) -> &Claims {
+        &self.families[family.index()].claims
+    }
+
+    /// Bring the kernel up to date with the dirty services (or with all of them, if nothing is known).
+    /// After an error the kernel's rules are as they were, and the next call writes everything.
+    pub fn sync(
+        &mut self,
+        family: Family,
+        dirty: &[ServiceKey],
+        planner: &dyn Planner,
+    ) -> Result<Synced, SyncError> {
+        let state = &mut self.families[family.index()];
+        let result = match std::mem::replace(&mut state.applied, Applied::Unknown) {
+            Applied::Unknown => rewrite(&mut self.backend, state, family, planner),
+            Applied::Known(known) => update(&mut self.backend, state, *known, family, dirty, planner),
+        };
+        let state = &mut self.families[family.index()];
+        match result {
+            Ok((known, synced)) => {
+                state.applied = Applied::Known(Box::new(known));
+                state.remembered = HashMap::new();
+                Ok(synced)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl FamilyState {
+    fn forget(&mut self) {
+        if let Applied::Known(known) = std::mem::replace(&mut self.applied, Applied::Unknown) {
+            self.remembered = known.plans;
+        }
+    }
+}
+
+fn rewrite<B: Backend>(
+    backend: &mut B,
+    state: &mut FamilyState,
+    family: Family,
+    planner: &dyn Planner,
+) -> Result<(Known, Synced), SyncError> {
+    state.claims = Claims::new(family);
+    let mut plans = HashMap::new();
+    for service in planner.services() {
+        if let Some(planned) = planner.plan(&service, family).filter(asks_something) {
+            let wanted = wanted(&planned.plan).collect::<Vec<_>>();
+            state.claims.update(&service, planned.created, wanted);
+            plans.insert(service, planned.plan);
+        }
+    }
+    plans.shrink_to_fit();
+    for (service, plan) in &mut plans {
+        drop_unowned(&state.claims, service, plan);
+        if let Some(old) = state.remembered.get(service) {
+            keep_order(old, plan);
+        }
+    }
+    let node = planner.node(family);
+    let committed = backend.rewrite(family, &plans, &node)?;
+    let gone = state.remembered.iter().filter(|(service, _)| !plans.contains_key(*service));
+    let mut stale: Vec<StaleFlows> = gone.flat_map(|(_, old)| stale_flows(Some(old), None)).collect();
+    for (service, plan) in &plans {
+        stale.extend(stale_flows(state.remembered.get(service), Some(plan)));
+    }
+    let synced = Synced { full: true, services: plans.len(), committed, stale };
+    Ok((Known { plans, node }, synced))
+}
+
+fn update<B: Backend>(
+    backend: &mut B,
+    state: &mut FamilyState,
+    mut known: Known,
+    family: Family,
+    dirty: &[ServiceKey],
+    planner: &dyn Planner,
+) -> Result<(Known, Synced), SyncError> {
+    let fresh = plan_dirty(state, &known, family, dirty, planner);
+    let node = planner.node(family);
+    let changes: Vec<Change<'_>> = fresh
+        .iter()
+        .map(|(service, new)| Change { service, old: known.plans.get(service), new: new.as_ref() })
+        .filter(|change| change.old != change.new)
+        .collect();
+    if changes.is_empty() && node == known.node {
+        return Ok((known, Synced::default()));
+    }
+    let result = backend.apply(family, &changes, (&known.node, &node));
+    let committed = match result {
+        Ok(committed) => committed,
+        Err(error) => {
+            state.remembered = known.plans;
+            return Err(error);
+        }
+    };
+    let stale = changes.iter().flat_map(|change| stale_flows(change.old, change.new)).collect();
+    let synced = Synced { full: false, services: changes.len(), committed, stale };
+    for (service, new) in fresh {
+        match new {
+            Some(plan) => known.plans.insert(service, plan),
+            None => known.plans.remove(&service),
+        };
+    }
+    known.node = node;
+    Ok((known, synced))
+}
+
+/// New plans of the dirty services, and of those that gained or lost an address through them.
+fn plan_dirty(
+    state: &mut FamilyState,
+    known: &Known,
+    family: Family,
+    dirty: &[ServiceKey],
+    planner: &dyn Planner,
+) -> HashMap<ServiceKey, Option<ServicePlan>> {
+    let mut fresh: HashMap<ServiceKey, Option<ServicePlan>> = HashMap::new();
+    let mut affected: HashSet<ServiceKey> = HashSet::new();
+    for service in dirty {
+        let planned = planner.plan(service, family).filter(asks_something);
+        let created = planned.as_ref().map_or(0, |planned| planned.created);
+        let plan = planned.map(|planned| planned.plan);
+        let wanted: Vec<_> = plan.iter().flat_map(wanted).collect();
+        affected.extend(state.claims.update(service, created, wanted));
+        fresh.insert(service.clone(), plan);
+    }
+    for service in affected {
+        fresh.entry(service).or_insert_with_key(|service| {
+            planner.plan(service, family).map(|planned| planned.plan)
+        });
+    }
+    for (service, plan) in &mut fresh {
+        let Some(plan) = plan else { continue };
+        drop_unowned(&state.claims, service, plan);
+        if let Some(old) = known.plans.get(service) {
+            keep_order(old, plan);
+        }
+    }
+    fresh
+}
+
+/// A service without an address of the family asks nothing of it, and is not kept.
+fn asks_something(planned: &Planned) -> bool {
+    planned.plan != ServicePlan::default()
+}
+
+fn wanted(plan: &ServicePlan) -> impl Iterator<Item = (model::Protocol, model::Address, model::Role)> {
+    plan.ports.iter().flat_map(|port| {
+        port.destinations.iter().map(|destination| (port.protocol, destination.at, destination.role))
+    })
+}
+
+/// Take out the destinations that belong to another service.
+fn drop_unowned(claims: &Claims, service: &ServiceKey, plan: &mut ServicePlan) {
+    for port in &mut plan.ports {
+        let owned = |at| claims.owns(service, port.protocol, at);
+        if port.destinations.iter().all(|destination| owned(destination.at)) {
+            continue;
+        }
+        port.destinations =
+            port.destinations.iter().filter(|destination| owned(destination.at)).cloned().collect();
+    }
+}

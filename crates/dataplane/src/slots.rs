@@ -1,0 +1,76 @@
+//! Slot order: an endpoint keeps its place in a pool while it lives, so that a change touches few slots.
+
+use model::{Backend, PortPlan, ServicePlan};
+
+/// Give the pools of `new` the order of `old`, with newcomers in the places of those that went.
+pub(crate) fn keep_order(old: &ServicePlan, new: &mut ServicePlan) {
+    for port in &mut new.ports {
+        let same = |before: &&PortPlan| before.protocol == port.protocol && before.name == port.name;
+        if let Some(before) = old.ports.iter().find(same) {
+            port.cluster_pool = arrange(&before.cluster_pool, &port.cluster_pool);
+            port.local_pool = arrange(&before.local_pool, &port.local_pool);
+        }
+    }
+}
+
+/// `wanted` is sorted, as the plan gives it.
+fn arrange(before: &[Backend], wanted: &[Backend]) -> Box<[Backend]> {
+    let place = |backend: &Backend| (backend.ip, backend.port);
+    let current = |backend: &Backend| wanted.binary_search_by_key(&place(backend), place).ok();
+    let mut kept = vec![false; wanted.len()];
+    let mut slots: Vec<Option<Backend>> = Vec::with_capacity(before.len().max(wanted.len()));
+    for backend in before {
+        let index = current(backend).filter(|index| !kept[*index]);
+        slots.push(index.map(|index| {
+            kept[index] = true;
+            wanted[index]
+        }));
+    }
+    let mut newcomers = wanted.iter().zip(&kept).filter(|(_, kept)| !**kept).map(|(backend, _)| *backend);
+    for slot in &mut slots {
+        if slot.is_none() {
+            *slot = newcomers.next();
+        }
+    }
+    slots.extend(newcomers.map(Some));
+    fill_holes(slots)
+}
+
+/// Move the last endpoints into the places that stayed empty.
+fn fill_holes(mut slots: Vec<Option<Backend>>) -> Box<[Backend]> {
+    let mut index = 0;
+    while index < slots.len() {
+        if slots[index].is_none() {
+            slots.swap_remove(index);
+        } else {
+            index += 1;
+        }
+    }
+    slots.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(last: &[u8]) -> Vec<Backend> {
+        let ip = |last| std::net::IpAddr::from([10, 0, 0, last]);
+        last.iter().map(|last| Backend { ip: ip(*last), port: 80, local: false }).collect()
+    }
+
+    #[test]
+    fn endpoints_keep_their_slots() {
+        let cases: [(&str, &[u8], &[u8], &[u8]); 7] = [
+            ("unchanged", &[3, 1, 2], &[1, 2, 3], &[3, 1, 2]),
+            ("added goes last", &[2, 1], &[1, 2, 3], &[2, 1, 3]),
+            ("removed in the middle: the last one takes its slot", &[3, 1, 2], &[2, 3], &[3, 2]),
+            ("removed at the end", &[3, 1, 2], &[1, 3], &[3, 1]),
+            ("replaced in place", &[3, 1, 2], &[2, 3, 4], &[3, 4, 2]),
+            ("all gone", &[1, 2], &[], &[]),
+            ("two replaced, one more", &[1, 2, 3], &[2, 5, 6, 7], &[5, 2, 6, 7]),
+        ];
+        for (name, before, wanted, expected) in cases {
+            assert_eq!(&*arrange(&pool(before), &pool(wanted)), &*pool(expected), "{name}");
+        }
+    }
+}
