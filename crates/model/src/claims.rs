@@ -1,19 +1,93 @@
 //! Which service owns an address that several of them claim.
 //!
 //! The kernel maps hold one entry per address, port and protocol; two services may still name the same
-//! external IP and port. The choice must not depend on the order of arrival.
+//! external IP and port. A cluster IP beats every other role, then the older service wins, then the smaller
+//! name: nothing depends on the order of arrival.
 
-use crate::{Address, Protocol, ServiceKey};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::{Address, Family, Protocol, Role, ServiceKey};
+use ledger::Ledger;
+
+mod ledger;
+#[cfg(test)]
+mod tests;
 
 /// One service's wish to own a destination.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Claim {
     pub at: Address,
     pub protocol: Protocol,
 }
 
+/// A destination that several services want.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    pub claim: Claim,
+    pub owner: ServiceKey,
+    /// The others, best claim first; never empty.
+    pub losers: Vec<ServiceKey>,
+}
+
 /// All claims of one family, and who holds what.
-#[derive(Debug, Default)]
-pub struct Claims {
-    _owner: Option<ServiceKey>,
+#[derive(Debug)]
+pub struct Claims(Table);
+
+/// Apart by family, so that an IPv4 claim does not pay for the width of an IPv6 address.
+#[derive(Debug)]
+enum Table {
+    V4(Ledger<Ipv4Addr>),
+    V6(Ledger<Ipv6Addr>),
+}
+
+impl Claims {
+    pub fn new(family: Family) -> Claims {
+        Claims(match family {
+            Family::V4 => Table::V4(Ledger::default()),
+            Family::V6 => Table::V6(Ledger::default()),
+        })
+    }
+
+    /// Replace what a service wants. Returns the other services that gained or lost an address by it, sorted:
+    /// their plans must be rendered again. Addresses of the other family are ignored.
+    pub fn update(
+        &mut self,
+        service: &ServiceKey,
+        created: i64,
+        wanted: impl IntoIterator<Item = (Protocol, Address, Role)>,
+    ) -> Vec<ServiceKey> {
+        match &mut self.0 {
+            Table::V4(ledger) => ledger.update(service, created, wanted),
+            Table::V6(ledger) => ledger.update(service, created, wanted),
+        }
+    }
+
+    /// Forget a service; returns what [`Claims::update`] returns.
+    pub fn remove(&mut self, service: &ServiceKey) -> Vec<ServiceKey> {
+        self.update(service, 0, [])
+    }
+
+    pub fn owns(&self, service: &str, protocol: Protocol, at: Address) -> bool {
+        match &self.0 {
+            Table::V4(ledger) => ledger.owner(Claim { at, protocol }),
+            Table::V6(ledger) => ledger.owner(Claim { at, protocol }),
+        }
+        .is_some_and(|owner| **owner == *service)
+    }
+
+    /// Every destination that more than one service wants, sorted.
+    pub fn conflicts(&self) -> Vec<Conflict> {
+        match &self.0 {
+            Table::V4(ledger) => ledger.conflicts(),
+            Table::V6(ledger) => ledger.conflicts(),
+        }
+    }
+
+    /// What a service wants and does not get, with the owner of each.
+    pub fn lost_by(&self, service: &str) -> Vec<(Claim, ServiceKey)> {
+        match &self.0 {
+            Table::V4(ledger) => ledger.lost_by(service),
+            Table::V6(ledger) => ledger.lost_by(service),
+        }
+    }
 }

@@ -8,14 +8,16 @@ mod address;
 mod claims;
 mod conntrack;
 mod endpoint;
+#[cfg(test)]
+mod fixtures;
 mod node;
 mod plan;
 mod service;
 mod topology;
 
 pub use address::{Family, NodePortAddresses, Protocol};
-pub use claims::{Claim, Claims};
-pub use conntrack::{FlowTarget, StaleFlows, stale_flows};
+pub use claims::{Claim, Claims, Conflict};
+pub use conntrack::{FlowTarget, RecordedFlow, StaleFlows, StaleSet, stale_flows};
 pub use endpoint::{Endpoint, EndpointSlice, Hints, SlicePort};
 pub use node::{LocalDetector, NodePlan, NodeView, plan_node};
 pub use plan::{

@@ -48,7 +48,8 @@ pub fn plan_node(
 ) -> NodePlan {
     let chosen = |ip: &IpAddr| match selection {
         NodePortAddresses::Primary => node.primary[family.index()] == Some(*ip),
-        NodePortAddresses::All => !ip.is_loopback(),
+        // Link-local addresses exist once per link: without the link they name nothing.
+        NodePortAddresses::All => !ip.is_loopback() && !is_link_local_v6(ip),
         NodePortAddresses::Within(nets) => nets.iter().any(|net| net.contains(ip)),
     };
     let primary = node.primary[family.index()];
@@ -66,4 +67,71 @@ pub fn plan_node(
     let mut service_cidrs = IpNet::aggregate(&of_family);
     service_cidrs.sort_unstable();
     NodePlan { nodeport_ips, service_cidrs }
+}
+
+fn is_link_local_v6(ip: &IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node() -> NodeView {
+        let addresses = ["127.0.0.1", "127.0.0.53", "192.0.2.7", "10.0.0.7", "192.0.2.7", "169.254.20.10"];
+        let addresses6 = ["::1", "fe80::7", "2001:db8::7"];
+        NodeView {
+            name: "n1".into(),
+            zone: None,
+            primary: [Some("10.0.0.7".parse().unwrap()), Some("2001:db8::7".parse().unwrap())],
+            addresses: addresses.iter().chain(&addresses6).map(|ip| ip.parse().unwrap()).collect(),
+        }
+    }
+
+    fn within(nets: &[&str]) -> NodePortAddresses {
+        NodePortAddresses::Within(nets.iter().map(|net| net.parse().unwrap()).collect())
+    }
+
+    #[test]
+    fn node_port_addresses() {
+        use Family::{V4, V6};
+        use NodePortAddresses::{All, Primary};
+        let cases: [(NodePortAddresses, Family, &[&str]); 9] = [
+            (Primary, V4, &["10.0.0.7"]),
+            (Primary, V6, &["2001:db8::7"]),
+            (All, V4, &["10.0.0.7", "169.254.20.10", "192.0.2.7"]),
+            (All, V6, &["2001:db8::7"]),
+            (within(&["127.0.0.0/8"]), V4, &["127.0.0.1", "127.0.0.53"]),
+            (within(&["127.0.0.0/8", "10.0.0.0/24"]), V4, &["10.0.0.7", "127.0.0.1", "127.0.0.53"]),
+            (within(&["127.0.0.0/8"]), V6, &[]),
+            (within(&["fe80::/10", "::1/128"]), V6, &["::1", "fe80::7"]),
+            (within(&[]), V4, &[]),
+        ];
+        for (selection, family, wanted) in cases {
+            let wanted: Vec<IpAddr> = wanted.iter().map(|ip| ip.parse().unwrap()).collect();
+            let plan = plan_node(&node(), &selection, &[], family);
+            assert_eq!(plan.nodeport_ips, wanted, "{selection:?} {family}");
+        }
+    }
+
+    #[test]
+    fn the_primary_address_serves_even_before_the_kernel_lists_it() {
+        let node = NodeView { addresses: Vec::new(), ..node() };
+        let plan = plan_node(&node, &NodePortAddresses::Primary, &[], Family::V4);
+        assert_eq!(plan.nodeport_ips, ["10.0.0.7".parse::<IpAddr>().unwrap()]);
+    }
+
+    #[test]
+    fn service_cidrs_are_merged_per_family() {
+        let cidrs: Vec<IpNet> = ["10.97.0.0/16", "10.96.0.0/16", "10.96.3.0/24", "fd00::/112", "10.5.0.0/24"]
+            .iter()
+            .map(|net| net.parse().unwrap())
+            .collect();
+        let merged = |family| {
+            let plan = plan_node(&node(), &NodePortAddresses::All, &cidrs, family);
+            plan.service_cidrs.iter().map(IpNet::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(merged(Family::V4), ["10.5.0.0/24", "10.96.0.0/15"]);
+        assert_eq!(merged(Family::V6), ["fd00::/112"]);
+    }
 }

@@ -10,6 +10,7 @@ use pools::Usable;
 
 mod fronts;
 mod pools;
+mod share;
 #[cfg(test)]
 mod tests;
 

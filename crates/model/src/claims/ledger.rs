@@ -1,0 +1,250 @@
+//! The books behind [`Claims`](crate::Claims): who wants what, who holds it, and the few places where they differ.
+//!
+//! Sized for tens of thousands of services. An uncontested claim is one B-tree entry (12 bytes for IPv4) and one
+//! item of its service's list (10 bytes); only contested ones carry their claimants by name.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::{Claim, Conflict};
+use crate::{Address, Protocol, Role, ServiceKey};
+
+/// An address of the ledger's family.
+pub(super) trait Ip: Copy + Ord + Into<IpAddr> {
+    const UNSPECIFIED: Self;
+    fn narrow(ip: IpAddr) -> Option<Self>;
+}
+
+impl Ip for Ipv4Addr {
+    const UNSPECIFIED: Self = Ipv4Addr::UNSPECIFIED;
+    fn narrow(ip: IpAddr) -> Option<Self> {
+        if let IpAddr::V4(ip) = ip { Some(ip) } else { None }
+    }
+}
+
+impl Ip for Ipv6Addr {
+    const UNSPECIFIED: Self = Ipv6Addr::UNSPECIFIED;
+    fn narrow(ip: IpAddr) -> Option<Self> {
+        if let IpAddr::V6(ip) = ip { Some(ip) } else { None }
+    }
+}
+
+/// A [`Claim`] in the least space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Spot<A> {
+    node_port: bool,
+    ip: A,
+    port: u16,
+    protocol: Protocol,
+}
+
+impl<A: Ip> Spot<A> {
+    fn of(claim: Claim) -> Option<Spot<A>> {
+        let (node_port, ip, port) = match claim.at {
+            Address::Vip(ip, port) => (false, A::narrow(ip)?, port),
+            Address::NodePort(port) => (true, A::UNSPECIFIED, port),
+        };
+        Some(Spot { node_port, ip, port, protocol: claim.protocol })
+    }
+
+    fn claim(self) -> Claim {
+        let at = match self.node_port {
+            true => Address::NodePort(self.port),
+            false => Address::Vip(self.ip.into(), self.port),
+        };
+        Claim { at, protocol: self.protocol }
+    }
+}
+
+/// What a service wants. The flag is `false` for a cluster IP, so that the better claim sorts first.
+type Wish<A> = (Spot<A>, bool);
+
+/// A place in the queue for a contested spot; the least one owns it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    not_cluster_ip: bool,
+    created: i64,
+    name: ServiceKey,
+    seat: u32,
+}
+
+#[derive(Debug)]
+struct Claimant<A> {
+    name: ServiceKey,
+    created: i64,
+    /// Sorted, no spot twice.
+    wishes: Box<[Wish<A>]>,
+}
+
+#[derive(Debug)]
+pub(super) struct Ledger<A> {
+    seat_of: HashMap<ServiceKey, u32>,
+    claimants: Vec<Option<Claimant<A>>>,
+    free: Vec<u32>,
+    /// The owner's seat.
+    held: BTreeMap<Spot<A>, u32>,
+    contested: BTreeMap<Spot<A>, BTreeSet<Rank>>,
+}
+
+impl<A> Default for Ledger<A> {
+    fn default() -> Ledger<A> {
+        Ledger {
+            seat_of: HashMap::new(),
+            claimants: Vec::new(),
+            free: Vec::new(),
+            held: BTreeMap::new(),
+            contested: BTreeMap::new(),
+        }
+    }
+}
+
+impl<A: Ip> Ledger<A> {
+    pub(super) fn update(
+        &mut self,
+        service: &ServiceKey,
+        created: i64,
+        wanted: impl IntoIterator<Item = (Protocol, Address, Role)>,
+    ) -> Vec<ServiceKey> {
+        let wishes = wishes(wanted);
+        let known = self.seat_of.get(service).copied();
+        let had = known.and_then(|seat| self.claimant(seat));
+        let same = had.map_or(wishes.is_empty(), |had| had.created == created && had.wishes == wishes);
+        if same {
+            return Vec::new();
+        }
+        let seat = known.unwrap_or_else(|| self.seat(service));
+        let mut touched: Vec<Spot<A>> = self.spots(seat);
+        touched.extend(wishes.iter().map(|(spot, _)| *spot));
+        touched.sort_unstable();
+        touched.dedup();
+        let before: Vec<Option<u32>> = touched.iter().map(|spot| self.held.get(spot).copied()).collect();
+
+        self.withdraw(seat);
+        match wishes.is_empty() {
+            true => self.vacate(seat, service),
+            false => self.enter(seat, Claimant { name: service.clone(), created, wishes }),
+        }
+        self.others_moved(seat, &touched, &before)
+    }
+
+    pub(super) fn owner(&self, claim: Claim) -> Option<&ServiceKey> {
+        let seat = self.held.get(&Spot::of(claim)?)?;
+        Some(&self.claimant(*seat)?.name)
+    }
+
+    pub(super) fn conflicts(&self) -> Vec<Conflict> {
+        let conflict = |(spot, queue): (&Spot<A>, &BTreeSet<Rank>)| {
+            let mut names = queue.iter().map(|rank| rank.name.clone());
+            Some(Conflict { claim: spot.claim(), owner: names.next()?, losers: names.collect() })
+        };
+        self.contested.iter().filter_map(conflict).collect()
+    }
+
+    pub(super) fn lost_by(&self, service: &str) -> Vec<(Claim, ServiceKey)> {
+        let Some(seat) = self.seat_of.get(service) else {
+            return Vec::new();
+        };
+        let lost = |spot: Spot<A>| {
+            let owner = self.held.get(&spot).filter(|owner| *owner != seat)?;
+            Some((spot.claim(), self.claimant(*owner)?.name.clone()))
+        };
+        self.spots(*seat).into_iter().filter_map(lost).collect()
+    }
+
+    fn claimant(&self, seat: u32) -> Option<&Claimant<A>> {
+        self.claimants.get(seat as usize)?.as_ref()
+    }
+
+    fn spots(&self, seat: u32) -> Vec<Spot<A>> {
+        let wishes = self.claimant(seat).into_iter().flat_map(|claimant| claimant.wishes.iter());
+        wishes.map(|(spot, _)| *spot).collect()
+    }
+
+    fn rank(&self, seat: u32, spot: &Spot<A>) -> Option<Rank> {
+        let Claimant { name, created, wishes } = self.claimant(seat)?;
+        let at = wishes.binary_search_by(|(wished, _)| wished.cmp(spot)).ok()?;
+        let (_, not_cluster_ip) = *wishes.get(at)?;
+        Some(Rank { not_cluster_ip, created: *created, name: name.clone(), seat })
+    }
+
+    /// A seat for a new service.
+    fn seat(&mut self, service: &ServiceKey) -> u32 {
+        let seat = self.free.pop().unwrap_or_else(|| {
+            self.claimants.push(None);
+            // One seat a service: the number of services is far from the width.
+            (self.claimants.len() - 1) as u32
+        });
+        self.seat_of.insert(service.clone(), seat);
+        seat
+    }
+
+    fn vacate(&mut self, seat: u32, service: &ServiceKey) {
+        self.seat_of.remove(service);
+        if let Some(place) = self.claimants.get_mut(seat as usize) {
+            *place = None;
+            self.free.push(seat);
+        }
+    }
+
+    /// Take a service out of every queue it stands in.
+    fn withdraw(&mut self, seat: u32) {
+        for spot in self.spots(seat) {
+            let rank = self.rank(seat, &spot);
+            let Some(queue) = self.contested.get_mut(&spot) else {
+                self.held.remove(&spot);
+                continue;
+            };
+            if let Some(rank) = rank {
+                queue.remove(&rank);
+            }
+            if let Some(first) = queue.first() {
+                self.held.insert(spot, first.seat);
+            }
+            if queue.len() < 2 {
+                self.contested.remove(&spot);
+            }
+        }
+    }
+
+    /// Put a service into the queue of every spot it wants.
+    fn enter(&mut self, seat: u32, claimant: Claimant<A>) {
+        if let Some(place) = self.claimants.get_mut(seat as usize) {
+            *place = Some(claimant);
+        }
+        for spot in self.spots(seat) {
+            let Some(incumbent) = self.held.get(&spot).copied() else {
+                self.held.insert(spot, seat);
+                continue;
+            };
+            let ranks = [self.rank(incumbent, &spot), self.rank(seat, &spot)];
+            let queue = self.contested.entry(spot).or_default();
+            queue.extend(ranks.into_iter().flatten());
+            if let Some(first) = queue.first() {
+                self.held.insert(spot, first.seat);
+            }
+        }
+    }
+
+    /// Who, other than `seat`, gained or lost one of the touched spots.
+    fn others_moved(&self, seat: u32, touched: &[Spot<A>], before: &[Option<u32>]) -> Vec<ServiceKey> {
+        let mut moved = BTreeSet::new();
+        for (spot, was) in touched.iter().zip(before) {
+            let is = self.held.get(spot).copied();
+            if *was != is {
+                moved.extend([*was, is].into_iter().flatten().filter(|other| *other != seat));
+            }
+        }
+        let mut names: Vec<ServiceKey> =
+            moved.into_iter().filter_map(|other| Some(self.claimant(other)?.name.clone())).collect();
+        names.sort_unstable();
+        names
+    }
+}
+
+fn wishes<A: Ip>(wanted: impl IntoIterator<Item = (Protocol, Address, Role)>) -> Box<[Wish<A>]> {
+    let wish = |(protocol, at, role)| Some((Spot::of(Claim { at, protocol })?, role != Role::ClusterIp));
+    let mut wishes: Vec<Wish<A>> = wanted.into_iter().filter_map(wish).collect();
+    wishes.sort_unstable();
+    wishes.dedup_by_key(|(spot, _)| *spot);
+    wishes.into_boxed_slice()
+}

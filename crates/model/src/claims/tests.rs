@@ -1,0 +1,123 @@
+//! Ownership, case by case.
+
+use super::*;
+use crate::fixtures::ip;
+use Protocol::{Tcp, Udp};
+use Role::{ClusterIp, ExternalIp, NodePort};
+
+type Wanted = (Protocol, Address, Role);
+
+fn vip(role: Role) -> Wanted {
+    (Tcp, Address::Vip(ip("198.51.100.1"), 80), role)
+}
+
+fn node_port(number: u16) -> Wanted {
+    (Tcp, Address::NodePort(number), NodePort)
+}
+
+fn key(name: &str) -> ServiceKey {
+    ServiceKey::from(name)
+}
+
+fn names(services: &[ServiceKey]) -> Vec<&str> {
+    services.iter().map(|name| &**name).collect()
+}
+
+fn owner_of<'a>(claims: &Claims, (protocol, at, _): Wanted, of: &[&'a str]) -> Vec<&'a str> {
+    of.iter().copied().filter(|name| claims.owns(name, protocol, at)).collect()
+}
+
+#[test]
+fn the_better_claim_wins_in_either_order() {
+    // What it shows; winner and loser: name, age, claim.
+    type Party<'a> = (&'a str, i64, Wanted);
+    let cases: [(&str, Party<'_>, Party<'_>); 4] = [
+        ("older", ("d/b", 1, vip(ExternalIp)), ("d/a", 2, vip(ExternalIp))),
+        ("same age: smaller name", ("d/a", 1, vip(ExternalIp)), ("d/b", 1, vip(ExternalIp))),
+        ("cluster IP before age", ("d/b", 9, vip(ClusterIp)), ("d/a", 1, vip(ExternalIp))),
+        ("node port", ("d/b", 1, node_port(30000)), ("d/a", 2, node_port(30000))),
+    ];
+    for (what, winner, loser) in cases {
+        let both = [winner.0, loser.0];
+        for (first, second, moved) in [(winner, loser, vec![]), (loser, winner, vec![loser.0])] {
+            let mut claims = Claims::new(Family::V4);
+            assert!(claims.update(&key(first.0), first.1, [first.2]).is_empty(), "{what}");
+            assert_eq!(owner_of(&claims, first.2, &both), [first.0], "{what}");
+            assert_eq!(names(&claims.update(&key(second.0), second.1, [second.2])), moved, "{what}");
+            assert_eq!(owner_of(&claims, winner.2, &both), [winner.0], "{what}");
+            let claim = Claim { at: winner.2.1, protocol: winner.2.0 };
+            let conflict = Conflict { claim, owner: key(winner.0), losers: vec![key(loser.0)] };
+            assert_eq!(claims.conflicts(), [conflict], "{what}");
+            assert_eq!(claims.lost_by(loser.0), [(claim, key(winner.0))], "{what}");
+            assert_eq!(claims.lost_by(winner.0), [], "{what}");
+
+            assert_eq!(names(&claims.remove(&key(winner.0))), [loser.0], "{what}");
+            assert_eq!(owner_of(&claims, winner.2, &both), [loser.0], "{what}");
+            assert_eq!(claims.conflicts(), [], "{what}");
+            assert!(claims.remove(&key(loser.0)).is_empty(), "{what}");
+            assert!(owner_of(&claims, winner.2, &both).is_empty(), "{what}");
+        }
+    }
+}
+
+#[test]
+fn different_protocol_port_or_kind_is_no_conflict() {
+    let mut claims = Claims::new(Family::V4);
+    let at = |protocol, port| (protocol, Address::Vip(ip("198.51.100.1"), port), ExternalIp);
+    let wanted =
+        [at(Tcp, 80), at(Udp, 80), at(Tcp, 81), node_port(80), (Udp, Address::NodePort(80), NodePort)];
+    for (i, wish) in wanted.into_iter().enumerate() {
+        assert!(claims.update(&key(&format!("d/{i}")), 0, [wish]).is_empty());
+        assert!(claims.owns(&format!("d/{i}"), wish.0, wish.1));
+    }
+    assert_eq!(claims.conflicts(), []);
+}
+
+#[test]
+fn a_loser_in_the_middle_of_the_queue_disturbs_nobody() {
+    let mut claims = Claims::new(Family::V4);
+    for (name, created) in [("d/c", 3), ("d/a", 1), ("d/b", 2)] {
+        claims.update(&key(name), created, [vip(ExternalIp)]);
+    }
+    assert!(claims.remove(&key("d/b")).is_empty());
+    assert_eq!(names(&claims.remove(&key("d/a"))), ["d/c"]);
+}
+
+#[test]
+fn a_recreated_service_loses_its_age() {
+    let mut claims = Claims::new(Family::V4);
+    claims.update(&key("d/a"), 1, [vip(ExternalIp), node_port(1)]);
+    claims.update(&key("d/b"), 2, [vip(ExternalIp)]);
+    assert_eq!(names(&claims.update(&key("d/a"), 3, [vip(ExternalIp), node_port(1)])), ["d/b"]);
+    assert_eq!(owner_of(&claims, vip(ExternalIp), &["d/a", "d/b"]), ["d/b"]);
+    assert!(claims.owns("d/a", Tcp, Address::NodePort(1)));
+}
+
+#[test]
+fn a_change_elsewhere_in_a_service_moves_nobody() {
+    let mut claims = Claims::new(Family::V4);
+    claims.update(&key("d/a"), 1, [vip(ExternalIp)]);
+    claims.update(&key("d/b"), 2, [vip(ExternalIp)]);
+    assert!(claims.update(&key("d/a"), 1, [vip(ExternalIp), node_port(1)]).is_empty());
+    assert!(claims.update(&key("d/a"), 1, [node_port(1), vip(ExternalIp)]).is_empty());
+    assert!(claims.update(&key("d/a"), 0, [vip(ClusterIp)]).is_empty());
+    assert_eq!(owner_of(&claims, vip(ExternalIp), &["d/a", "d/b"]), ["d/a"]);
+}
+
+#[test]
+fn the_other_family_has_claims_of_its_own() {
+    let six = (Tcp, Address::Vip(ip("2001:db8::1"), 80), ExternalIp);
+    let mut claims = Claims::new(Family::V6);
+    claims.update(&key("d/a"), 1, [vip(ExternalIp), six, node_port(1)]);
+    assert!(claims.owns("d/a", six.0, six.1));
+    assert!(claims.owns("d/a", Tcp, Address::NodePort(1)));
+    assert!(!claims.owns("d/a", Tcp, vip(ExternalIp).1));
+}
+
+#[test]
+fn an_unknown_service_owns_nothing_and_leaves_nothing() {
+    let mut claims = Claims::new(Family::V4);
+    assert!(claims.remove(&key("d/a")).is_empty());
+    assert!(!claims.owns("d/a", Tcp, Address::NodePort(1)));
+    assert!(claims.lost_by("d/a").is_empty());
+}

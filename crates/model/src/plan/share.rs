@@ -1,0 +1,54 @@
+//! What is left of a plan where other services own some of the addresses it names.
+
+use super::{Address, Pool, PortPlan, Role, Routing, ServicePlan, Verdict};
+use crate::Protocol;
+
+impl ServicePlan {
+    /// The destinations the service wants to own, in the form that [`Claims`](crate::Claims) takes.
+    pub fn wanted(&self) -> impl Iterator<Item = (Protocol, Address, Role)> {
+        self.ports.iter().flat_map(|port| {
+            port.destinations.iter().map(|destination| (port.protocol, destination.at, destination.role))
+        })
+    }
+
+    /// Give up every destination the service does not own, and the pools that nobody uses then.
+    pub fn retain(&mut self, owns: impl Fn(Protocol, Address) -> bool) {
+        if self.wanted().all(|(protocol, at, _)| owns(protocol, at)) {
+            return;
+        }
+        let mut ports = std::mem::take(&mut self.ports).into_vec();
+        ports.retain_mut(|port| port.retain(&owns));
+        self.ports = ports.into_boxed_slice();
+    }
+}
+
+impl PortPlan {
+    /// Does any destination forward to this pool?
+    pub fn uses(&self, pool: Pool) -> bool {
+        self.destinations.iter().any(|destination| destination.routing.forwards_to(pool))
+    }
+
+    fn retain(&mut self, owns: impl Fn(Protocol, Address) -> bool) -> bool {
+        let mut destinations = std::mem::take(&mut self.destinations).into_vec();
+        destinations.retain(|destination| owns(self.protocol, destination.at));
+        self.destinations = destinations.into_boxed_slice();
+        if !self.uses(Pool::Cluster) {
+            self.cluster_pool = Box::default();
+        }
+        if !self.uses(Pool::Local) {
+            self.local_pool = Box::default();
+        }
+        !self.destinations.is_empty()
+    }
+}
+
+impl Routing {
+    /// Is any client sent to an endpoint of this pool?
+    pub fn forwards_to(self, pool: Pool) -> bool {
+        let forward = Verdict::Forward(pool);
+        match self {
+            Routing::Same(verdict, _) => verdict == forward,
+            Routing::Split { outside, inside } => outside == forward || inside == forward,
+        }
+    }
+}
