@@ -52,6 +52,11 @@ impl CommitError {
         CommitError::new(kind, subject, reason, answer.errno)
     }
 
+    /// The error for the batch's message of that number: what a stand-in for the kernel returns.
+    pub fn of_message(batch: &Batch, sequence: u32, errno: i32) -> CommitError {
+        CommitError::refused(batch, &Answer { sequence, errno, offset: None, text: None })
+    }
+
     /// The batch could not be handed to the kernel.
     pub(crate) fn unsent(batch: &Batch, error: &io::Error, room: usize) -> CommitError {
         let errno = error.raw_os_error().unwrap_or_default();

@@ -2,4 +2,7 @@
 
 mod commit;
 mod dump;
+mod golden;
+mod instructions;
+mod layout;
 mod space;
