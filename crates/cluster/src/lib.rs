@@ -1,1 +1,20 @@
-//! (see Cargo.toml)
+//! Kubernetes objects in, cluster state out.
+//!
+//! [`objects`] are the shapes on the wire, [`translate`] turns one of them into a domain value,
+//! [`ClusterState`] keeps all of them packed and remembers which services changed. Sources (the
+//! [`manifests`] folder, the apiserver) speak to it in [`Update`]s. Nothing here knows the kernel.
+
+mod dirty;
+mod intern;
+pub mod manifests;
+mod object;
+pub mod objects;
+mod packed;
+mod state;
+mod timestamp;
+pub mod translate;
+
+pub use dirty::DirtySet;
+pub use object::{Change, EndpointRecord, Kind, NodeFacts, Object, ObjectKey, SliceRecord, Update, Value};
+pub use state::{ClusterState, Counts};
+pub use translate::{Invalid, Outcome, Skip};

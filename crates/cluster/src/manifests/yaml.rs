@@ -1,0 +1,48 @@
+//! YAML into any type, within limits that no honest manifest meets.
+
+use serde::de::DeserializeOwned;
+use serde_saphyr::{Error, Options};
+
+use super::decode::Fault;
+
+/// Text bounds what a document may hold, since a file's size is capped; only aliases make more out of less.
+pub(super) fn options() -> Options {
+    serde_saphyr::options! {
+        with_snippet: false,
+        budget: serde_saphyr::budget! {
+            max_events: 100_000_000,
+            max_nodes: 100_000_000,
+            max_total_scalar_bytes: 256 * 1024 * 1024,
+            max_depth: 64,
+            max_aliases: 10_000,
+            max_anchors: 10_000,
+        },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: 1_000_000,
+            max_replay_stack_depth: 16,
+        },
+    }
+}
+
+pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {
+    serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
+        let mut path = None;
+        let again = serde_saphyr::with_deserializer_from_str_with_options(text, options(), |source| {
+            serde_path_to_error::deserialize::<_, T>(source).map_err(|error| {
+                path = Some(error.path().to_string());
+                error.into_inner()
+            })
+        });
+        drop(again);
+        fault(&error, path)
+    })
+}
+
+pub(super) fn fault(error: &Error, path: Option<String>) -> Fault {
+    let error = error.without_snippet();
+    let position =
+        error.location().map(|location| (location.line(), location.column())).filter(|(line, _)| *line > 0);
+    let text = error.to_string();
+    let message = text.lines().next().unwrap_or("cannot be read");
+    Fault { position, field: path.filter(|path| path != "."), ..Fault::new(message) }
+}

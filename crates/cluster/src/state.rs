@@ -1,0 +1,273 @@
+//! Everything the sources said, packed, and which services that touched.
+//!
+//! Pure: objects go in one at a time, plans are made from the views that come out. The order in which
+//! objects arrive leaves no trace.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use ipnet::IpNet;
+use model::{EndpointSlice, Service, ServiceKey};
+
+use crate::dirty::{DirtyMarks, DirtySet};
+use crate::packed::{PackedSlice, Texts};
+use crate::{Change, Kind, NodeFacts, Object, ObjectKey, SliceRecord, Update, Value};
+
+#[derive(Debug, Default)]
+pub struct ClusterState {
+    /// The node the agent runs on; the facts of others do not touch plans.
+    node_name: Box<str>,
+    services: HashMap<ServiceKey, ServiceEntry>,
+    /// Under which service each slice is stored.
+    slice_homes: HashMap<Arc<str>, ServiceKey>,
+    nodes: BTreeMap<Arc<str>, NodeFacts>,
+    service_cidrs: BTreeMap<Arc<str>, Box<[IpNet]>>,
+    texts: Texts,
+    dirty: DirtyMarks,
+    synced: [bool; Kind::ALL.len()],
+}
+
+/// A service with its slices; either may arrive first.
+#[derive(Debug, Default)]
+struct ServiceEntry {
+    service: Option<Box<Service>>,
+    /// Sorted by name.
+    slices: Vec<PackedSlice>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub services: usize,
+    pub slices: usize,
+    pub endpoints: usize,
+}
+
+impl ClusterState {
+    pub fn new(node_name: &str) -> ClusterState {
+        ClusterState { node_name: node_name.into(), ..ClusterState::default() }
+    }
+
+    /// Take in what a source says. Problems are for the operator and change nothing here.
+    pub fn update(&mut self, update: Update) {
+        match update {
+            Update::Replace(kind, objects) => self.replace(kind, objects),
+            Update::Changes(changes) => changes.into_iter().for_each(|change| self.change(change)),
+            Update::Synced(kind) => self.mark_synced(kind),
+            Update::Problems(_) => {}
+        }
+    }
+
+    pub fn change(&mut self, change: Change) {
+        match change {
+            Change::Apply(object) => self.apply(object),
+            Change::Delete(key) => self.delete(&key),
+        }
+    }
+
+    pub fn apply(&mut self, object: Object) {
+        let path = object.key.path;
+        match object.value {
+            Value::Service(service) => self.apply_service(path, service),
+            Value::EndpointSlice(record) => self.apply_slice(path, &record),
+            Value::Node(facts) => self.set_node(path, Some(facts)),
+            Value::ServiceCidr(cidrs) => {
+                if self.service_cidrs.get(&path) != Some(&cidrs) {
+                    self.service_cidrs.insert(path, cidrs);
+                    self.dirty.node();
+                }
+            }
+        }
+    }
+
+    pub fn delete(&mut self, key: &ObjectKey) {
+        match key.kind {
+            Kind::Service => self.delete_service(&key.path),
+            Kind::EndpointSlice => self.delete_slice(&key.path),
+            Kind::Node => self.set_node(key.path.clone(), None),
+            Kind::ServiceCidr => {
+                if self.service_cidrs.remove(&key.path).is_some() {
+                    self.dirty.node();
+                }
+            }
+        }
+    }
+
+    /// A complete list of one kind: whatever is not in it goes.
+    pub fn replace(&mut self, kind: Kind, objects: Vec<Object>) {
+        let listed: HashSet<Arc<str>> = objects
+            .iter()
+            .filter(|object| object.key.kind == kind)
+            .map(|object| object.key.path.clone())
+            .collect();
+        for path in self.paths(kind).into_iter().filter(|path| !listed.contains(path)) {
+            self.delete(&ObjectKey { kind, path });
+        }
+        objects.into_iter().for_each(|object| self.apply(object));
+    }
+
+    fn paths(&self, kind: Kind) -> Vec<Arc<str>> {
+        match kind {
+            Kind::Service => self.services().cloned().collect(),
+            Kind::EndpointSlice => self.slice_homes.keys().cloned().collect(),
+            Kind::Node => self.nodes.keys().cloned().collect(),
+            Kind::ServiceCidr => self.service_cidrs.keys().cloned().collect(),
+        }
+    }
+
+    fn apply_service(&mut self, key: ServiceKey, service: Box<Service>) {
+        let entry = self.services.entry(key.clone()).or_default();
+        if entry.service.as_ref() != Some(&service) {
+            entry.service = Some(service);
+            self.dirty.service(&key);
+        }
+    }
+
+    fn delete_service(&mut self, key: &ServiceKey) {
+        let Some(entry) = self.services.get_mut(key) else { return };
+        if entry.service.take().is_some() {
+            self.dirty.service(key);
+        }
+        self.forget_if_empty(key);
+    }
+
+    fn apply_slice(&mut self, path: Arc<str>, record: &SliceRecord) {
+        match self.slice_homes.entry(path.clone()) {
+            Entry::Occupied(home) if *home.get() != record.service => {
+                // Relabelled: the old service loses it, the new one gains it.
+                self.delete_slice(&path);
+                self.slice_homes.insert(path.clone(), self.shared_key(&record.service));
+            }
+            Entry::Occupied(_) => {}
+            Entry::Vacant(vacant) => {
+                let known = self.services.get_key_value(&record.service).map(|(key, _)| key.clone());
+                vacant.insert(known.unwrap_or_else(|| record.service.clone()));
+            }
+        }
+        let packed = self.texts.pack(path, record);
+        if self.store_slice(&record.service, packed) {
+            self.dirty.service(&record.service);
+            record.triggered_ms.into_iter().for_each(|millis| self.dirty.trigger(millis));
+        }
+    }
+
+    /// The copy of the key that is already held, so that its text is held once.
+    fn shared_key(&self, key: &ServiceKey) -> ServiceKey {
+        self.services.get_key_value(key).map_or_else(|| key.clone(), |(shared, _)| shared.clone())
+    }
+
+    /// Put a slice into its place; false if the same one is already there.
+    fn store_slice(&mut self, service: &ServiceKey, packed: PackedSlice) -> bool {
+        let entry = self.services.entry(service.clone()).or_default();
+        match entry.slices.binary_search_by(|slice| slice.path.cmp(&packed.path)) {
+            Ok(at) => {
+                let Some(stored) = entry.slices.get_mut(at) else { return false };
+                let changed = *stored != packed;
+                // Either way one of the two goes, and with it what it held.
+                let gone = std::mem::replace(stored, packed);
+                self.texts.release(&gone);
+                changed
+            }
+            Err(at) => {
+                entry.slices.reserve_exact(1);
+                entry.slices.insert(at, packed);
+                true
+            }
+        }
+    }
+
+    fn delete_slice(&mut self, path: &Arc<str>) {
+        let Some(home) = self.slice_homes.remove(path) else { return };
+        if let Some(entry) = self.services.get_mut(&home)
+            && let Ok(at) = entry.slices.binary_search_by(|slice| slice.path.cmp(path))
+        {
+            self.texts.release(&entry.slices.remove(at));
+            self.dirty.service(&home);
+        }
+        self.forget_if_empty(&home);
+    }
+
+    fn forget_if_empty(&mut self, key: &ServiceKey) {
+        let empty = |entry: &ServiceEntry| entry.service.is_none() && entry.slices.is_empty();
+        if self.services.get(key).is_some_and(empty) {
+            self.services.remove(key);
+        }
+    }
+
+    fn set_node(&mut self, path: Arc<str>, facts: Option<NodeFacts>) {
+        let old = match facts.clone() {
+            Some(facts) => self.nodes.insert(path.clone(), facts),
+            None => self.nodes.remove(&path),
+        };
+        if *path != *self.node_name || old == facts {
+            return;
+        }
+        self.dirty.node();
+        // The zone picks endpoints, the addresses decide over source ranges: any plan may change.
+        let in_plans =
+            |facts: Option<&NodeFacts>| facts.map(|f| (f.zone.clone(), f.primary)).unwrap_or_default();
+        if in_plans(old.as_ref()) != in_plans(facts.as_ref()) {
+            let keys: Vec<ServiceKey> = self.services().cloned().collect();
+            keys.iter().for_each(|key| self.dirty.service(key));
+        }
+    }
+
+    /// The first list of this kind is in.
+    pub fn mark_synced(&mut self, kind: Kind) {
+        if let Some(synced) = self.synced.get_mut(kind.index()) {
+            *synced = true;
+        }
+    }
+
+    /// Every kind's first list is in; before that nothing may be programmed.
+    pub fn is_complete(&self) -> bool {
+        self.synced.iter().all(|synced| *synced)
+    }
+
+    /// What changed and was not cleared yet.
+    pub fn dirty(&self) -> DirtySet {
+        self.dirty.read()
+    }
+
+    pub fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// The kernel follows what `done` named. Changes since it was read stay marked.
+    pub fn clear_dirty(&mut self, done: &DirtySet) {
+        self.dirty.clear(done);
+    }
+
+    pub fn service(&self, key: &str) -> Option<&Service> {
+        self.services.get(key)?.service.as_deref()
+    }
+
+    /// The slices of a service, ordered by name.
+    pub fn slices(&self, key: &str) -> Vec<EndpointSlice<'_>> {
+        let slices = self.services.get(key).map(|entry| &*entry.slices).unwrap_or_default();
+        slices.iter().map(|slice| self.texts.view(slice)).collect()
+    }
+
+    /// The keys of all services, in no particular order.
+    pub fn services(&self) -> impl Iterator<Item = &ServiceKey> {
+        self.services.iter().filter(|(_, entry)| entry.service.is_some()).map(|(key, _)| key)
+    }
+
+    pub fn node(&self, name: &str) -> Option<&NodeFacts> {
+        self.nodes.get(name)
+    }
+
+    /// All ServiceCIDRs, ordered by the name of their object.
+    pub fn service_cidrs(&self) -> Vec<IpNet> {
+        self.service_cidrs.values().flatten().copied().collect()
+    }
+
+    pub fn counts(&self) -> Counts {
+        let slices = self.services.values().flat_map(|entry| &entry.slices);
+        Counts {
+            services: self.services().count(),
+            slices: self.slice_homes.len(),
+            endpoints: slices.map(PackedSlice::endpoint_count).sum(),
+        }
+    }
+}
