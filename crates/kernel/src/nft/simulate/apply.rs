@@ -212,7 +212,7 @@ fn new_set(to: &mut Transaction<'_>, request: &Request<'_>) -> Result<(), Errno>
     if !asks(request, libc::NLM_F_CREATE) {
         return Err(libc::ENOENT);
     }
-    let set = Set::new(wanted.layout, wanted.size, wanted.timeout, wanted.user_data);
+    let set = Set::new(wanted.layout, wanted.size, wanted.timeout);
     to.put_set(at, name, Some(set));
     Ok(())
 }

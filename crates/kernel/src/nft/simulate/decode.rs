@@ -129,13 +129,27 @@ impl SetLayout {
     pub(super) fn has(&self, flag: u32) -> bool {
         self.flags & flag != 0
     }
+
+    /// nft's type number of the data.
+    pub(super) fn data_type(&self) -> u32 {
+        match self.data {
+            Some(DataLayout::Value { kind, .. }) => kind,
+            Some(DataLayout::Verdict) | None => 0,
+        }
+    }
+
+    pub(super) fn data_length(&self) -> usize {
+        match self.data {
+            Some(DataLayout::Value { length, .. }) => length,
+            Some(DataLayout::Verdict) | None => 0,
+        }
+    }
 }
 
 pub(super) struct SetDeclaration {
     pub(super) layout: SetLayout,
     pub(super) size: usize,
     pub(super) timeout: Option<u64>,
-    pub(super) user_data: Box<[u8]>,
 }
 
 /// Anonymous sets, constant sets and concatenated ranges exist in the kernel but not here.
@@ -164,7 +178,7 @@ pub(super) fn set(fields: &Fields<'_>) -> Result<SetDeclaration, Errno> {
     let size = if size == 0 && flags & NFT_SET_EVAL != 0 { DYNAMIC_SIZE } else { size };
     let key_type = fields.number(NFTA_SET_KEY_TYPE)?.unwrap_or_default();
     let layout = SetLayout { flags, key_type, key_length, data: data_layout(fields, flags)? };
-    Ok(SetDeclaration { layout, size, timeout, user_data: fields.bytes(NFTA_SET_USERDATA) })
+    Ok(SetDeclaration { layout, size, timeout })
 }
 
 fn data_layout(fields: &Fields<'_>, flags: u32) -> Result<Option<DataLayout>, Errno> {

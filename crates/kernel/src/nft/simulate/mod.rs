@@ -9,12 +9,18 @@ mod apply;
 mod decode;
 mod decode_rule;
 mod elements;
+mod flow;
 mod graph;
 mod instruction;
 mod interval;
+mod machine;
+mod packet;
 mod registers;
 mod state;
 mod transaction;
+mod transport;
+mod walk;
+mod words;
 
 use std::fmt;
 
@@ -23,6 +29,12 @@ use crate::nft::Family;
 use crate::nft::sys::*;
 use state::{Key, State};
 use transaction::Transaction;
+
+pub use flow::Flows;
+pub use packet::{
+    Delivery, Host, HookPoint, Journey, Origin, Outcome, Packet, Place, Protocol, Rejection, TraceStep,
+};
+pub use walk::{Xorshift, walk, walk_with};
 
 pub(crate) type Errno = i32;
 
@@ -99,7 +111,7 @@ impl Simulator {
         }
         self.handles = transaction.handles;
         match outcome {
-            Ok(()) if transaction.changed_anything() => self.generation = self.generation.wrapping_add(1).max(1),
+            Ok(()) if transaction.changed_anything() => self.raise_generation(),
             Ok(()) => {}
             Err(_) => transaction.roll_back(),
         }
@@ -107,8 +119,13 @@ impl Simulator {
     }
 
     /// The number of commits so far that changed something, as `NFT_MSG_GETGEN` tells it.
-    pub fn generation(&self) -> u32 {
+    pub fn generation_id(&self) -> u32 {
         self.generation
+    }
+
+    /// Never 0, which in a batch means any.
+    fn raise_generation(&mut self) {
+        self.generation = self.generation.wrapping_add(1).max(1);
     }
 
     /// Move the clock, in milliseconds of any origin; elements whose time is up disappear.
@@ -119,11 +136,6 @@ impl Simulator {
 
     pub fn now(&self) -> u64 {
         self.now
-    }
-
-    /// Refuse the next batch with this error number, whatever it holds.
-    pub fn fail_next(&mut self, errno: i32) {
-        self.failure = Some(errno);
     }
 
     pub fn table_names(&self, family: Family) -> Vec<&str> {

@@ -119,15 +119,14 @@ pub(super) struct Set {
     /// Most elements; 0 = unlimited.
     pub(super) size: usize,
     pub(super) timeout: Option<u64>,
-    pub(super) user_data: Box<[u8]>,
     elements: BTreeMap<Key, Element>,
     /// How many elements lead to each chain, so that checking the graph of chains need not walk elements.
     targets: BTreeMap<String, usize>,
 }
 
 impl Set {
-    pub(super) fn new(layout: SetLayout, size: usize, timeout: Option<u64>, user_data: Box<[u8]>) -> Set {
-        Set { layout, size, timeout, user_data, elements: BTreeMap::new(), targets: BTreeMap::new() }
+    pub(super) fn new(layout: SetLayout, size: usize, timeout: Option<u64>) -> Set {
+        Set { layout, size, timeout, elements: BTreeMap::new(), targets: BTreeMap::new() }
     }
 
     pub(super) fn elements(&self) -> &BTreeMap<Key, Element> {
