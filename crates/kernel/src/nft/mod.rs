@@ -7,6 +7,7 @@ mod describe;
 mod encode;
 mod error;
 mod expression;
+mod monitor;
 mod object;
 mod probe;
 pub mod simulate;
@@ -19,6 +20,7 @@ pub use error::{CommitError, CommitErrorKind, Error};
 pub use expression::{
     Base, CompareOp, CtDirection, CtKey, Expression, Fields, MetaKey, Reg, Reject, VerdictCode,
 };
+pub use monitor::{Change, ChangedTable, Monitor, Stopper};
 pub use object::{Chain, ElementData, Family, Hook, HookKind, Rule, Set, SetFlags, VERDICT};
 pub use probe::{ProbeError, kernel_release, probe};
 pub use transport::{DumpedElement, Table, Transport};

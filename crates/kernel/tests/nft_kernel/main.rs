@@ -5,4 +5,5 @@ mod dump;
 mod golden;
 mod instructions;
 mod layout;
+mod monitor;
 mod space;

@@ -1,0 +1,198 @@
+//! The monitor: others' commits are told, ours and the packets' are not.
+
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use kernel::netlink::{Protocol, Socket, messages};
+use kernel::netns::privileged_test;
+use kernel::nft::*;
+
+use crate::space::{Space, batch, in_namespace};
+
+const NFNLGRP_NFTABLES: u32 = 7;
+const DEADLINE: Option<Duration> = Some(Duration::from_secs(30));
+
+const NUMBERS: Set<'_> = Set {
+    name: "numbers",
+    key_type: 19,
+    key_length: 4,
+    data: None,
+    flags: SetFlags { interval: false, timeout: false, dynamic: false },
+    size: 0,
+    user_data: &[],
+};
+
+fn monitor(space: &Space) -> Monitor {
+    let port = space.connection.port();
+    space.namespace.run(|| Monitor::open(port)).expect("a monitor")
+}
+
+fn stranger(space: &Space) -> Connection {
+    space.namespace.run(Connection::open).expect("a connection")
+}
+
+/// What has been told by now. Commits tell before they return, so there is nothing to wait for.
+fn told(monitor: &mut Monitor) -> Change {
+    monitor.wait(Some(Duration::ZERO)).expect("to wait")
+}
+
+fn numbers(count: u32) -> Batch {
+    let mut batch = batch();
+    batch.add_table("");
+    batch.add_set(&NUMBERS);
+    for number in 0..count {
+        batch.add_element("numbers", &number.to_ne_bytes(), ElementData::None, None);
+    }
+    batch
+}
+
+fn table(family: Family, name: &str) -> ChangedTable {
+    ChangedTable { family, table: name.to_owned() }
+}
+
+#[test]
+fn only_commits_of_others_are_told() {
+    privileged_test(|| {
+        in_namespace(|mut space| {
+            let mut monitor = monitor(&space);
+            let mut stranger = stranger(&space);
+            space.commit(&numbers(200));
+            assert_eq!(told(&mut monitor), Change::Nothing);
+            let mut other = Batch::new(Family::Ip6, "theirs");
+            other.add_table("");
+            stranger.commit(&other).expect("a commit");
+            assert_eq!(told(&mut monitor), Change::Tables(vec![table(Family::Ip6, "theirs")]));
+            stranger.commit(&numbers(201)).expect("a commit");
+            let mut both = Batch::new(Family::Ip6, "theirs");
+            both.delete_table();
+            stranger.commit(&both).expect("a commit");
+            let expected = vec![table(Family::Ip, "test"), table(Family::Ip6, "theirs")];
+            assert_eq!(told(&mut monitor), Change::Tables(expected));
+            assert_eq!(told(&mut monitor), Change::Nothing);
+        })
+    })
+}
+
+#[test]
+fn each_kind_of_change_is_told() {
+    privileged_test(|| {
+        in_namespace(|mut space| {
+            space.commit(&numbers(0));
+            let mut monitor = monitor(&space);
+            let mut stranger = stranger(&space);
+            let changes: [fn(&mut Batch); 7] = [
+                |batch| batch.add_chain(&Chain { name: "chain", hook: None }),
+                |batch| {
+                    let expressions = vec![Expression::Counter];
+                    batch.add_rule(&Rule { chain: "chain", expressions });
+                },
+                |batch| batch.flush_rules(),
+                |batch| batch.add_set(&Set { name: "more", ..NUMBERS }),
+                |batch| batch.add_element("more", &[0; 4], ElementData::None, None),
+                |batch| batch.flush_set("more"),
+                |batch| batch.delete_table(),
+            ];
+            for (number, change) in changes.iter().enumerate() {
+                let mut batch = batch();
+                change(&mut batch);
+                stranger.commit(&batch).expect("a commit");
+                let expected = Change::Tables(vec![table(Family::Ip, "test")]);
+                assert_eq!(told(&mut monitor), expected, "change {number}");
+            }
+        })
+    })
+}
+
+#[test]
+fn all_messages_of_a_datagram_carry_the_port_of_the_committer() {
+    privileged_test(|| {
+        in_namespace(|mut space| {
+            let mut second = stranger(&space);
+            let listener = space.namespace.run(|| Socket::open(Protocol::Netfilter)).expect("a socket");
+            listener.reserve_receive_buffer(64 << 20).expect("a buffer");
+            listener.join(NFNLGRP_NFTABLES).expect("to join");
+            space.commit(&numbers(500));
+            let mut theirs = Batch::new(Family::Ip, "theirs");
+            theirs.add_table("");
+            second.commit(&theirs).expect("a commit");
+            listener.set_receive_timeout(DEADLINE).expect("a timeout");
+            let mut buffer = Vec::new();
+            let mut ports = Vec::new();
+            while ports.last() != Some(&second.port()) {
+                let datagram = listener.receive(&mut buffer).expect("a datagram");
+                let mut of_datagram: Vec<u32> = messages(datagram).map(|message| message.port).collect();
+                of_datagram.dedup();
+                assert_eq!(of_datagram.len(), 1, "ports of one datagram: {of_datagram:?}");
+                ports.extend(of_datagram);
+            }
+            ports.dedup();
+            assert_eq!(ports, [space.connection.port(), second.port()]);
+        })
+    })
+}
+
+/// A packet of the namespace writes an element that expires at once; neither is anybody's commit.
+#[test]
+fn packets_and_expiry_are_not_told() {
+    privileged_test(|| {
+        in_namespace(|mut space| {
+            let flags = SetFlags { timeout: true, dynamic: true, interval: false };
+            let mut load = batch();
+            load.add_table("");
+            load.add_set(&Set { name: "seen", key_type: 13, key_length: 2, flags, size: 100, ..NUMBERS });
+            let hook = Hook { kind: HookKind::Filter, number: 3, priority: 0 };
+            load.add_chain(&Chain { name: "output", hook: Some(hook) });
+            let port = Expression::Payload { base: Base::Transport, offset: 2, length: 2, to: Reg(8) };
+            let (set, op, key, data) = ("seen", Fields::Update, Reg(8), None);
+            let write = Expression::Dynset { set, op, key, data, timeout_ms: Some(100) };
+            load.add_rule(&Rule { chain: "output", expressions: vec![port, write] });
+            space.commit(&load);
+            let mut monitor = monitor(&space);
+            space.namespace.run(|| {
+                let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+                socket.send_to(b"x", "127.0.0.1:9").expect("to send");
+            });
+            assert!(elements(&mut space.connection) > 0, "the packet wrote nothing");
+            let deadline = Instant::now() + Duration::from_secs(30);
+            while elements(&mut space.connection) > 0 {
+                assert!(Instant::now() < deadline, "the element does not expire");
+            }
+            assert_eq!(told(&mut monitor), Change::Nothing);
+        })
+    })
+}
+
+fn elements(connection: &mut Connection) -> usize {
+    let mut count = 0;
+    connection.dump_elements(Family::Ip, "test", "seen", &mut |_| count += 1).expect("a dump");
+    count
+}
+
+#[test]
+fn too_much_to_hold_is_an_overrun() {
+    privileged_test(|| {
+        in_namespace(|space| {
+            let mut monitor = monitor(&space);
+            let mut stranger = stranger(&space);
+            stranger.commit(&numbers(60_000)).expect("a commit");
+            assert_eq!(told(&mut monitor), Change::Overrun);
+            let mut next = Batch::new(Family::Ip, "next");
+            next.add_table("");
+            stranger.commit(&next).expect("a commit");
+            assert_eq!(told(&mut monitor), Change::Tables(vec![table(Family::Ip, "next")]));
+        })
+    })
+}
+
+#[test]
+fn a_stopper_ends_the_waiting() {
+    privileged_test(|| {
+        in_namespace(|space| {
+            let mut monitor = monitor(&space);
+            let stopper = monitor.stopper();
+            let waiting = std::thread::spawn(move || monitor.wait(None).expect("to wait"));
+            stopper.stop();
+            assert_eq!(waiting.join().expect("the thread"), Change::Stopped);
+        })
+    })
+}
