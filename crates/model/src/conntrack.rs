@@ -157,7 +157,8 @@ fn targets(port: &PortPlan, [cluster, local]: [bool; 2]) -> Targets {
 }
 
 fn sorted(mut targets: Vec<(IpAddr, u16)>) -> Targets {
-    targets.sort_unstable();
+    // Two sorted runs: the stable sort merges them.
+    targets.sort();
     targets.dedup();
     targets.into()
 }

@@ -248,3 +248,20 @@ fn wishes<A: Ip>(wanted: impl IntoIterator<Item = (Protocol, Address, Role)>) ->
     wishes.dedup_by_key(|(spot, _)| *spot);
     wishes.into_boxed_slice()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seats_of_removed_services_are_used_again() {
+        let mut ledger = Ledger::<Ipv4Addr>::default();
+        let wanted = |port| [(Protocol::Tcp, Address::NodePort(port), Role::NodePort)];
+        for round in 0..10 {
+            ledger.update(&ServiceKey::from(format!("d/{round}")), 0, wanted(1));
+            ledger.update(&ServiceKey::from("d/stays"), 0, wanted(2));
+            ledger.update(&ServiceKey::from(format!("d/{round}")), 0, []);
+        }
+        assert_eq!((ledger.claimants.len(), ledger.seat_of.len(), ledger.held.len()), (2, 1, 1));
+    }
+}

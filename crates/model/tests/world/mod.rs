@@ -1,5 +1,7 @@
 //! Random services with endpoints: few names and addresses, so that everything collides often.
 
+#![allow(clippy::unwrap_used)] // Strategies are tests too, but clippy sees no #[test] on them.
+
 use std::net::IpAddr;
 
 use model::{
