@@ -10,6 +10,7 @@ use crate::{Address, Family, Protocol, Role, ServiceKey};
 use ledger::Ledger;
 
 mod ledger;
+mod spot;
 #[cfg(test)]
 mod tests;
 

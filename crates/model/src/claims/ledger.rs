@@ -4,57 +4,10 @@
 //! item of its service's list (10 bytes); only contested ones carry their claimants by name.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use super::spot::{Ip, Spot};
 use super::{Claim, Conflict};
 use crate::{Address, Protocol, Role, ServiceKey};
-
-/// An address of the ledger's family.
-pub(super) trait Ip: Copy + Ord + Into<IpAddr> {
-    const UNSPECIFIED: Self;
-    fn narrow(ip: IpAddr) -> Option<Self>;
-}
-
-impl Ip for Ipv4Addr {
-    const UNSPECIFIED: Self = Ipv4Addr::UNSPECIFIED;
-    fn narrow(ip: IpAddr) -> Option<Self> {
-        if let IpAddr::V4(ip) = ip { Some(ip) } else { None }
-    }
-}
-
-impl Ip for Ipv6Addr {
-    const UNSPECIFIED: Self = Ipv6Addr::UNSPECIFIED;
-    fn narrow(ip: IpAddr) -> Option<Self> {
-        if let IpAddr::V6(ip) = ip { Some(ip) } else { None }
-    }
-}
-
-/// A [`Claim`] in the least space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Spot<A> {
-    node_port: bool,
-    ip: A,
-    port: u16,
-    protocol: Protocol,
-}
-
-impl<A: Ip> Spot<A> {
-    fn of(claim: Claim) -> Option<Spot<A>> {
-        let (node_port, ip, port) = match claim.at {
-            Address::Vip(ip, port) => (false, A::narrow(ip)?, port),
-            Address::NodePort(port) => (true, A::UNSPECIFIED, port),
-        };
-        Some(Spot { node_port, ip, port, protocol: claim.protocol })
-    }
-
-    fn claim(self) -> Claim {
-        let at = match self.node_port {
-            true => Address::NodePort(self.port),
-            false => Address::Vip(self.ip.into(), self.port),
-        };
-        Claim { at, protocol: self.protocol }
-    }
-}
 
 /// What a service wants. The flag is `false` for a cluster IP, so that the better claim sorts first.
 type Wish<A> = (Spot<A>, bool);
@@ -251,6 +204,8 @@ fn wishes<A: Ip>(wanted: impl IntoIterator<Item = (Protocol, Address, Role)>) ->
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     #[test]
