@@ -1,1 +1,16 @@
-//! (to come)
+//! Flows the kernel has recorded (conntrack), listed and forgotten over ctnetlink.
+//!
+//! A table can hold a million flows: everything here streams and holds a bounded number at a time. Which
+//! flows are stale is not decided here.
+
+mod delete;
+mod dump;
+mod error;
+mod flow;
+mod insert;
+mod sys;
+
+pub use delete::Deleted;
+pub use dump::{Conntrack, Filter};
+pub use error::ConntrackError;
+pub use flow::{Family, Flow, Tuple, status};

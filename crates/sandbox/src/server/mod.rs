@@ -37,12 +37,12 @@ impl Server {
     /// ends. The line `who` gets the same text as a line, every other line is echoed, and the connection stays
     /// open. `name` has no spaces.
     pub fn tcp(namespace: &Namespace, name: &str, at: SocketAddr) -> Result<Server, SandboxError> {
-        start(namespace, name, at, |at| TcpListener::bind(at), TcpListener::local_addr, tcp::serve)
+        start(namespace, name, at, TcpListener::bind, TcpListener::local_addr, tcp::serve)
     }
 
     /// Listen for UDP inside `namespace` and answer each datagram with `NAME CLIENT_IP CLIENT_PORT`.
     pub fn udp(namespace: &Namespace, name: &str, at: SocketAddr) -> Result<Server, SandboxError> {
-        start(namespace, name, at, |at| UdpSocket::bind(at), UdpSocket::local_addr, udp::serve)
+        start(namespace, name, at, UdpSocket::bind, UdpSocket::local_addr, udp::serve)
     }
 
     /// Where it listens; the port is the real one if it was asked for as 0.

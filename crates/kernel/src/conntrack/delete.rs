@@ -1,0 +1,122 @@
+//! Forgetting flows.
+
+use std::ops::ControlFlow;
+
+use super::{Conntrack, ConntrackError, Family, Filter, Flow, sys};
+use crate::netlink::{Refusal, Writer};
+
+/// Victims held at a time while the table is being listed.
+const HELD: usize = 2048;
+/// Deletions sent together; their acknowledgements must fit in a socket's default buffer.
+const BATCH: usize = 64;
+
+/// What became of a clean-up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Deleted {
+    /// Flows of the family and protocol that were looked at.
+    pub examined: u64,
+    pub deleted: u64,
+    /// Ended by themselves before we came to them.
+    pub gone: u64,
+    /// Handed to a flow table or to hardware; the kernel does not let go of those.
+    pub busy: u64,
+}
+
+enum Fate {
+    Deleted,
+    Gone,
+    Busy,
+}
+
+impl Conntrack {
+    /// Delete exactly this flow, and say whether it was still there.
+    pub fn delete(&mut self, flow: &Flow) -> Result<bool, ConntrackError> {
+        let mut result = Deleted::default();
+        self.delete_batch(std::slice::from_ref(flow), &mut result)?;
+        Ok(result.deleted == 1)
+    }
+
+    /// Delete the flows of one family and protocol that `stale` picks, while the table is being listed.
+    pub fn delete_where(
+        &mut self,
+        family: Family,
+        protocol: u8,
+        mut stale: impl FnMut(&Flow) -> bool,
+    ) -> Result<Deleted, ConntrackError> {
+        let filter = Filter { family: Some(family), protocol: Some(protocol) };
+        let mut victims = Vec::new();
+        let mut result = Deleted::default();
+        let mut failure = None;
+        // Deleting uses its own socket, so the listing goes on meanwhile.
+        let reader = Conntrack::open()?;
+        result.examined = {
+            let result = &mut result;
+            reader.dump(&filter, |flow| {
+                if stale(flow) {
+                    victims.push(*flow);
+                }
+                if victims.len() < HELD {
+                    return ControlFlow::Continue(());
+                }
+                match self.delete_all(&mut victims, result) {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(error) => {
+                        failure = Some(error);
+                        ControlFlow::Break(())
+                    }
+                }
+            })?
+        };
+        match failure {
+            Some(error) => Err(error),
+            None => self.delete_all(&mut victims, &mut result).map(|()| result),
+        }
+    }
+
+    fn delete_all(&mut self, victims: &mut Vec<Flow>, result: &mut Deleted) -> Result<(), ConntrackError> {
+        for batch in victims.chunks(BATCH) {
+            self.delete_batch(batch, result)?;
+        }
+        victims.clear();
+        Ok(())
+    }
+
+    fn delete_batch(&mut self, flows: &[Flow], result: &mut Deleted) -> Result<(), ConntrackError> {
+        let mut batch = Writer::default();
+        let sequences: Vec<u32> = flows.iter().map(|flow| self.append_delete(&mut batch, flow)).collect();
+        let refused = |refusal| ConntrackError::from_refusal("deleting a flow", refusal);
+        self.commands.send(&batch).map_err(refused)?;
+        for sequence in sequences {
+            match fate(self.commands.acknowledgement(sequence)).map_err(refused)? {
+                Fate::Deleted => result.deleted += 1,
+                Fate::Gone => result.gone += 1,
+                Fate::Busy => result.busy += 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// The flow is found by its reply tuple, not the original one: a new flow of the same client to the same
+    /// service that goes to another endpoint has another reply tuple. The id alone does not tell them apart,
+    /// because the kernel makes it from the original tuple and the entry's place in memory, which is used again.
+    fn append_delete(&mut self, batch: &mut Writer, flow: &Flow) -> u32 {
+        self.commands.append(batch, sys::CT_DELETE, 0, &sys::header(Some(flow.family())), |message| {
+            flow.reply.write(sys::TUPLE_REPLY, flow.protocol, message);
+            if flow.zone != 0 {
+                message.be16(sys::ZONE, flow.zone);
+            }
+            message.be32(sys::ID, flow.id);
+        })
+    }
+}
+
+fn fate(answer: Result<(), Refusal>) -> Result<Fate, Refusal> {
+    match answer {
+        Ok(()) => Ok(Fate::Deleted),
+        Err(refusal) => match refusal.errno() {
+            Some(libc::ENOENT) => Ok(Fate::Gone),
+            Some(libc::EBUSY) => Ok(Fate::Busy),
+            _ => Err(refusal),
+        },
+    }
+}

@@ -1,0 +1,111 @@
+//! Listing flows, one at a time.
+
+use std::ops::ControlFlow;
+
+use super::{ConntrackError, Family, Flow, sys};
+use crate::netlink::{Exchange, Protocol, Refusal, Writer};
+
+/// The flow table of the network namespace of the thread that opened it; use it from there.
+#[derive(Debug)]
+pub struct Conntrack {
+    pub(super) commands: Exchange,
+}
+
+/// Which flows to list; `None` means any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    pub family: Option<Family>,
+    /// `IPPROTO_*`.
+    pub protocol: Option<u8>,
+}
+
+impl Filter {
+    fn accepts(&self, flow: &Flow) -> bool {
+        self.family.is_none_or(|family| family == flow.family())
+            && self.protocol.is_none_or(|protocol| protocol == flow.protocol)
+    }
+}
+
+impl Conntrack {
+    pub fn open() -> Result<Conntrack, ConntrackError> {
+        Ok(Conntrack { commands: exchange()? })
+    }
+
+    /// Hand over every flow that `filter` lets through until `each` breaks; returns how many those were.
+    ///
+    /// Nothing is kept: the kernel fills one buffer, and goes on when it has been read. A flow can appear
+    /// twice if the table changes meanwhile.
+    pub fn dump(
+        &self,
+        filter: &Filter,
+        mut each: impl FnMut(&Flow) -> ControlFlow<()>,
+    ) -> Result<u64, ConntrackError> {
+        let mut examined = 0;
+        let mut pass = |flow: &Flow| {
+            examined += 1;
+            each(flow)
+        };
+        let listed = match list(filter, true, &mut pass) {
+            // Kernels from 5.8 on compare protocols themselves; some refuse a filter for both families.
+            Err(Attempt::Refused(refusal)) if is_misunderstanding(&refusal) => list(filter, false, &mut pass),
+            other => other,
+        };
+        match listed {
+            Ok(()) => Ok(examined),
+            Err(Attempt::NotOpened(error)) => Err(error),
+            Err(Attempt::Refused(refusal)) if is_misunderstanding(&refusal) => Err(ConntrackError::Absent),
+            Err(Attempt::Refused(refusal)) => Err(ConntrackError::from_refusal("listing flows", refusal)),
+        }
+    }
+}
+
+enum Attempt {
+    NotOpened(ConntrackError),
+    Refused(Refusal),
+}
+
+/// nfnetlink answers EINVAL to a subsystem it does not have, and to a filter it does not like.
+fn is_misunderstanding(refusal: &Refusal) -> bool {
+    matches!(refusal.errno(), Some(libc::EINVAL | libc::EOPNOTSUPP))
+}
+
+fn list(
+    filter: &Filter,
+    kernel_filters: bool,
+    each: &mut impl FnMut(&Flow) -> ControlFlow<()>,
+) -> Result<(), Attempt> {
+    // A socket for each dump: one that was stopped half-way is of no further use.
+    let mut exchange = exchange().map_err(Attempt::NotOpened)?;
+    let fill = |message: &mut Writer| {
+        if let (true, Some(protocol)) = (kernel_filters, filter.protocol) {
+            write_protocol(message, protocol);
+        }
+    };
+    let listed = exchange.dump(sys::CT_GET, &sys::header(filter.family), fill, |message| {
+        match Flow::read(message.payload) {
+            // Once more here: older kernels pass over a filter they do not know.
+            Some(flow) if filter.accepts(&flow) => each(&flow),
+            _ => ControlFlow::Continue(()),
+        }
+    });
+    listed.map(drop).map_err(Attempt::Refused)
+}
+
+fn write_protocol(message: &mut Writer, protocol: u8) {
+    let tuple = message.nest(sys::TUPLE_ORIG);
+    let inner = message.nest(sys::TUPLE_PROTO);
+    message.u8(sys::PROTO_NUM, protocol);
+    message.end_nest(inner);
+    message.end_nest(tuple);
+    let filter = message.nest(sys::FILTER);
+    message.u32(sys::FILTER_ORIG_FLAGS, sys::FILTER_PROTO_NUM);
+    message.u32(sys::FILTER_REPLY_FLAGS, 0);
+    message.end_nest(filter);
+}
+
+fn exchange() -> Result<Exchange, ConntrackError> {
+    Exchange::open(Protocol::Netfilter).map_err(|error| match error.raw_os_error() {
+        Some(libc::EPROTONOSUPPORT) => ConntrackError::Absent,
+        _ => ConntrackError::Socket(error),
+    })
+}
