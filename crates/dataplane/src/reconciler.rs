@@ -211,9 +211,9 @@ fn plan_dirty(
         fresh.insert(service.clone(), plan);
     }
     for service in affected {
-        fresh.entry(service).or_insert_with_key(|service| {
-            planner.plan(service, family).map(|planned| planned.plan)
-        });
+        fresh
+            .entry(service)
+            .or_insert_with_key(|service| planner.plan(service, family).map(|planned| planned.plan));
     }
     for (service, plan) in &mut fresh {
         let Some(plan) = plan else { continue };

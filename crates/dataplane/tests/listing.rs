@@ -63,7 +63,8 @@ fn assert_reread(family: &str, listing: &str) {
         nft(&["-f", "-"], listing);
         let again = nft(&["list", "table", family, TABLE_NAME], "");
         let sorted = |text: &str| {
-            let mut words: Vec<String> = text.split_whitespace().map(|w| w.trim_matches(',').to_owned()).collect();
+            let mut words: Vec<String> =
+                text.split_whitespace().map(|w| w.trim_matches(',').to_owned()).collect();
             words.sort_unstable();
             words
         };

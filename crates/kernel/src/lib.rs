@@ -6,6 +6,7 @@
 
 pub mod conntrack;
 pub mod link;
+pub mod memory;
 pub mod netlink;
 pub mod netns;
 pub mod nft;

@@ -54,7 +54,12 @@ impl<'a> Code<'a> {
     }
 
     pub(crate) fn vmap(self, fields: &[Field], map: &'a str) -> Code<'a> {
-        self.load(fields, 0).with(Expression::Lookup { set: map, key: word(0), to: Some(Reg(0)), invert: false })
+        self.load(fields, 0).with(Expression::Lookup {
+            set: map,
+            key: word(0),
+            to: Some(Reg(0)),
+            invert: false,
+        })
     }
 
     /// Redirect to the endpoint that `map` holds for these fields; falls through when there is none.
@@ -90,7 +95,11 @@ impl<'a> Code<'a> {
             std::net::IpAddr::V4(ip) => ip.octets().to_vec(),
             std::net::IpAddr::V6(ip) => ip.octets().to_vec(),
         };
-        self.load(&[Field::SourceNet(net.prefix_len())], 0).with(Expression::Compare { op, reg: word(0), value })
+        self.load(&[Field::SourceNet(net.prefix_len())], 0).with(Expression::Compare {
+            op,
+            reg: word(0),
+            value,
+        })
     }
 
     /// Match the incoming interface, by whole name or by prefix.
@@ -100,8 +109,11 @@ impl<'a> Code<'a> {
         if whole {
             value.resize(16, 0);
         }
-        self.with(Expression::Meta { key: MetaKey::IifName, to: word(0) })
-            .with(Expression::Compare { op, reg: word(0), value })
+        self.with(Expression::Meta { key: MetaKey::IifName, to: word(0) }).with(Expression::Compare {
+            op,
+            reg: word(0),
+            value,
+        })
     }
 
     pub(crate) fn protocol(self, number: u8) -> Code<'a> {
@@ -122,7 +134,8 @@ impl<'a> Code<'a> {
     }
 
     pub(crate) fn redirected(self) -> Code<'a> {
-        self.with(Expression::Ct { key: CtKey::Status, direction: None, to: word(0) }).has_bits(CT_STATUS_DNAT)
+        self.with(Expression::Ct { key: CtKey::Status, direction: None, to: word(0) })
+            .has_bits(CT_STATUS_DNAT)
     }
 
     /// The first packet of a redirected connection: conntrack has not confirmed it yet.
@@ -205,7 +218,9 @@ impl<'a> Code<'a> {
             Field::Source | Field::SourceNet(_) => {
                 Expression::Payload { base: Base::Network, offset: source, length, to }
             }
-            Field::Destination => Expression::Payload { base: Base::Network, offset: destination, length, to },
+            Field::Destination => {
+                Expression::Payload { base: Base::Network, offset: destination, length, to }
+            }
             Field::Protocol => Expression::Meta { key: MetaKey::L4Proto, to },
             Field::DestinationPort => Expression::Payload { base: Base::Transport, offset: 2, length: 2, to },
             Field::OriginalDestination => {
@@ -232,8 +247,10 @@ impl<'a> Code<'a> {
     }
 
     fn words(&self, field: Field) -> usize {
-        let is_address =
-            matches!(field, Field::Source | Field::SourceNet(_) | Field::Destination | Field::OriginalDestination);
+        let is_address = matches!(
+            field,
+            Field::Source | Field::SourceNet(_) | Field::Destination | Field::OriginalDestination
+        );
         if is_address && self.family == Family::V6 { 4 } else { 1 }
     }
 

@@ -87,8 +87,7 @@ impl Dialect {
     }
 
     fn nat_rules(&self, batch: &mut Batch) {
-        for (base, services) in
-            [("nat-prerouting", "services-prerouting"), ("nat-output", "services-output")]
+        for (base, services) in [("nat-prerouting", "services-prerouting"), ("nat-output", "services-output")]
         {
             if let Some(outsider) = self.from_pod(false) {
                 let code = outsider.is_in(&[Field::Destination], "cluster-ips");
@@ -140,9 +139,11 @@ impl Dialect {
         }
         rule(batch, "firewall-check", self.code().then(VerdictCode::Jump("firewall-ranges")));
         rule(batch, "firewall-check", self.code().then(VerdictCode::Drop));
-        for (base, next) in
-            [("filter-input", "input-new"), ("filter-forward", "forward-new"), ("filter-output", "forward-new")]
-        {
+        for (base, next) in [
+            ("filter-input", "input-new"),
+            ("filter-forward", "forward-new"),
+            ("filter-output", "forward-new"),
+        ] {
             rule(batch, base, self.code().new_connection().then(VerdictCode::Goto(next)));
         }
         let first_redirected = || self.code().first_redirected().then(VerdictCode::Goto("affinity-record"));

@@ -183,9 +183,7 @@ pub(crate) fn pools_of(routing: Routing) -> [Option<Pool>; 2] {
 
 fn destination_key(at: Address, protocol: Protocol) -> (Door, Fields) {
     match at {
-        Address::Vip(ip, port) => {
-            (Door::Vip, Fields::new().ip(ip).protocol(protocol.number()).port(port))
-        }
+        Address::Vip(ip, port) => (Door::Vip, Fields::new().ip(ip).protocol(protocol.number()).port(port)),
         Address::NodePort(port) => (Door::NodePort, Fields::new().protocol(protocol.number()).port(port)),
     }
 }

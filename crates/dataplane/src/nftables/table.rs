@@ -95,9 +95,9 @@ impl Table {
         let mut pending: Vec<Element> = Vec::new();
         for (index, (service, plan)) in plans.iter().enumerate() {
             let elements = render(service, plan).into_iter();
-            pending.extend(elements.filter(|element| {
-                SharedKey::of(element).is_none_or(|key| self.owners.add(key))
-            }));
+            pending.extend(
+                elements.filter(|element| SharedKey::of(element).is_none_or(|key| self.owners.add(key))),
+            );
             if (index + 1) % CHUNK == 0 {
                 flush(batch, &mut pending);
             }

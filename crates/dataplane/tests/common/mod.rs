@@ -34,7 +34,8 @@ pub(crate) fn node() -> NodeView {
 pub(crate) fn service(last: u8) -> Service {
     Service {
         cluster_ips: [ip(&format!("10.96.0.{last}")), ip(&format!("fd00:96::{last:x}"))].into(),
-        ports: [ServicePort { name: "http".into(), protocol: Protocol::Tcp, port: 80, node_port: None }].into(),
+        ports: [ServicePort { name: "http".into(), protocol: Protocol::Tcp, port: 80, node_port: None }]
+            .into(),
         external_ips: [].into(),
         load_balancer_ips: [].into(),
         source_ranges: [].into(),
@@ -85,8 +86,9 @@ impl Fixture {
         let away = Service { ..with_port(local, 30083, 6) };
         let away = Service { cluster_ips: service(6).cluster_ips, ..away };
         fixture.add("default/away", away, &pods[1..2]);
-        let ranges: Vec<IpNet> =
-            ["192.168.60.0/24", "10.0.0.0/9", "192.168.50.2/32", "fd00:60::/64"].map(|net| net.parse().unwrap()).into();
+        let ranges: Vec<IpNet> = ["192.168.60.0/24", "10.0.0.0/9", "192.168.50.2/32", "fd00:60::/64"]
+            .map(|net| net.parse().unwrap())
+            .into();
         let guarded = Service { source_ranges: ranges.into(), ..with_port(service(7), 30084, 7) };
         fixture.add("default/guarded", guarded, &pods);
         let sticky_local = Service {

@@ -1,0 +1,21 @@
+//! The `kube-proxy` agent: everything between the command line and the data plane.
+//!
+//! [`flags`] become [`Options`]; [`run`] wires a source, the sync loop, the watchers of the kernel and the
+//! probe server together. The decisions are in `model`, the kernel work in `dataplane` and `kernel`.
+
+mod addresses;
+mod drift;
+mod duration;
+pub mod flags;
+mod flows;
+mod health;
+mod logging;
+mod options;
+mod planner;
+mod run;
+mod serve;
+mod sync;
+
+pub use logging::init as init_logging;
+pub use options::Options;
+pub use run::{StartError, run};

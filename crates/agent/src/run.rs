@@ -1,0 +1,132 @@
+//! Wiring: check what the node offers, start the threads, serve probes until told to stop.
+
+use std::fmt;
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+use cluster::manifests::{ManifestError, ManifestSource, ManifestWatch};
+use dataplane::nftables::Nftables;
+use kernel::link::LinkError;
+use kernel::nft::{self, Connection, ProbeError};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::health::Health;
+use crate::sync::{Event, SyncLoop};
+use crate::{Options, addresses, drift, flows, serve};
+
+/// What the layout needs: concatenated keys in maps, and `numgen` beside them.
+const OLDEST_KERNEL: (u32, u32) = (5, 13);
+
+/// Why the agent did not start. Nothing has been programmed.
+#[derive(Debug)]
+pub enum StartError {
+    Nftables(ProbeError),
+    Manifests(ManifestError),
+    Addresses(LinkError),
+    Bind { address: std::net::SocketAddr, source: io::Error },
+    System { what: &'static str, source: io::Error },
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Nftables(error) => write!(f, "{error}"),
+            StartError::Manifests(error) => write!(f, "{error}"),
+            StartError::Addresses(error) => write!(f, "cannot watch the node's addresses: {error}"),
+            StartError::Bind { address, source } => write!(
+                f,
+                "cannot serve the probes on {address}: {source}; stop what holds the port or choose another \
+                 --healthz-bind-address"
+            ),
+            StartError::System { what, source } => write!(f, "cannot {what}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// Run until SIGTERM or SIGINT. The rules stay in place.
+pub fn run(options: Options) -> Result<(), StartError> {
+    nft::probe(OLDEST_KERNEL).map_err(StartError::Nftables)?;
+    let system = |what| move |source| StartError::System { what, source };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(system("start the event loop"))?;
+    let tasks = tokio::task::LocalSet::new();
+    tasks.block_on(&runtime, serve_until_stopped(options))
+}
+
+async fn serve_until_stopped(options: Options) -> Result<(), StartError> {
+    let system = |what| move |source| StartError::System { what, source };
+    let mut terminate = signal(SignalKind::terminate()).map_err(system("catch SIGTERM"))?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(system("catch SIGINT"))?;
+    let health = Health::new(options.sync_period);
+    serve_probes(&options, &health).await?;
+    let agent = Agent::start(options, health)?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tracing::info!("Stopping; the rules stay in place");
+    agent.stop();
+    Ok(())
+}
+
+async fn serve_probes(options: &Options, health: &Health) -> Result<(), StartError> {
+    let Some(address) = options.healthz_bind_address else { return Ok(()) };
+    let health = health.clone();
+    if options.bind_address_hard_fail {
+        let listener = serve::bind(address).await.map_err(|source| StartError::Bind { address, source })?;
+        tokio::task::spawn_local(serve::serve(listener, health));
+    } else {
+        tokio::task::spawn_local(async move {
+            serve::serve(serve::bind_patiently(address).await, health).await;
+        });
+    }
+    Ok(())
+}
+
+/// The running threads.
+struct Agent {
+    events: Sender<Event>,
+    sync: JoinHandle<()>,
+    _manifests: ManifestWatch,
+}
+
+impl Agent {
+    fn start(options: Options, health: Health) -> Result<Agent, StartError> {
+        let system = |what| move |source| StartError::System { what, source };
+        let (sender, receiver) = channel();
+        let connection = Connection::open().map_err(system("open a netlink socket"))?;
+        drift::watch(connection.port(), sender.clone()).map_err(system("watch nf_tables for changes"))?;
+        let addresses = addresses::watch(sender.clone()).map_err(StartError::Addresses)?;
+        let flows = flows::start().map_err(system("start a thread"))?;
+        let source = ManifestSource::new(&options.manifests);
+        let manifests = watch(source, sender.clone())?;
+        tracing::info!(node = %options.node_name, manifests = %options.manifests.display(), "Starting");
+        let backend = Nftables::new(connection, &options.detector, options.masquerade_mark);
+        let sync = SyncLoop::new(options, backend, addresses, health, flows);
+        let sync = std::thread::Builder::new()
+            .name("sync".into())
+            .spawn(move || sync.run(&receiver))
+            .map_err(system("start a thread"))?;
+        Ok(Agent { events: sender, sync, _manifests: manifests })
+    }
+
+    fn stop(self) {
+        // A failed send or join means that the thread is gone already.
+        let _ = self.events.send(Event::Stop);
+        let _ = self.sync.join();
+    }
+}
+
+fn watch(source: ManifestSource, events: Sender<Event>) -> Result<ManifestWatch, StartError> {
+    let deliver = move |update| match events.send(Event::Update(update)) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(_) => ControlFlow::Break(()),
+    };
+    source.watch(deliver).map_err(StartError::Manifests)
+}
