@@ -214,3 +214,7 @@ impl Batch {
         self.writer.end(end);
     }
 }
+
+#[cfg(test)]
+#[path = "batch_tests.rs"]
+mod tests;

@@ -81,13 +81,8 @@ impl CommitError {
     }
 
     fn new(kind: CommitErrorKind, subject: Subject, reason: String, errno: i32) -> CommitError {
-        let retryable = matches!(
-            kind,
-            CommitErrorKind::OutOfMemory
-                | CommitErrorKind::Interfered
-                | CommitErrorKind::Unanswered
-                | CommitErrorKind::Busy
-        );
+        use CommitErrorKind as Kind;
+        let retryable = matches!(kind, Kind::OutOfMemory | Kind::Interfered | Kind::Unanswered);
         CommitError { kind, object: subject.words, reason, errno, retryable }
     }
 }
@@ -99,9 +94,6 @@ impl fmt::Display for CommitError {
 }
 
 impl std::error::Error for CommitError {}
-
-/// `ERESTART`: the batch named a generation that has passed. Not in libc, since no system call returns it.
-const ERESTART: i32 = 85;
 
 fn explain(subject: &Subject, errno: i32) -> (CommitErrorKind, String) {
     use CommitErrorKind as Kind;
@@ -115,7 +107,7 @@ fn explain(subject: &Subject, errno: i32) -> (CommitErrorKind, String) {
         libc::EBUSY => (Kind::Busy, "it is still in use"),
         libc::ENFILE | libc::ENOSPC => (Kind::Full, "the set is full"),
         libc::ENOMEM | libc::ENOBUFS => (Kind::OutOfMemory, "the kernel is short of memory"),
-        ERESTART | libc::EAGAIN | libc::EINTR => (Kind::Interfered, "another change came in between"),
+        libc::ERESTART | libc::EAGAIN | libc::EINTR => (Kind::Interfered, "another change came in between"),
         libc::EMLINK | libc::ELOOP => (Kind::Rejected, "chains reach each other in a loop, or too deep"),
         libc::EINVAL => (Kind::Rejected, "the kernel finds it malformed, or is too old for it"),
         libc::ERANGE => (Kind::Rejected, "a number in it is out of range"),
@@ -240,8 +232,63 @@ fn errno_name(errno: i32) -> String {
         libc::ELOOP => "ELOOP",
         libc::EAGAIN => "EAGAIN",
         libc::EINTR => "EINTR",
-        ERESTART => "ERESTART",
+        libc::ERESTART => "ERESTART",
         _ => return format!("errno {errno}"),
     };
     name.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nft::{ElementData, Family};
+
+    fn batch() -> Batch {
+        let mut batch = Batch::new(Family::Ip6, "t");
+        batch.add_element("s", &[1; 4], ElementData::None, None);
+        batch.add_element("s", &[2; 4], ElementData::None, None);
+        batch.add_element("m", &[1, 2, 3, 4, 6, 0, 0, 0], ElementData::Value(&[1; 4]), None);
+        batch
+    }
+
+    #[test]
+    fn errors_of_the_whole_transaction_name_its_table() {
+        for (errno, expected) in [
+            (libc::EPERM, "this process lacks CAP_NET_ADMIN in the network namespace (EPERM)"),
+            (libc::EOPNOTSUPP, "the kernel has no nf_tables: load module nf_tables (EOPNOTSUPP)"),
+            (libc::ERESTART, "another change came in between (ERESTART)"),
+            (libc::ENOMEM, "the kernel is short of memory (ENOMEM)"),
+        ] {
+            let error = CommitError::of_message(&batch(), 1, errno);
+            assert_eq!(error.to_string(), format!("the transaction on table \"ip6 t\": {expected}"));
+        }
+        assert!(CommitError::of_message(&batch(), 1, libc::ENOMEM).retryable);
+        assert!(!CommitError::of_message(&batch(), 1, libc::EPERM).retryable);
+    }
+
+    #[test]
+    fn without_an_offset_only_a_lone_element_is_named() {
+        let several = CommitError::of_message(&batch(), 2, libc::ENFILE);
+        assert_eq!(several.to_string(), "adding one of 2 elements to set \"s\": the set is full (ENFILE)");
+        let lone = CommitError::of_message(&batch(), 3, libc::EEXIST);
+        let expected =
+            "adding element 01020304 06000000 to map \"m\": it exists already with other data (EEXIST)";
+        assert_eq!(lone.to_string(), expected);
+    }
+
+    #[test]
+    fn an_answer_to_no_message_of_ours_is_no_panic() {
+        let error = CommitError::of_message(&batch(), 99, 9999);
+        assert_eq!(error.kind, CommitErrorKind::Rejected);
+        assert!(error.to_string().ends_with("(errno 9999)"), "{error}");
+    }
+
+    #[test]
+    fn a_batch_too_large_says_how_large() {
+        let batch = batch();
+        let error = CommitError::unsent(&batch, &io::Error::from_raw_os_error(libc::EMSGSIZE), 4096);
+        assert_eq!(error.kind, CommitErrorKind::TooLarge);
+        let sizes = format!("it has {} bytes and the socket's send buffer takes 4096;", batch.len_bytes());
+        assert!(error.reason.starts_with(&sizes), "{error}");
+    }
 }

@@ -200,7 +200,7 @@ impl Layout {
         let pinned = self.phrases.redirect(&[Source, Destination, Protocol, Port], "affinity");
         let node_port_pinned = self.phrases.redirect(&[Source, Protocol, Port], "nodeport-affinity");
         for (chain, pinned, target) in [("aff-3", &pinned, "lb-3"), ("np-aff-3", &node_port_pinned, "np-3")] {
-            self.rule(chain, &[pinned.clone()]);
+            self.rule(chain, std::slice::from_ref(pinned));
             self.rule(chain, &[goto(target)]);
         }
         for (chain, pinned, target) in

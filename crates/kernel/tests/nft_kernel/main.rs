@@ -1,4 +1,5 @@
 //! nf_tables against the running kernel, each test in a network namespace of its own.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod commit;
 mod dump;
@@ -6,4 +7,5 @@ mod golden;
 mod instructions;
 mod layout;
 mod monitor;
+mod refused;
 mod space;
