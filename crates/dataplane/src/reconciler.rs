@@ -131,14 +131,13 @@ fn rewrite<B: Backend>(
     let mut plans = HashMap::new();
     for service in planner.services() {
         if let Some(planned) = planner.plan(&service, family).filter(asks_something) {
-            let wanted = wanted(&planned.plan).collect::<Vec<_>>();
-            state.claims.update(&service, planned.created, wanted);
+            state.claims.update(&service, planned.created, planned.plan.wanted());
             plans.insert(service, planned.plan);
         }
     }
     plans.shrink_to_fit();
     for (service, plan) in &mut plans {
-        drop_unowned(&state.claims, service, plan);
+        plan.retain(|protocol, at| state.claims.owns(service, protocol, at));
         if let Some(old) = state.remembered.get(service) {
             keep_order(old, plan);
         }
@@ -206,7 +205,7 @@ fn plan_dirty(
         let planned = planner.plan(service, family).filter(asks_something);
         let created = planned.as_ref().map_or(0, |planned| planned.created);
         let plan = planned.map(|planned| planned.plan);
-        let wanted: Vec<_> = plan.iter().flat_map(wanted).collect();
+        let wanted = plan.iter().flat_map(ServicePlan::wanted);
         affected.extend(state.claims.update(service, created, wanted));
         fresh.insert(service.clone(), plan);
     }
@@ -217,7 +216,7 @@ fn plan_dirty(
     }
     for (service, plan) in &mut fresh {
         let Some(plan) = plan else { continue };
-        drop_unowned(&state.claims, service, plan);
+        plan.retain(|protocol, at| state.claims.owns(service, protocol, at));
         if let Some(old) = known.plans.get(service) {
             keep_order(old, plan);
         }
@@ -228,22 +227,4 @@ fn plan_dirty(
 /// A service without an address of the family asks nothing of it, and is not kept.
 fn asks_something(planned: &Planned) -> bool {
     planned.plan != ServicePlan::default()
-}
-
-fn wanted(plan: &ServicePlan) -> impl Iterator<Item = (model::Protocol, model::Address, model::Role)> {
-    plan.ports.iter().flat_map(|port| {
-        port.destinations.iter().map(|destination| (port.protocol, destination.at, destination.role))
-    })
-}
-
-/// Take out the destinations that belong to another service.
-fn drop_unowned(claims: &Claims, service: &ServiceKey, plan: &mut ServicePlan) {
-    for port in &mut plan.ports {
-        let owned = |at| claims.owns(service, port.protocol, at);
-        if port.destinations.iter().all(|destination| owned(destination.at)) {
-            continue;
-        }
-        port.destinations =
-            port.destinations.iter().filter(|destination| owned(destination.at)).cloned().collect();
-    }
 }

@@ -60,7 +60,8 @@ mod tests {
 
     #[test]
     fn endpoints_keep_their_slots() {
-        let cases: [(&str, &[u8], &[u8], &[u8]); 7] = [
+        type Case = (&'static str, &'static [u8], &'static [u8], &'static [u8]);
+        let cases: [Case; 7] = [
             ("unchanged", &[3, 1, 2], &[1, 2, 3], &[3, 1, 2]),
             ("added goes last", &[2, 1], &[1, 2, 3], &[2, 1, 3]),
             ("removed in the middle: the last one takes its slot", &[3, 1, 2], &[2, 3], &[3, 2]),

@@ -1,4 +1,5 @@
 //! What we program, as the nft tool of the machine prints it and reads it back.
+#![allow(clippy::unwrap_used, reason = "test code")]
 
 mod common;
 

@@ -49,7 +49,7 @@ impl<'a> Code<'a> {
         self.expressions
     }
 
-    pub(crate) fn is_in(self, fields: &[Field], set: &'a str) -> Code<'a> {
+    pub(crate) fn within(self, fields: &[Field], set: &'a str) -> Code<'a> {
         self.load(fields, 0).with(Expression::Lookup { set, key: word(0), to: None, invert: false })
     }
 

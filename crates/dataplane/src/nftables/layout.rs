@@ -54,7 +54,7 @@ impl Dialect {
     }
 
     /// Narrow a rule to sources that are (not) pods of this node; `None` without a detector.
-    fn from_pod<'a>(&self, pod: bool) -> Option<Code<'a>> {
+    fn if_pod<'a>(&self, pod: bool) -> Option<Code<'a>> {
         match &self.detector {
             LocalDetector::None => None,
             LocalDetector::Cidrs(nets) => {
@@ -89,8 +89,8 @@ impl Dialect {
     fn nat_rules(&self, batch: &mut Batch) {
         for (base, services) in [("nat-prerouting", "services-prerouting"), ("nat-output", "services-output")]
         {
-            if let Some(outsider) = self.from_pod(false) {
-                let code = outsider.is_in(&[Field::Destination], "cluster-ips");
+            if let Some(outsider) = self.if_pod(false) {
+                let code = outsider.within(&[Field::Destination], "cluster-ips");
                 rule(batch, base, code.set_mark(self.masquerade_mark));
             }
             rule(batch, base, self.code().then(VerdictCode::Jump(services)));
@@ -99,19 +99,19 @@ impl Dialect {
         let mark = self.masquerade_mark;
         rule(batch, "nat-postrouting", self.code().has_mark(mark).flip_mark(mark).masquerade());
         let hairpin = [Field::Source, Field::Destination, Field::Protocol, Field::DestinationPort];
-        let code = self.code().redirected().is_in(&hairpin, "hairpin-connections");
+        let code = self.code().redirected().within(&hairpin, "hairpin-connections");
         rule(batch, "nat-postrouting", code.masquerade());
     }
 
     /// Which class chain a destination uses. On output the source is the node: always inside.
     fn service_rules(&self, batch: &mut Batch) {
-        let at_nodeport = || self.code().is_in(&[Field::Destination], "nodeport-ips");
+        let at_nodeport = || self.code().within(&[Field::Destination], "nodeport-ips");
         for (hook, is_output) in [("prerouting", false), ("output", true)] {
             for (door, chain) in [(Door::Vip, "services"), (Door::NodePort, "nodeports")] {
                 let chain = format!("{chain}-{hook}");
                 let key = key_of(door);
                 rule(batch, &chain, self.code().vmap(key, &SetName::Service(door).name()));
-                let inside = if is_output { Some(self.code()) } else { self.from_pod(true) };
+                let inside = if is_output { Some(self.code()) } else { self.if_pod(true) };
                 if let Some(inside) = inside {
                     rule(batch, &chain, inside.vmap(key, &SetName::Internal(door).name()));
                 }
@@ -134,7 +134,7 @@ impl Dialect {
 
     fn filter_rules(&self, batch: &mut Batch) {
         for base in ["filter-prerouting-pre-dnat", "filter-output-pre-dnat"] {
-            let code = self.code().new_connection().is_in(&VIP, "firewall-ips");
+            let code = self.code().new_connection().within(&VIP, "firewall-ips");
             rule(batch, base, code.then(VerdictCode::Goto("firewall-check")));
         }
         rule(batch, "firewall-check", self.code().then(VerdictCode::Jump("firewall-ranges")));
@@ -148,21 +148,21 @@ impl Dialect {
         }
         let first_redirected = || self.code().first_redirected().then(VerdictCode::Goto("affinity-record"));
         rule(batch, "input-new", first_redirected());
-        let at_nodeport = || self.code().is_in(&[Field::Destination], "nodeport-ips");
-        let code = at_nodeport().is_in(&NODE_PORT, "no-endpoint-drop-nodeports");
+        let at_nodeport = || self.code().within(&[Field::Destination], "nodeport-ips");
+        let code = at_nodeport().within(&NODE_PORT, "no-endpoint-drop-nodeports");
         rule(batch, "input-new", code.then(VerdictCode::Drop));
-        let code = at_nodeport().is_in(&NODE_PORT, "no-endpoint-reject-nodeports");
+        let code = at_nodeport().within(&NODE_PORT, "no-endpoint-reject-nodeports");
         rule(batch, "input-new", code.then(VerdictCode::Goto("reject-it")));
         rule(batch, "forward-new", first_redirected());
         for chain in ["input-new", "forward-new"] {
-            let code = self.code().is_in(&VIP, "no-endpoint-drop-ips");
+            let code = self.code().within(&VIP, "no-endpoint-drop-ips");
             rule(batch, chain, code.then(VerdictCode::Drop));
-            let code = self.code().is_in(&VIP, "no-endpoint-reject-ips");
+            let code = self.code().within(&VIP, "no-endpoint-reject-ips");
             rule(batch, chain, code.then(VerdictCode::Goto("reject-it")));
         }
-        let code = self.code().is_in(&[Field::Destination], "cluster-ips");
+        let code = self.code().within(&[Field::Destination], "cluster-ips");
         rule(batch, "forward-new", code.then(VerdictCode::Goto("reject-it")));
-        let code = self.code().is_in(&[Field::Destination], "service-cidrs");
+        let code = self.code().within(&[Field::Destination], "service-cidrs");
         rule(batch, "forward-new", code.then(VerdictCode::Drop));
         let tcp = self.code().protocol(Protocol::Tcp.number());
         rule(batch, "reject-it", tcp.reject(Reject::TcpReset));
@@ -179,7 +179,7 @@ impl Dialect {
             Kind::Masquerade => rule(batch, &chain, self.code().set_mark(self.masquerade_mark)),
             Kind::Internal => {
                 // Without a detector only the node itself comes here, and it is no pod.
-                let outsider = self.from_pod(false).unwrap_or_else(|| self.code());
+                let outsider = self.if_pod(false).unwrap_or_else(|| self.code());
                 rule(batch, &chain, outsider.set_mark(self.masquerade_mark));
             }
         }
@@ -201,7 +201,7 @@ impl Dialect {
         let set = SetName::FirewallAllow(length);
         self.declare_set(batch, set);
         let key = [&VIP[..], &[Field::SourceNet(length)]].concat();
-        rule(batch, "firewall-ranges", self.code().is_in(&key, &set.name()).then(VerdictCode::Accept));
+        rule(batch, "firewall-ranges", self.code().within(&key, &set.name()).then(VerdictCode::Accept));
     }
 
     /// What every affinity timeout needs; made with the first one, because nft before 1.0.9 cannot read
@@ -214,9 +214,9 @@ impl Dialect {
                 let code = self.code().protocol(protocol);
                 let code = match door {
                     Door::Vip => code,
-                    Door::NodePort => code.is_in(&[Field::OriginalDestination], "nodeport-ips"),
+                    Door::NodePort => code.within(&[Field::OriginalDestination], "nodeport-ips"),
                 };
-                let code = code.is_in(original_key(door), &affine);
+                let code = code.within(original_key(door), &affine);
                 rule(batch, "affinity-record", code.then(VerdictCode::Goto(pin)));
                 let key = [&[Field::Source], original_key(door)].concat();
                 let code = self.code().has_port(protocol);
@@ -237,7 +237,7 @@ impl Dialect {
             let member = [original_key(door), &ENDPOINT].concat();
             let key = [&[Field::Source], original_key(door)].concat();
             for protocol in PROTOCOLS.map(Protocol::number) {
-                let code = self.code().has_port(protocol).is_in(&member, &members);
+                let code = self.code().has_port(protocol).within(&member, &members);
                 let timeout = Some(u64::from(seconds) * 1000);
                 let code = code.dynset(&map, DynsetOp::Update, &key, &ENDPOINT, timeout);
                 rule(batch, members_chain(door), code.then(VerdictCode::Accept));

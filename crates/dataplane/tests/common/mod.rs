@@ -1,4 +1,5 @@
 //! A small cluster as a planner, and a throw-away namespace to program it into.
+#![allow(clippy::unwrap_used, reason = "test code")]
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -12,9 +13,12 @@ use model::*;
 
 pub(crate) const MARK: u32 = 0x4000;
 
+/// A service, its slice's ports, and endpoints with their nodes.
+type Entry = (Service, Vec<SlicePort>, Vec<(IpAddr, &'static str)>);
+
 #[derive(Default)]
 pub(crate) struct Fixture {
-    pub(crate) services: BTreeMap<ServiceKey, (Service, Vec<SlicePort>, Vec<(IpAddr, &'static str)>)>,
+    pub(crate) services: BTreeMap<ServiceKey, Entry>,
 }
 
 pub(crate) fn ip(text: &str) -> IpAddr {
