@@ -123,8 +123,11 @@ fn update_chain(
 ) -> Result<(), Errno> {
     let Some(wanted) = wanted else { return Ok(()) };
     let Some(hook) = &mut chain.hook else { return Err(libc::EEXIST) };
-    if (hook.nat, hook.number, hook.priority) != (wanted.nat, wanted.number, wanted.priority) {
+    if hook.nat != wanted.nat {
         return Err(libc::EEXIST);
+    }
+    if (hook.number, hook.priority) != (wanted.number, wanted.priority) {
+        return Err(libc::EOPNOTSUPP);
     }
     if has_policy && hook.accept != wanted.accept {
         hook.accept = wanted.accept;
@@ -181,8 +184,12 @@ fn delete_rule(to: &mut Transaction<'_>, request: &Request<'_>) -> Result<(), Er
     let at = at(request, NFTA_RULE_TABLE)?;
     let table = to.table(at)?;
     let Some(chain) = request.fields.name(NFTA_RULE_CHAIN)? else {
-        let names: Vec<String> =
-            table.chains.iter().filter(|(_, chain)| !chain.rules.is_empty()).map(|(name, _)| name.clone()).collect();
+        let names: Vec<String> = table
+            .chains
+            .iter()
+            .filter(|(_, chain)| !chain.rules.is_empty())
+            .map(|(name, _)| name.clone())
+            .collect();
         for name in names {
             to.put_rules(at, &name, Vec::new());
         }

@@ -97,7 +97,8 @@ fn again(known: &Element, fields: &ElementFields, exclusive: bool, now: u64) -> 
         return Err(libc::EEXIST);
     }
     let mut element = known.clone();
-    if let Some(timeout) = fields.timeout.filter(|timeout| element.timeout.is_some_and(|old| old != *timeout)) {
+    if let Some(timeout) = fields.timeout.filter(|timeout| element.timeout.is_some_and(|old| old != *timeout))
+    {
         element.timeout = Some(timeout);
         element.expires_at = Some(now + fields.expiration.unwrap_or(timeout));
     }

@@ -53,7 +53,9 @@ impl<'t> Walk<'t> {
                 };
                 set.targets().try_fold(0, |deepest, chain| Ok(deepest.max(self.visit(chain)?)))
             }
-            Instruction::Dnat { .. } => self.only(self.hook.nat && matches!(self.hook.number, PREROUTING | OUTPUT)),
+            Instruction::Dnat { .. } => {
+                self.only(self.hook.nat && matches!(self.hook.number, PREROUTING | OUTPUT))
+            }
             Instruction::Masquerade => self.only(self.hook.nat && self.hook.number == POSTROUTING),
             Instruction::Reject(_) => self.only(self.hook.number != POSTROUTING),
             _ => Ok(0),
@@ -67,7 +69,8 @@ impl<'t> Walk<'t> {
     fn visit(&mut self, name: &'t str) -> Result<usize, Errno> {
         match self.depths.get(name) {
             Some(Some(depth)) => return Ok(*depth),
-            Some(None) => return Err(LOOP),
+            // A loop. Linux before 6.11 says ELOOP; since then it finds loops by their depth alone.
+            Some(None) => return Err(libc::EMLINK),
             None => {}
         }
         let Some(chain) = self.table.chains.get(name) else { return Ok(0) };
@@ -77,6 +80,3 @@ impl<'t> Walk<'t> {
         Ok(depth)
     }
 }
-
-/// Linux names a loop so; from 6.11 on it no longer tells loops from chains too deep (EMLINK).
-const LOOP: Errno = libc::ELOOP;

@@ -123,18 +123,62 @@ pub(super) enum Refusal {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Instruction {
-    Payload { header: Header, offset: usize, length: usize, to: Register },
-    Meta { key: Meta, to: Register },
-    SetMark { from: Register },
-    Ct { key: Ct, to: Register },
-    Compare { op: Compare, from: Register, value: Box<[u8]> },
-    Bitwise { from: Register, to: Register, mask: Box<[u8]>, xor: Box<[u8]> },
-    Random { modulus: u32, offset: u32, to: Register },
-    Lookup { set: String, key: Register, to: Option<Register>, invert: bool },
-    Dynset { set: String, op: Write, key: Register, data: Option<Register>, timeout: Option<u64>, invert: bool },
-    Load { to: Register, value: Box<[u8]> },
+    Payload {
+        header: Header,
+        offset: usize,
+        length: usize,
+        to: Register,
+    },
+    Meta {
+        key: Meta,
+        to: Register,
+    },
+    SetMark {
+        from: Register,
+    },
+    Ct {
+        key: Ct,
+        to: Register,
+    },
+    Compare {
+        op: Compare,
+        from: Register,
+        value: Box<[u8]>,
+    },
+    Bitwise {
+        from: Register,
+        to: Register,
+        mask: Box<[u8]>,
+        xor: Box<[u8]>,
+    },
+    Random {
+        modulus: u32,
+        offset: u32,
+        to: Register,
+    },
+    Lookup {
+        set: String,
+        key: Register,
+        to: Option<Register>,
+        invert: bool,
+    },
+    Dynset {
+        set: String,
+        op: Write,
+        key: Register,
+        data: Option<Register>,
+        timeout: Option<u64>,
+        invert: bool,
+    },
+    Load {
+        to: Register,
+        value: Box<[u8]>,
+    },
     Verdict(Verdict),
-    Dnat { address: Option<Register>, port: Option<Register> },
+    Dnat {
+        address: Option<Register>,
+        port: Option<Register>,
+    },
     Masquerade,
     Reject(Refusal),
     Counter,

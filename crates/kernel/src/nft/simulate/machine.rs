@@ -205,7 +205,8 @@ impl Machine<'_, '_> {
     fn bitwise(&mut self, from: Register, to: Register, mask: &[u8], xor: &[u8]) -> Step {
         let label = self.label(from).map(|label| label.masked(mask));
         let held = self.load(from, mask.len()).iter();
-        let result: Vec<u8> = held.zip(mask.iter().zip(xor)).map(|(byte, (mask, xor))| byte & mask ^ xor).collect();
+        let result: Vec<u8> =
+            held.zip(mask.iter().zip(xor)).map(|(byte, (mask, xor))| byte & mask ^ xor).collect();
         self.store(to, &result, label)
     }
 
@@ -221,7 +222,8 @@ impl Machine<'_, '_> {
         let data = found.and_then(|element| element.data.clone());
         match (to, data) {
             (Some(to), Some(data)) => {
-                self.words.push(format!("@{name} has {key}: {}", words::datum(set.layout.data_type(), &data)));
+                self.words
+                    .push(format!("@{name} has {key}: {}", words::datum(set.layout.data_type(), &data)));
                 match data {
                     Datum::Value(value) => self.store(to, &value, None),
                     Datum::Verdict(verdict) => {
@@ -296,7 +298,8 @@ impl Machine<'_, '_> {
     fn dnat(&mut self, address: Option<Register>, port: Option<Register>) -> Step {
         let length = if self.at.family == Family::Ip { 4 } else { 16 };
         let packet = &self.at.packet;
-        let to = address.and_then(|address| words::ip(self.load(address, length))).unwrap_or(packet.destination);
+        let to =
+            address.and_then(|address| words::ip(self.load(address, length))).unwrap_or(packet.destination);
         let port = port
             .and_then(|port| <[u8; 2]>::try_from(self.load(port, 2)).ok())
             .map_or(packet.destination_port, u16::from_be_bytes);

@@ -32,7 +32,7 @@ use transaction::Transaction;
 
 pub use flow::Flows;
 pub use packet::{
-    Delivery, Host, HookPoint, Journey, Origin, Outcome, Packet, Place, Protocol, Rejection, TraceStep,
+    Delivery, HookPoint, Host, Journey, Origin, Outcome, Packet, Place, Protocol, Rejection, TraceStep,
 };
 pub use walk::{Xorshift, walk, walk_with};
 
@@ -98,7 +98,9 @@ impl Simulator {
         }
         let fields = decode::Fields::of(begin.payload.get(4..).unwrap_or_default());
         match fields.number(NFNL_BATCH_GENID).map_err(error)? {
-            Some(generation) if generation != 0 && generation != self.generation => Err(error(libc::ERESTART)),
+            Some(generation) if generation != 0 && generation != self.generation => {
+                Err(error(libc::ERESTART))
+            }
             _ => Ok(begin.sequence),
         }
     }

@@ -86,7 +86,9 @@ impl Host {
 
 fn covers(network: IpAddr, length: u8, address: IpAddr) -> bool {
     let (network, address, width) = match (network, address) {
-        (IpAddr::V4(network), IpAddr::V4(address)) => (network.to_bits().into(), address.to_bits().into(), 32),
+        (IpAddr::V4(network), IpAddr::V4(address)) => {
+            (network.to_bits().into(), address.to_bits().into(), 32)
+        }
         (IpAddr::V6(network), IpAddr::V6(address)) => (network.to_bits(), address.to_bits(), 128),
         _ => return false,
     };

@@ -3,7 +3,7 @@
 
 use super::Errno;
 use super::decode::DataLayout;
-use super::instruction::{Instruction, REGISTER_BYTES, Register, Verdict, Write};
+use super::instruction::{Instruction, REGISTER_BYTES, Register, Verdict};
 use super::state::{Set, Table};
 use crate::nft::Family;
 use crate::nft::sys::*;
@@ -49,9 +49,9 @@ impl Registers {
                 let set = table.sets.get(set).ok_or(libc::ENOENT)?;
                 self.lookup(set, *key, *to, *invert)
             }
-            Instruction::Dynset { set, op, key, data, timeout, .. } => {
+            Instruction::Dynset { set, key, data, timeout, .. } => {
                 let set = table.sets.get(set).ok_or(libc::ENOENT)?;
-                self.dynset(set, *op, *key, *data, timeout.is_some())
+                self.dynset(set, *key, *data, timeout.is_some())
             }
             Instruction::Verdict(verdict) => check_verdict(verdict, table),
             Instruction::Dnat { address, port } => {
@@ -78,13 +78,11 @@ impl Registers {
     fn dynset(
         &mut self,
         set: &Set,
-        op: Write,
         key: Register,
         data: Option<Register>,
         has_timeout: bool,
     ) -> Result<(), Errno> {
-        let needs_timeout = op == Write::Update || has_timeout;
-        if !set.layout.has(NFT_SET_EVAL) || needs_timeout && !set.layout.has(NFT_SET_TIMEOUT) {
+        if !takes_writes(set) || has_timeout && !set.layout.has(NFT_SET_TIMEOUT) {
             return Err(libc::EOPNOTSUPP);
         }
         self.load(key, set.layout.key_length)?;
@@ -106,6 +104,11 @@ impl Registers {
         self.loaded.get_mut(words(register, length)?).ok_or(libc::ERANGE)?.fill(true);
         Ok(())
     }
+}
+
+/// Whether packets can write: the kernel keeps a set of fixed size and an interval set in ways that exclude it.
+fn takes_writes(set: &Set) -> bool {
+    !set.layout.has(NFT_SET_INTERVAL) && (set.size == 0 || set.layout.has(NFT_SET_EVAL | NFT_SET_TIMEOUT))
 }
 
 fn words(register: Register, length: usize) -> Result<std::ops::Range<usize>, Errno> {

@@ -40,7 +40,8 @@ impl State {
 
     /// Forget what has timed out.
     pub(super) fn expire(&mut self, now: u64) {
-        let sets = self.ip.values_mut().chain(self.ip6.values_mut()).flat_map(|table| table.sets.values_mut());
+        let sets =
+            self.ip.values_mut().chain(self.ip6.values_mut()).flat_map(|table| table.sets.values_mut());
         for set in sets {
             set.expire(now);
         }

@@ -129,7 +129,9 @@ impl Walker<'_> {
     /// Without any nat chain, the kernel translates nothing, not even known connections.
     fn has_nat(&self) -> bool {
         let tables = self.simulator.state.tables(self.family).values();
-        tables.flat_map(|table| table.chains.values()).any(|chain| chain.hook.as_ref().is_some_and(|hook| hook.nat))
+        tables
+            .flat_map(|table| table.chains.values())
+            .any(|chain| chain.hook.as_ref().is_some_and(|hook| hook.nat))
     }
 
     fn nat_pending(&self, hook: HookPoint) -> bool {

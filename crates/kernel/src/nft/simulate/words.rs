@@ -24,7 +24,8 @@ enum Kind {
 }
 
 const STATES: &[(u32, &str)] = &[(1, "invalid"), (2, "established"), (4, "related"), (8, "new")];
-const STATUSES: &[(u32, &str)] = &[(2, "answered"), (8, "confirmed"), (16, "source-NATed"), (32, "redirected")];
+const STATUSES: &[(u32, &str)] =
+    &[(2, "answered"), (8, "confirmed"), (16, "source-NATed"), (32, "redirected")];
 
 impl Label {
     fn new(what: &'static str, kind: Kind) -> Label {
@@ -88,7 +89,9 @@ impl Label {
         }
         let (on, off) = match op {
             Compare::NotEqual if value == 0 => (named(names, mask, " or "), String::new()),
-            Compare::Equal => (named(names, value, " and "), named(names, mask & !value & mask_of(names), " nor ")),
+            Compare::Equal => {
+                (named(names, value, " and "), named(names, mask & !value & mask_of(names), " nor "))
+            }
             _ => (format!("{} {value:#x}", relation(op)), String::new()),
         };
         match (mask == u32::MAX || off.is_empty(), on.is_empty()) {

@@ -1,0 +1,357 @@
+//! Batches with anything in them, right or wrong: written apart from the crate's encoder, in raw numbers.
+
+use kernel::netlink::Writer;
+
+pub(crate) const CREATE: u16 = 0x400;
+pub(crate) const APPEND: u16 = 0x800;
+pub(crate) const EXCL: u16 = 0x200;
+
+pub(crate) const INTERVAL: u32 = 4;
+pub(crate) const TIMEOUT: u32 = 16;
+pub(crate) const DYNAMIC: u32 = 32;
+const MAP: u32 = 8;
+
+pub(crate) const TABLE: &str = "agree";
+
+/// What a map's elements hold.
+#[derive(Clone, Copy)]
+pub(crate) enum Data<'a> {
+    None,
+    Value(&'a [u8]),
+    Goto(&'a str),
+    Jump(&'a str),
+    Accept,
+}
+
+/// What a set's declaration says of its data.
+#[derive(Clone, Copy)]
+pub(crate) enum Holds {
+    Nothing,
+    Verdicts,
+    Values(u32),
+}
+
+pub(crate) struct Wire {
+    writer: Writer,
+    sequence: u32,
+}
+
+impl Wire {
+    pub(crate) fn new() -> Wire {
+        let mut wire = Wire { writer: Writer::default(), sequence: 0 };
+        wire.frame(16, &[0, 0, 0, 10], 0, |_| {});
+        wire
+    }
+
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        self.frame(17, &[0, 0, 0, 10], 0, |_| {});
+        self.writer.bytes().to_vec()
+    }
+
+    fn frame(&mut self, kind: u16, header: &[u8], flags: u16, body: impl FnOnce(&mut Writer)) {
+        self.sequence += 1;
+        let start = self.writer.begin(kind, 1 | flags, self.sequence, header);
+        body(&mut self.writer);
+        self.writer.end(start);
+    }
+
+    pub(crate) fn message(&mut self, kind: u16, flags: u16, body: impl FnOnce(&mut Writer)) -> &mut Wire {
+        self.frame(10 << 8 | kind, &[2, 0, 0, 0], flags, body);
+        self
+    }
+
+    pub(crate) fn table(&mut self) -> &mut Wire {
+        self.table_with(CREATE)
+    }
+
+    pub(crate) fn table_with(&mut self, flags: u16) -> &mut Wire {
+        self.message(0, flags, |w| w.string(1, TABLE))
+    }
+
+    pub(crate) fn delete_table(&mut self, name: &str) -> &mut Wire {
+        self.message(2, 0, |w| w.string(1, name))
+    }
+
+    pub(crate) fn chain(&mut self, name: &str) -> &mut Wire {
+        self.chain_with(name, CREATE)
+    }
+
+    pub(crate) fn chain_with(&mut self, name: &str, flags: u16) -> &mut Wire {
+        self.message(3, flags, |w| {
+            w.string(1, TABLE);
+            w.string(3, name);
+        })
+    }
+
+    pub(crate) fn base(&mut self, name: &str, kind: &str, hook: u32, priority: i32) -> &mut Wire {
+        self.message(3, CREATE, |w| {
+            w.string(1, TABLE);
+            w.string(3, name);
+            let nest = w.nest(4);
+            w.be32(1, hook);
+            w.be32(2, priority as u32);
+            w.end_nest(nest);
+            w.string(7, kind);
+        })
+    }
+
+    pub(crate) fn delete_chain(&mut self, name: &str) -> &mut Wire {
+        self.message(5, 0, |w| {
+            w.string(1, TABLE);
+            w.string(3, name);
+        })
+    }
+
+    pub(crate) fn rule(&mut self, chain: &str, rule: &[Part<'_>]) -> &mut Wire {
+        self.rule_with(chain, CREATE | APPEND, rule)
+    }
+
+    pub(crate) fn rule_with(&mut self, chain: &str, flags: u16, rule: &[Part<'_>]) -> &mut Wire {
+        self.message(6, flags, |w| {
+            w.string(1, TABLE);
+            w.string(2, chain);
+            let list = w.nest(4);
+            for part in rule {
+                part.write(w);
+            }
+            w.end_nest(list);
+        })
+    }
+
+    pub(crate) fn delete_rules(&mut self, chain: Option<&str>, handle: Option<u64>) -> &mut Wire {
+        self.message(8, 0, |w| {
+            w.string(1, TABLE);
+            chain.into_iter().for_each(|chain| w.string(2, chain));
+            handle.into_iter().for_each(|handle| w.be64(3, handle));
+        })
+    }
+
+    pub(crate) fn set(&mut self, name: &str, key: u32, flags: u32, holds: Holds) -> &mut Wire {
+        self.set_with(name, key, flags, holds, 0, CREATE)
+    }
+
+    pub(crate) fn set_with(
+        &mut self,
+        name: &str,
+        key: u32,
+        flags: u32,
+        holds: Holds,
+        size: u32,
+        message: u16,
+    ) -> &mut Wire {
+        let map = if matches!(holds, Holds::Nothing) { 0 } else { MAP };
+        self.message(9, message, |w| {
+            w.string(1, TABLE);
+            w.string(2, name);
+            w.be32(3, flags | map);
+            w.be32(4, 0);
+            w.be32(5, key);
+            match holds {
+                Holds::Nothing => {}
+                Holds::Verdicts => w.be32(6, 0xffff_ff00),
+                Holds::Values(length) => {
+                    w.be32(6, 0);
+                    w.be32(7, length);
+                }
+            }
+            if size != 0 {
+                let nest = w.nest(9);
+                w.be32(1, size);
+                w.end_nest(nest);
+            }
+            w.be32(10, 1);
+        })
+    }
+
+    pub(crate) fn delete_set(&mut self, name: &str) -> &mut Wire {
+        self.message(11, 0, |w| {
+            w.string(1, TABLE);
+            w.string(2, name);
+        })
+    }
+
+    pub(crate) fn add(&mut self, set: &str, key: &[u8], data: Data<'_>) -> &mut Wire {
+        self.element(12, CREATE, set, key, data, 0, None)
+    }
+
+    pub(crate) fn delete(&mut self, set: &str, key: &[u8]) -> &mut Wire {
+        self.element(14, 0, set, key, Data::None, 0, None)
+    }
+
+    pub(crate) fn destroy(&mut self, set: &str, key: &[u8]) -> &mut Wire {
+        self.element(30, 0, set, key, Data::None, 0, None)
+    }
+
+    pub(crate) fn destroy_named(&mut self, kind: u16, attribute: u16, name: &str) -> &mut Wire {
+        self.message(kind, 0, |w| {
+            w.string(1, TABLE);
+            w.string(attribute, name);
+        })
+    }
+
+    pub(crate) fn flush(&mut self, set: &str) -> &mut Wire {
+        self.message(14, 0, |w| {
+            w.string(1, TABLE);
+            w.string(2, set);
+        })
+    }
+
+    /// The end of an interval.
+    pub(crate) fn add_end(&mut self, set: &str, key: &[u8]) -> &mut Wire {
+        self.element(12, CREATE, set, key, Data::None, 1, None)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn element(
+        &mut self,
+        kind: u16,
+        message: u16,
+        set: &str,
+        key: &[u8],
+        data: Data<'_>,
+        flags: u32,
+        timeout: Option<u64>,
+    ) -> &mut Wire {
+        self.message(kind, message, |w| {
+            w.string(1, TABLE);
+            w.string(2, set);
+            let list = w.nest(3);
+            let one = w.nest(1);
+            value(w, 1, key);
+            write_data(w, 2, data);
+            if flags != 0 {
+                w.be32(3, flags);
+            }
+            timeout.into_iter().for_each(|timeout| w.be64(4, timeout));
+            w.end_nest(one);
+            w.end_nest(list);
+        })
+    }
+}
+
+fn value(w: &mut Writer, kind: u16, bytes: &[u8]) {
+    let nest = w.nest(kind);
+    w.attribute(1, bytes);
+    w.end_nest(nest);
+}
+
+fn write_data(w: &mut Writer, kind: u16, data: Data<'_>) {
+    let (code, chain) = match data {
+        Data::None => return,
+        Data::Value(bytes) => return value(w, kind, bytes),
+        Data::Accept => (1_i32, None),
+        Data::Jump(chain) => (-3, Some(chain)),
+        Data::Goto(chain) => (-4, Some(chain)),
+    };
+    let outer = w.nest(kind);
+    let inner = w.nest(2);
+    w.be32(1, code as u32);
+    chain.into_iter().for_each(|chain| w.string(2, chain));
+    w.end_nest(inner);
+    w.end_nest(outer);
+}
+
+/// Instructions, by what their attributes say.
+#[derive(Clone, Copy)]
+pub(crate) enum Part<'a> {
+    Payload { base: u32, offset: u32, length: u32, to: u32 },
+    Compare { from: u32, value: &'a [u8] },
+    Lookup { set: &'a str, from: u32, to: Option<u32>, invert: bool },
+    Dynset { set: &'a str, op: u32, key: u32, data: Option<u32>, timeout: Option<u64> },
+    Numgen { modulus: u32, to: u32 },
+    Verdict(Data<'a>),
+    Dnat { address: u32, port: Option<u32> },
+    Masquerade,
+    Reject,
+    Ct { key: u32, direction: Option<u8>, to: u32 },
+    SetMark { from: u32 },
+    Named(&'a str),
+}
+
+impl Part<'_> {
+    fn write(self, w: &mut Writer) {
+        let one = w.nest(1);
+        w.string(1, self.name());
+        let data = w.nest(2);
+        self.body(w);
+        w.end_nest(data);
+        w.end_nest(one);
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Part::Payload { .. } => "payload",
+            Part::Compare { .. } => "cmp",
+            Part::Lookup { .. } => "lookup",
+            Part::Dynset { .. } => "dynset",
+            Part::Numgen { .. } => "numgen",
+            Part::Verdict(_) => "immediate",
+            Part::Dnat { .. } => "nat",
+            Part::Masquerade => "masq",
+            Part::Reject => "reject",
+            Part::Ct { .. } => "ct",
+            Part::SetMark { .. } => "meta",
+            Part::Named(name) => name,
+        }
+    }
+
+    fn body(self, w: &mut Writer) {
+        match self {
+            Part::Payload { base, offset, length, to } => {
+                w.be32(1, to);
+                w.be32(2, base);
+                w.be32(3, offset);
+                w.be32(4, length);
+            }
+            Part::Compare { from, value: bytes } => {
+                w.be32(1, from);
+                w.be32(2, 0);
+                value(w, 3, bytes);
+            }
+            Part::Lookup { set, from, to, invert } => {
+                w.string(1, set);
+                w.be32(2, from);
+                to.into_iter().for_each(|to| w.be32(3, to));
+                if invert {
+                    w.be32(5, 1);
+                }
+            }
+            Part::Dynset { set, op, key, data, timeout } => {
+                w.string(1, set);
+                w.be32(3, op);
+                w.be32(4, key);
+                data.into_iter().for_each(|data| w.be32(5, data));
+                timeout.into_iter().for_each(|timeout| w.be64(6, timeout));
+            }
+            Part::Numgen { modulus, to } => {
+                w.be32(1, to);
+                w.be32(2, modulus);
+                w.be32(3, 1);
+            }
+            Part::Verdict(data) => {
+                w.be32(1, 0);
+                write_data(w, 2, data);
+            }
+            Part::Dnat { address, port } => {
+                w.be32(1, 1);
+                w.be32(2, 2);
+                w.be32(3, address);
+                port.into_iter().for_each(|port| w.be32(5, port));
+            }
+            Part::Reject => {
+                w.be32(1, 0);
+                w.u8(2, 3);
+            }
+            Part::Ct { key, direction, to } => {
+                w.be32(1, to);
+                w.be32(2, key);
+                direction.into_iter().for_each(|direction| w.u8(3, direction));
+            }
+            Part::SetMark { from } => {
+                w.be32(2, 3);
+                w.be32(3, from);
+            }
+            Part::Masquerade | Part::Named(_) => {}
+        }
+    }
+}
