@@ -65,10 +65,7 @@ fn small_changes(batch: &Batch) -> Result<(), Box<dyn Error>> {
         let namespace = Namespace::new()?;
         let (mut connection, _monitor) = connect(&namespace, listeners)?;
         connection.commit(batch)?;
-        let rounds = 10_000;
-        let (took, result) = timed(|| (0..rounds).try_for_each(|round| connection.commit(&swap(round))));
-        result?;
-        println!("swap one endpoint, {words}: {:?}", took / rounds);
+        println!("swap one endpoint, {words}: {:?}", quickest_swap(&mut connection)?);
         let mut count = 0;
         let mut each = |_: kernel::nft::DumpedElement<'_>| count += 1;
         let (took, result) = timed(|| connection.dump_elements(Family::Ip, TABLE, "endpoints", &mut each));
@@ -76,6 +73,17 @@ fn small_changes(batch: &Batch) -> Result<(), Box<dyn Error>> {
         println!("dump of {count} elements: {took:?}");
     }
     Ok(())
+}
+
+/// The mean of a hundred swaps, in the quickest of many rounds: other work on the machine only adds.
+fn quickest_swap(connection: &mut Connection) -> Result<Duration, Box<dyn Error>> {
+    let mut best = Duration::MAX;
+    for _ in 0..200 {
+        let (took, result) = timed(|| (0..100).try_for_each(|number| connection.commit(&swap(number))));
+        result?;
+        best = best.min(took / 100);
+    }
+    Ok(best)
 }
 
 fn full(services: u32) -> Batch {

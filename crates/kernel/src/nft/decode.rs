@@ -123,3 +123,54 @@ fn goto<'a>(verdict: &Attribute<'a>) -> Option<&'a str> {
     let chain = verdict.nested().find(|part| part.kind == NFTA_VERDICT_CHAIN)?.text()?;
     (code as i32 == NFT_GOTO).then_some(chain)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netlink::messages;
+    use crate::nft::{Batch, Family};
+
+    /// Read everything there is to read; returns how much was found.
+    fn read(bytes: &[u8]) -> usize {
+        messages(bytes)
+            .map(|message| {
+                let found = usize::from(answer(&message).is_some()) + usize::from(table(&message).is_some());
+                found + elements(&message).map(|one| one.key.len()).sum::<usize>()
+            })
+            .sum()
+    }
+
+    #[test]
+    fn cut_and_garbled_messages_are_read_without_panic() {
+        let mut batch = Batch::new(Family::Ip, "table");
+        batch.add_table("comment");
+        batch.add_element("map", &[1; 4], ElementData::Goto("chain"), Some("comment"));
+        let bytes = batch.bytes();
+        assert!(read(bytes) > 4);
+        for cut in 0..bytes.len() {
+            read(bytes.get(..cut).unwrap());
+        }
+        for place in 0..bytes.len() {
+            for wrong in [0, 1, 0x7f, 0xff] {
+                let mut bytes = bytes.to_vec();
+                bytes[place] = wrong;
+                read(&bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn an_explained_error_has_offset_and_text() {
+        let mut payload = (-libc::EEXIST).to_ne_bytes().to_vec();
+        payload.extend([0; 16]);
+        payload.extend([8u16, NLMSGERR_ATTR_OFFS].map(u16::to_ne_bytes).concat());
+        payload.extend(44u32.to_ne_bytes());
+        payload.extend([7u16, NLMSGERR_ATTR_MSG].map(u16::to_ne_bytes).concat());
+        payload.extend(*b"no\0\0");
+        let flags = NLM_F_CAPPED | NLM_F_ACK_TLVS;
+        let message = Message { kind: NLMSG_ERROR, flags, sequence: 7, port: 0, payload: &payload };
+        let expected =
+            Answer { sequence: 7, errno: libc::EEXIST, offset: Some(44), text: Some("no".to_owned()) };
+        assert_eq!(answer(&message), Some(expected));
+    }
+}

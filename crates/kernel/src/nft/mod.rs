@@ -10,6 +10,7 @@ mod expression;
 mod monitor;
 mod object;
 mod probe;
+mod reason;
 pub mod simulate;
 pub(crate) mod sys;
 mod transport;

@@ -52,6 +52,7 @@ fn assert_same(printed: &str, expected: &str) {
     assert_eq!(printed.lines().count(), expected.lines().count(), "number of lines");
 }
 
+/// Not only does nft read its text of our table: it makes the very same instructions of it.
 #[test]
 fn nft_reads_back_what_it_prints() {
     privileged_test(|| {
@@ -63,15 +64,26 @@ fn nft_reads_back_what_it_prints() {
         in_namespace(|mut space| {
             space.commit(&layout::whole(family));
             let printed = space.nft(&["list", "ruleset"]);
+            let ours = instructions(&space);
+            assert!(ours.len() > 400, "{ours:?}");
             let mut gone = kernel::nft::Batch::new(family, "kube-proxy");
             gone.delete_table();
             space.commit(&gone);
             space.load(&printed);
             assert_same(&space.nft(&["list", "ruleset"]), &printed);
+            if nft_version(&space).starts_with("nftables v1.0.") {
+                assert_eq!(instructions(&space), ours);
+            }
             let json = space.nft(&["-j", "list", "ruleset"]);
             assert!(json.contains("\"nodeport-endpoints\""), "{json}");
         })
     })
+}
+
+/// Every instruction of every rule, as the kernel returns it.
+fn instructions(space: &Space) -> Vec<String> {
+    let listing = space.nft(&["--debug=netlink", "list", "ruleset"]);
+    listing.lines().filter(|line| line.starts_with("  [ ")).map(str::to_owned).collect()
 }
 
 #[test]

@@ -114,18 +114,24 @@ impl Phrases {
 
     /// Write the endpoint a packet goes to under the key, or delete it.
     pub(crate) fn pin(&self, parts: &[Part], map: &'static str, timeout_ms: Option<u64>) -> Phrase {
-        let all: Vec<Part> = parts.iter().copied().chain([Destination, Port]).collect();
-        let (mut phrase, _) = self.key(&all);
-        let (_, data) = self.key(parts);
+        let (mut phrase, behind) = self.key(parts);
+        // nft starts the data at a register of 16 bytes; with IPv6 addresses that would not fit.
+        let data = if self.family == Family::Ip { Reg(behind.0.next_multiple_of(4)) } else { behind };
+        phrase.extend(self.load(Destination, data));
+        phrase.extend(self.load(Port, Reg(data.0 + self.width(Destination))));
         let op = if timeout_ms.is_some() { Fields::Update } else { Fields::Delete };
         phrase.push(Expression::Dynset { set: map, op, key: Reg(FIRST), data: Some(data), timeout_ms });
         phrase
     }
 
-    pub(crate) fn source_in(&self, op: CompareOp, network: &[u8], bits: u8) -> Phrase {
-        let mut phrase = self.load(SourceNetwork(bits), Reg(FIRST));
-        phrase.push(Expression::Compare { op, reg: Reg(FIRST), value: network.to_vec() });
-        phrase
+    /// Whether the source lies in a network whose prefix ends at a byte: as nft does it, only that is loaded.
+    pub(crate) fn source_in(&self, op: CompareOp, prefix: &[u8]) -> Phrase {
+        let offset = if self.family == Family::Ip { 12 } else { 8 };
+        let length = prefix.len() as u32;
+        vec![
+            Expression::Payload { base: Base::Network, offset, length, to: Reg(FIRST) },
+            Expression::Compare { op, reg: Reg(FIRST), value: prefix.to_vec() },
+        ]
     }
 
     pub(crate) fn protocol_is(&self, protocol: u8) -> Phrase {
