@@ -1,5 +1,6 @@
 //! A small cluster as a planner, and a throw-away namespace to program it into.
 #![allow(clippy::unwrap_used, reason = "test code")]
+#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
