@@ -114,8 +114,16 @@ fn subject<'a>(message: &Message<'a>) -> Option<(Family, &'a str)> {
         return None;
     }
     match message.kind & 0xff {
-        NFT_MSG_NEWTABLE | NFT_MSG_DELTABLE | NFT_MSG_NEWCHAIN | NFT_MSG_DELCHAIN | NFT_MSG_NEWRULE
-        | NFT_MSG_DELRULE | NFT_MSG_NEWSET | NFT_MSG_DELSET | NFT_MSG_NEWSETELEM | NFT_MSG_DELSETELEM
+        NFT_MSG_NEWTABLE
+        | NFT_MSG_DELTABLE
+        | NFT_MSG_NEWCHAIN
+        | NFT_MSG_DELCHAIN
+        | NFT_MSG_NEWRULE
+        | NFT_MSG_DELRULE
+        | NFT_MSG_NEWSET
+        | NFT_MSG_DELSET
+        | NFT_MSG_NEWSETELEM
+        | NFT_MSG_DELSETELEM
         | NFT_MSG_DESTROYSETELEM => {}
         _ => return None,
     }
