@@ -216,6 +216,11 @@ cases! {
     "set in a missing table": nothing, |w| { w.set("s", 4, 0, Holds::Nothing); }, libc::ENOENT;
     "set twice": furnished, |w| { w.set("plain", 4, 0, Holds::Nothing); }, 0;
     "set twice with another size": furnished, |w| { w.set_with("plain", 4, 0, Holds::Nothing, 7, CREATE); }, 0;
+    "set made larger, too late for this batch": furnished,
+        |w| {
+            w.set_with("small", 4, 0, Holds::Nothing, 3, CREATE);
+            w.add("small", A, Data::None).add("small", B, Data::None).add("small", C, Data::None);
+        }, libc::ENFILE;
     "set exclusively": furnished, |w| { w.set_with("plain", 4, 0, Holds::Nothing, 0, CREATE | EXCL); }, libc::EEXIST;
     "set with another key": furnished, |w| { w.set("plain", 8, 0, Holds::Nothing); }, libc::EEXIST;
     "set becomes a map": furnished, |w| { w.set("plain", 4, 0, Holds::Values(4)); }, libc::EEXIST;

@@ -15,6 +15,9 @@ use wire::{TABLE, Wire};
 /// What a batch was answered: nothing, or the message blamed and the error number.
 type Answer = Option<(u32, i32)>;
 
+/// Every set with the keys of its elements, and whether each is the end of an interval.
+type Contents = Vec<(String, Vec<(Vec<u8>, bool)>)>;
+
 fn batch(of: fn(&mut Wire)) -> Vec<u8> {
     let mut wire = Wire::new();
     of(&mut wire);
@@ -37,8 +40,7 @@ fn ask_kernel(of: fn(&mut Wire)) -> Answer {
     Some((first.sequence, -errno))
 }
 
-/// Every set's elements.
-fn contents(transport: &mut dyn Transport) -> Vec<(String, Vec<(Vec<u8>, bool)>)> {
+fn contents(transport: &mut dyn Transport) -> Contents {
     let mut sets = transport.sets(Family::Ip, TABLE).unwrap_or_default();
     sets.sort();
     sets.into_iter()
@@ -89,21 +91,30 @@ fn the_kernel_answers_the_same() {
     });
 }
 
+/// What a batch led to: the answer, whether the generation moved, and the elements afterwards.
+type Effect = (Answer, bool, Contents);
+
 fn disagreement(case: &Case, namespace: &Namespace) -> Option<String> {
+    let simulated = in_simulator(case);
+    let real = namespace.run(|| in_kernel(case));
+    (real != simulated).then(|| format!("{}:\n   kernel {real:?}\nsimulator {simulated:?}", case.name))
+}
+
+fn in_simulator(case: &Case) -> Effect {
     let mut simulator = Simulator::new();
     ask_simulator(&mut simulator, case.setup);
-    let simulated = ask_simulator(&mut simulator, case.batch);
-    let (real, theirs) = namespace.run(|| {
-        ask_kernel(|w| {
-            w.table().delete_table(TABLE);
-        });
-        assert_eq!(ask_kernel(case.setup), None, "set-up of {}", case.name);
-        let real = ask_kernel(case.batch);
-        (real, contents(&mut Connection::open().unwrap()))
+    let before = simulator.generation().unwrap();
+    let answer = ask_simulator(&mut simulator, case.batch);
+    (answer, simulator.generation().unwrap() != before, contents(&mut simulator))
+}
+
+fn in_kernel(case: &Case) -> Effect {
+    ask_kernel(|w| {
+        w.table().delete_table(TABLE);
     });
-    if real != simulated {
-        return Some(format!("{}: kernel {real:?}, simulator {simulated:?}", case.name));
-    }
-    let ours = contents(&mut simulator);
-    (ours != theirs).then(|| format!("{}: kernel {theirs:?}, simulator {ours:?}", case.name))
+    assert_eq!(ask_kernel(case.setup), None, "set-up of {}", case.name);
+    let mut connection = Connection::open().unwrap();
+    let before = connection.generation().unwrap();
+    let answer = ask_kernel(case.batch);
+    (answer, connection.generation().unwrap() != before, contents(&mut connection))
 }

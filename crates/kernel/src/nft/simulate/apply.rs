@@ -15,6 +15,8 @@ const DESTROY_CHAIN: u16 = 27;
 const DESTROY_RULE: u16 = 28;
 const DESTROY_SET: u16 = 29;
 const RULE_POSITION: u16 = 6;
+/// What a set written by packets holds when it names no size.
+const DYNAMIC_SIZE: usize = 65535;
 
 pub(super) fn request(to: &mut Transaction<'_>, request: &Request<'_>, now: u64) -> Result<(), Errno> {
     match request.kind {
@@ -112,7 +114,8 @@ fn new_chain(to: &mut Transaction<'_>, request: &Request<'_>) -> Result<(), Errn
     Ok(())
 }
 
-/// Only the policy of a chain can change; naming another type, hook or priority is refused.
+/// Only the policy of a chain can change; naming another type, hook or priority is refused. Naming it again
+/// counts as a change, whether it is one or not.
 fn update_chain(
     to: &mut Transaction<'_>,
     at: At<'_>,
@@ -121,6 +124,7 @@ fn update_chain(
     wanted: Option<decode::Hook>,
     has_policy: bool,
 ) -> Result<(), Errno> {
+    to.touch();
     let Some(wanted) = wanted else { return Ok(()) };
     let Some(hook) = &mut chain.hook else { return Err(libc::EEXIST) };
     if hook.nat != wanted.nat {
@@ -214,12 +218,18 @@ fn new_set(to: &mut Transaction<'_>, request: &Request<'_>) -> Result<(), Errno>
     to.table(at)?;
     if let Ok(known) = to.set(at, name) {
         existing(request)?;
-        return if known.layout == wanted.layout { Ok(()) } else { Err(libc::EEXIST) };
+        if known.layout != wanted.layout {
+            return Err(libc::EEXIST);
+        }
+        to.resize_later(at, name, wanted.size, wanted.timeout);
+        return Ok(());
     }
     if !asks(request, libc::NLM_F_CREATE) {
         return Err(libc::ENOENT);
     }
-    let set = Set::new(wanted.layout, wanted.size, wanted.timeout);
+    let unsized_dynamic = wanted.size == 0 && wanted.layout.has(NFT_SET_EVAL);
+    let size = if unsized_dynamic { DYNAMIC_SIZE } else { wanted.size };
+    let set = Set::new(wanted.layout, size, wanted.timeout);
     to.put_set(at, name, Some(set));
     Ok(())
 }

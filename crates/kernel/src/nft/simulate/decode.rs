@@ -148,14 +148,13 @@ impl SetLayout {
 
 pub(super) struct SetDeclaration {
     pub(super) layout: SetLayout,
+    /// 0 if it names none.
     pub(super) size: usize,
     pub(super) timeout: Option<u64>,
 }
 
 /// Anonymous sets, constant sets and concatenated ranges exist in the kernel but not here.
 const SET_FLAGS: u32 = NFT_SET_INTERVAL | NFT_SET_MAP | NFT_SET_TIMEOUT | NFT_SET_EVAL;
-/// What a set written by packets holds when it names no size.
-const DYNAMIC_SIZE: usize = 65535;
 
 pub(super) fn set(fields: &Fields<'_>) -> Result<SetDeclaration, Errno> {
     let flags = fields.number(NFTA_SET_FLAGS)?.unwrap_or_default();
@@ -175,7 +174,6 @@ pub(super) fn set(fields: &Fields<'_>) -> Result<SetDeclaration, Errno> {
         Some(description) => description.number(NFTA_SET_DESC_SIZE)?.unwrap_or_default() as usize,
         None => 0,
     };
-    let size = if size == 0 && flags & NFT_SET_EVAL != 0 { DYNAMIC_SIZE } else { size };
     let key_type = fields.number(NFTA_SET_KEY_TYPE)?.unwrap_or_default();
     let layout = SetLayout { flags, key_type, key_length, data: data_layout(fields, flags)? };
     Ok(SetDeclaration { layout, size, timeout })

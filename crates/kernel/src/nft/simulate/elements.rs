@@ -100,7 +100,7 @@ fn again(known: &Element, fields: &ElementFields, exclusive: bool, now: u64) -> 
     if let Some(timeout) = fields.timeout.filter(|timeout| element.timeout.is_some_and(|old| old != *timeout))
     {
         element.timeout = Some(timeout);
-        element.expires_at = Some(now + fields.expiration.unwrap_or(timeout));
+        element.expires_at = Some(now.saturating_add(fields.expiration.unwrap_or(timeout)));
     }
     Ok(element)
 }
@@ -112,7 +112,7 @@ fn element(set: &Set, fields: ElementFields, now: u64) -> Element {
         None => set.timeout,
     };
     let timeout = timeout.filter(|timeout| *timeout != 0);
-    let expires_at = timeout.map(|timeout| now + fields.expiration.unwrap_or(timeout));
+    let expires_at = timeout.map(|timeout| now.saturating_add(fields.expiration.unwrap_or(timeout)));
     Element { data: fields.data, timeout, expires_at, user_data: fields.user_data }
 }
 

@@ -266,7 +266,7 @@ impl Machine<'_, '_> {
             return true;
         }
         let timeout = timeout.or(set.timeout).filter(|timeout| *timeout != 0);
-        let expires_at = timeout.map(|timeout| self.at.now + timeout);
+        let expires_at = timeout.map(|timeout| self.at.now.saturating_add(timeout));
         let lasting = timeout.map(|timeout| format!(" for {} s", timeout / 1000)).unwrap_or_default();
         if let Some(known) = set.elements().get(&key) {
             if op == Write::Update && known.timeout.is_some() {

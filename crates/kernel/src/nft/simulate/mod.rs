@@ -17,6 +17,8 @@ mod machine;
 mod packet;
 mod registers;
 mod state;
+#[cfg(test)]
+mod tests;
 mod transaction;
 mod transport;
 mod walk;
@@ -112,12 +114,16 @@ impl Simulator {
             outcome = Err(Refusal::Graph);
         }
         self.handles = transaction.handles;
-        match outcome {
-            Ok(()) if transaction.changed_anything() => self.raise_generation(),
-            Ok(()) => {}
-            Err(_) => transaction.roll_back(),
+        if outcome.is_err() {
+            transaction.roll_back();
+            return outcome;
         }
-        outcome
+        let changed = transaction.changed_anything();
+        transaction.commit();
+        if changed {
+            self.raise_generation();
+        }
+        Ok(())
     }
 
     /// The number of commits so far that changed something, as `NFT_MSG_GETGEN` tells it.

@@ -25,6 +25,9 @@ enum Undo {
 pub(super) struct Transaction<'s> {
     state: &'s mut State,
     undo: Vec<Undo>,
+    /// Sets declared anew, with what that says of size and timeout.
+    resized: Vec<(Family, String, String, usize, Option<u64>)>,
+    touched: bool,
     /// The last handle given out; the simulator keeps it beyond the transaction.
     pub(super) handles: u64,
     /// Tables whose chains may lead somewhere new, and have to be checked before the commit.
@@ -33,11 +36,29 @@ pub(super) struct Transaction<'s> {
 
 impl<'s> Transaction<'s> {
     pub(super) fn new(state: &'s mut State, handles: u64) -> Transaction<'s> {
-        Transaction { state, undo: Vec::new(), handles, suspects: Vec::new() }
+        Transaction {
+            state,
+            undo: Vec::new(),
+            resized: Vec::new(),
+            touched: false,
+            handles,
+            suspects: Vec::new(),
+        }
     }
 
     pub(super) fn changed_anything(&self) -> bool {
-        !self.undo.is_empty()
+        self.touched || !self.undo.is_empty()
+    }
+
+    /// Note a request that the kernel counts as a change even if it changes nothing.
+    pub(super) fn touch(&mut self) {
+        self.touched = true;
+    }
+
+    /// A set declared again takes on the size and timeout named, but not before the commit.
+    pub(super) fn resize_later(&mut self, at: At<'_>, set: &str, size: usize, timeout: Option<u64>) {
+        self.touch();
+        self.resized.push((at.family, at.table.to_owned(), set.to_owned(), size, timeout));
     }
 
     pub(super) fn state(&self) -> &State {
@@ -118,6 +139,15 @@ impl<'s> Transaction<'s> {
             _ => {
                 let elements = vec![(key, previous)];
                 self.undo.push(Undo::Elements(at.family, at.table.to_owned(), set.to_owned(), elements));
+            }
+        }
+    }
+
+    pub(super) fn commit(self) {
+        for (family, table, set, size, timeout) in self.resized {
+            if let Some(set) = self.state.set_mut(family, &table, &set) {
+                set.size = if size == 0 { set.size } else { size };
+                set.timeout = timeout.or(set.timeout);
             }
         }
     }

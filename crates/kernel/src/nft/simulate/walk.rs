@@ -264,6 +264,6 @@ impl Xorshift {
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         // The upper half is the better one; scaling it needs no division by what may be zero.
-        ((self.0 >> 32) * u64::from(modulus) >> 32) as u32
+        (((self.0 >> 32) * u64::from(modulus)) >> 32) as u32
     }
 }
