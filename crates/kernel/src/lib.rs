@@ -10,4 +10,5 @@ pub mod memory;
 pub mod netlink;
 pub mod netns;
 pub mod nft;
+pub mod process;
 pub mod sysctl;

@@ -1,0 +1,90 @@
+//! Child processes that do not outlive their parent, and signals to single processes.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// The signals a parent has a use for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    Hangup,
+    Interrupt,
+    Terminate,
+    Kill,
+}
+
+impl Signal {
+    fn number(self) -> libc::c_int {
+        match self {
+            Signal::Hangup => libc::SIGHUP,
+            Signal::Interrupt => libc::SIGINT,
+            Signal::Terminate => libc::SIGTERM,
+            Signal::Kill => libc::SIGKILL,
+        }
+    }
+}
+
+/// Let the kernel send `signal` to the command when the thread that starts it ends, however that happens.
+///
+/// Start the command from a thread that lives as long as the process: it is the thread that counts.
+pub fn die_with_parent(command: &mut Command, signal: Signal) {
+    let parent = std::process::id();
+    // SAFETY: the closure makes two system calls without pointers, both async-signal-safe, and allocates
+    // nothing (an error made from a number does not).
+    unsafe {
+        command.pre_exec(move || {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, signal.number(), 0, 0, 0) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // The parent may have died before the request was made; then nobody would ever be told.
+            if u32::try_from(libc::getppid()) != Ok(parent) {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Send a signal to one process. A number is used again after its process was waited for: signal only
+/// children that were not.
+pub fn send_signal(process: u32, signal: Signal) -> io::Result<()> {
+    // 0 and negative numbers would mean process groups.
+    let process = i32::try_from(process).ok().filter(|process| *process > 0);
+    let process = process.ok_or(io::ErrorKind::InvalidInput)?;
+    // SAFETY: takes no pointers.
+    match unsafe { libc::kill(process, signal.number()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn a_signal_reaches_the_child() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        send_signal(child.id(), Signal::Interrupt).unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGINT));
+    }
+
+    #[test]
+    fn groups_cannot_be_signalled() {
+        assert!(send_signal(0, Signal::Hangup).is_err());
+        assert!(send_signal(u32::MAX, Signal::Hangup).is_err());
+    }
+
+    #[test]
+    fn a_child_ends_with_the_thread_that_started_it() {
+        let start = || {
+            let mut command = Command::new("sleep");
+            command.arg("60");
+            die_with_parent(&mut command, Signal::Kill);
+            command.spawn().unwrap()
+        };
+        let mut child = std::thread::spawn(start).join().unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+    }
+}
