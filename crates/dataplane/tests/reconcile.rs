@@ -92,7 +92,8 @@ fn changes_lead_to_what_a_rewrite_would_write() {
     let mut reconciler = reconciler();
     sync(&mut reconciler, &fixture, &[]);
     let sticky = Service { affinity_seconds: Some(77), ..service(1) };
-    let steps: [(&str, Option<Service>, &[(&str, &'static str)]); 7] = [
+    type Step = (&'static str, Option<Service>, &'static [(&'static str, &'static str)]);
+    let steps: [Step; 7] = [
         ("default/plain", Some(service(1)), &PODS),
         ("default/plain", Some(service(1)), &PODS[..2]),
         ("default/plain", Some(sticky), &PODS),
@@ -241,6 +242,43 @@ fn pins_outlive_a_restart_and_those_of_gone_endpoints_do_not() {
     let mut restarted = over(simulator);
     sync(&mut restarted, &sticky_fixture(&PODS[..2]), &[]);
     assert_eq!(pins(&mut restarted), 1);
+}
+
+#[test]
+fn pins_of_upstreams_table_are_taken_over() {
+    let mut simulator = Simulator::new();
+    let mut batch = Batch::new(nft::Family::Ip, TABLE_NAME);
+    batch.add_table("rules for kube-proxy");
+    let clients = |batch: &mut Batch, endpoint: &str, client: [u8; 4], left_ms| {
+        let name = format!("affinity-ABCDEFGH-default/sticky/tcp/http__{endpoint}/8080");
+        let flags = nft::SetFlags { timeout: true, dynamic: true, ..nft::SetFlags::default() };
+        let (key_type, key_length) = (7, 4);
+        batch.add_set(&nft::Set {
+            name: &name,
+            key_type,
+            key_length,
+            data: None,
+            flags,
+            size: 0,
+            user_data: &[],
+        });
+        batch.add_timed_element(&name, &client, ElementData::None, 100_000, left_ms);
+    };
+    clients(&mut batch, "10.244.1.11", [10, 244, 1, 99], 50_000);
+    clients(&mut batch, "10.244.1.12", [10, 244, 1, 99], 40_000);
+    clients(&mut batch, "10.244.9.9", [10, 244, 1, 98], 50_000);
+    simulator.commit(&batch).unwrap();
+    let mut reconciler = over(simulator);
+    sync(&mut reconciler, &sticky_fixture(&PODS), &[]);
+    let mut pins = Vec::new();
+    let simulator = reconciler.backend().transport();
+    simulator
+        .dump_elements(nft::Family::Ip, TABLE_NAME, "affinity", &mut |pin| {
+            pins.push((pin.key[..4].to_vec(), format!("{:?}", pin.data), pin.timeout_ms, pin.expires_ms));
+        })
+        .unwrap();
+    let endpoint = "Value([10, 244, 1, 11, 31, 144, 0, 0])".to_owned();
+    assert_eq!(pins, [(vec![10, 244, 1, 99], endpoint, Some(100_000), Some(50_000))]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod class;
 mod code;
 mod diff;
 mod element;
+mod inherit;
 mod layout;
 mod node;
 mod render;
@@ -68,11 +69,16 @@ impl<T: Transport> Nftables<T> {
         let FamilyTable { dialect, trust, .. } = &self.families[family.index()];
         let family = dialect.nft_family();
         let tables = self.transport.tables(family)?;
-        let ours = tables.iter().any(|table| table.name == TABLE && table.comment == TABLE_COMMENT);
-        if !ours || *trust == Trust::Replace {
-            return Ok(Existing::Other);
+        let found = tables.iter().find(|table| table.name == TABLE);
+        match found {
+            Some(table) if table.comment == TABLE_COMMENT && *trust == Trust::InPlace => {
+                Ok(Existing::Ours { sets: self.transport.sets(family, TABLE)? })
+            }
+            Some(table) if table.comment != TABLE_COMMENT => {
+                Ok(Existing::Other { pins: inherit::read(&mut self.transport, dialect)? })
+            }
+            _ => Ok(Existing::Other { pins: Vec::new() }),
         }
-        Ok(Existing::Ours { sets: self.transport.sets(family, TABLE)? })
     }
 
     fn commit_changes(

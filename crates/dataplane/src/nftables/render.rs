@@ -181,7 +181,8 @@ pub(crate) fn pools_of(routing: Routing) -> [Option<Pool>; 2] {
     }
 }
 
-fn destination_key(at: Address, protocol: Protocol) -> (Door, Fields) {
+/// How a destination is keyed, and its key.
+pub(crate) fn destination_key(at: Address, protocol: Protocol) -> (Door, Fields) {
     match at {
         Address::Vip(ip, port) => (Door::Vip, Fields::new().ip(ip).protocol(protocol.number()).port(port)),
         Address::NodePort(port) => (Door::NodePort, Fields::new().protocol(protocol.number()).port(port)),

@@ -171,7 +171,7 @@ impl SetName {
 }
 
 /// Room for pins; the kernel's own default for packet-written sets is 65535. When full, new clients go unpinned.
-const MOST_PINS: u32 = 65536;
+pub(crate) const MOST_PINS: u32 = 65536;
 
 /// Parts of a key, with the numbers the nft tool knows them by.
 #[derive(Clone, Copy)]

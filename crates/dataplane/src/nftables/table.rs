@@ -9,6 +9,7 @@ use model::{NodePlan, ServiceKey, ServicePlan};
 use super::class::{Class, Kind};
 use super::diff::{Difference, SharedKey, SharedOwners};
 use super::element::{Data, Element};
+use super::inherit::{self, InheritedPin};
 use super::layout::{Dialect, TABLE, TABLE_COMMENT};
 use super::node;
 use super::render::{Demands, render};
@@ -22,8 +23,8 @@ const CHUNK: usize = 512;
 
 /// What the kernel's table is before a rewrite.
 pub(crate) enum Existing {
-    /// Absent, foreign or of another layout: it is replaced.
-    Other,
+    /// Absent, foreign or of another layout: it is replaced, and these pins of it are taken over.
+    Other { pins: Vec<InheritedPin> },
     /// Ours, with these sets: emptied and filled again in place, so that pins live on.
     Ours { sets: Vec<String> },
 }
@@ -45,7 +46,7 @@ impl Table {
         let mut batch = Batch::new(dialect.nft_family(), TABLE);
         batch.add_table(TABLE_COMMENT);
         match existing {
-            Existing::Other => {
+            Existing::Other { .. } => {
                 batch.delete_table();
                 batch.add_table(TABLE_COMMENT);
             }
@@ -59,6 +60,9 @@ impl Table {
         table.declare(dialect, &mut batch, up_front(plans));
         node::write_changes(&mut batch, &NodePlan::default(), node);
         table.write_all(&mut batch, plans);
+        if let Existing::Other { pins } = existing {
+            inherit::write(&mut batch, pins, plans);
+        }
         (batch, table)
     }
 

@@ -112,6 +112,21 @@ impl Batch {
         self.element(NFT_MSG_NEWSETELEM, set, |writer| encode::element(writer, key, data, 0, comment));
     }
 
+    /// Add an element to a set with timeouts: it lives for `lifetime_ms` after each refresh, and ends in
+    /// `left_ms` if there is none.
+    pub fn add_timed_element(
+        &mut self,
+        set: &str,
+        key: &[u8],
+        data: ElementData<'_>,
+        lifetime_ms: u64,
+        left_ms: u64,
+    ) {
+        self.element(NFT_MSG_NEWSETELEM, set, |writer| {
+            encode::timed_element(writer, key, data, lifetime_ms, left_ms);
+        });
+    }
+
     /// Delete an element, which must be there. The kernel finds it by its key alone, in maps too.
     pub fn delete_element(&mut self, set: &str, key: &[u8]) {
         self.element(NFT_MSG_DELSETELEM, set, |writer| {

@@ -121,6 +121,24 @@ fn comment_attribute(writer: &mut Writer, kind: u16, comment: &str) {
     writer.attribute(kind, &bytes[..text.len() + 3]);
 }
 
+/// An element that ends by itself: `lifetime_ms` after each refresh, the first time after `left_ms`.
+pub(crate) fn timed_element(
+    writer: &mut Writer,
+    key: &[u8],
+    data: ElementData<'_>,
+    lifetime_ms: u64,
+    left_ms: u64,
+) {
+    let nest = writer.nest(NFTA_LIST_ELEM);
+    value(writer, NFTA_SET_ELEM_KEY, key);
+    if let ElementData::Value(bytes) = data {
+        value(writer, NFTA_SET_ELEM_DATA, bytes);
+    }
+    writer.be64(NFTA_SET_ELEM_TIMEOUT, lifetime_ms);
+    writer.be64(NFTA_SET_ELEM_EXPIRATION, left_ms);
+    writer.end_nest(nest);
+}
+
 pub(crate) fn rule(writer: &mut Writer, family: Family, table: &str, rule: &Rule<'_>) {
     writer.string(NFTA_RULE_TABLE, table);
     writer.string(NFTA_RULE_CHAIN, rule.chain);

@@ -1,0 +1,143 @@
+//! Taking clients' pins over from upstream's nftables table, which is about to be replaced by ours.
+//!
+//! Upstream keeps a set of client addresses per endpoint, named
+//! `affinity-HASH-namespace/name/protocol/port__address/port` (an IPv6 address with dots for colons).
+
+use std::collections::HashMap;
+use std::collections::HashSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use kernel::nft::{Batch, ElementData, Transport};
+use model::{Backend, Destination, Family, PortPlan, Protocol, ServiceKey, ServicePlan};
+
+use super::bytes::Fields;
+use super::layout::{Dialect, TABLE};
+use super::render::{destination_key, pools_of};
+use super::sets::{Door, MOST_PINS, SetName};
+use crate::backend::SyncError;
+
+/// Upstream's record that a client goes to an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct InheritedPin {
+    owner: Owner,
+    client: IpAddr,
+    left_ms: u64,
+}
+
+/// Whose pins a set of upstream holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Owner {
+    service: String,
+    protocol: Protocol,
+    port: String,
+    endpoint: (IpAddr, u16),
+}
+
+/// Read every pin of upstream's table, the longest-lived first.
+pub(crate) fn read<T: Transport>(
+    transport: &mut T,
+    dialect: &Dialect,
+) -> Result<Vec<InheritedPin>, SyncError> {
+    let family = dialect.nft_family();
+    let mut pins = Vec::new();
+    for set in transport.sets(family, TABLE)? {
+        let Some(owner) = owner(&set, dialect.family) else { continue };
+        transport.dump_elements(family, TABLE, &set, &mut |element| {
+            if let (Some(client), Some(left_ms)) = (address(element.key), element.expires_ms) {
+                pins.push(InheritedPin { owner: owner.clone(), client, left_ms });
+            }
+        })?;
+    }
+    pins.sort_by_key(|pin| std::cmp::Reverse(pin.left_ms));
+    Ok(pins)
+}
+
+/// Pin the clients at every destination of their service that may send them to their endpoint.
+pub(crate) fn write(batch: &mut Batch, pins: &[InheritedPin], plans: &HashMap<ServiceKey, ServicePlan>) {
+    let mut written: [HashSet<Fields>; 2] = Default::default();
+    for pin in pins {
+        let Some(plan) = plans.get(&*pin.owner.service) else { continue };
+        let Some(seconds) = plan.affinity_seconds else { continue };
+        for (port, destination) in destinations(plan, &pin.owner) {
+            let Some(endpoint) = backend(port, destination, pin.owner.endpoint) else { continue };
+            let (door, at) = destination_key(destination.at, port.protocol);
+            let key = Fields::new().ip(pin.client).append(&at);
+            let written = &mut written[door as usize];
+            if written.len() < MOST_PINS as usize && written.insert(key) {
+                add(batch, door, &key, &endpoint, u64::from(seconds) * 1000, pin.left_ms);
+            }
+        }
+    }
+}
+
+fn add(batch: &mut Batch, door: Door, key: &Fields, endpoint: &Backend, lifetime_ms: u64, left_ms: u64) {
+    let data = Fields::new().ip(endpoint.ip).port(endpoint.port);
+    let data = ElementData::Value(data.as_slice());
+    let left_ms = left_ms.min(lifetime_ms);
+    batch.add_timed_element(&SetName::Pins(door).name(), key.as_slice(), data, lifetime_ms, left_ms);
+}
+
+fn destinations<'a>(
+    plan: &'a ServicePlan,
+    owner: &Owner,
+) -> impl Iterator<Item = (&'a PortPlan, &'a Destination)> {
+    let ports =
+        plan.ports.iter().filter(move |port| port.protocol == owner.protocol && *port.name == *owner.port);
+    ports.flat_map(|port| port.destinations.iter().map(move |destination| (port, destination)))
+}
+
+/// The endpoint, if every pool of the destination has it: so it is right for any kind of client.
+fn backend(port: &PortPlan, destination: &Destination, endpoint: (IpAddr, u16)) -> Option<Backend> {
+    let mut pools = pools_of(destination.routing).into_iter().flatten().peekable();
+    pools.peek()?;
+    let found = |pool| {
+        let pool: &[Backend] = port.pool(pool);
+        pool.iter().find(|backend| (backend.ip, backend.port) == endpoint).copied()
+    };
+    pools.map(found).collect::<Option<Vec<Backend>>>()?.pop()
+}
+
+fn owner(set: &str, family: Family) -> Option<Owner> {
+    let (_hash, rest) = set.strip_prefix("affinity-")?.split_once('-')?;
+    let (service_port, endpoint) = rest.rsplit_once("__")?;
+    let mut parts = service_port.split('/');
+    let (namespace, name, protocol, port) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let protocol = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp]
+        .into_iter()
+        .find(|known| known.to_string() == protocol)?;
+    let (ip, number) = endpoint.split_once('/')?;
+    let ip: IpAddr = match family {
+        Family::V4 => ip.parse::<Ipv4Addr>().ok()?.into(),
+        Family::V6 => ip.replace('.', ":").parse::<Ipv6Addr>().ok()?.into(),
+    };
+    let endpoint = (ip, number.parse().ok()?);
+    Some(Owner { service: format!("{namespace}/{name}"), protocol, port: port.to_owned(), endpoint })
+}
+
+fn address(key: &[u8]) -> Option<IpAddr> {
+    match key.len() {
+        4 => Some(IpAddr::from(<[u8; 4]>::try_from(key).ok()?)),
+        16 => Some(IpAddr::from(<[u8; 16]>::try_from(key).ok()?)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_are_read_from_set_names() {
+        let v4 = owner("affinity-5OJB2KTY-ns1/svc-1/tcp/p80__10.180.0.1/80", Family::V4).unwrap();
+        assert_eq!(v4.service, "ns1/svc-1");
+        assert_eq!((v4.protocol, v4.port.as_str()), (Protocol::Tcp, "p80"));
+        assert_eq!(v4.endpoint, ("10.180.0.1".parse().unwrap(), 80));
+        let v6 = owner("affinity-5OJB2KTY-ns1/svc1/udp/__fd00.10..1/53", Family::V6).unwrap();
+        assert_eq!((v6.port.as_str(), v6.endpoint), ("", ("fd00:10::1".parse().unwrap(), 53)));
+        for other in
+            ["affinity", "affinity-ips", "affinity-endpoints-10800", "cluster-ips", "affinity-X-a/b__c"]
+        {
+            assert_eq!(owner(other, Family::V4), None, "{other}");
+        }
+    }
+}
