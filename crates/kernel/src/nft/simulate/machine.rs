@@ -1,11 +1,13 @@
-//! The nf_tables machine: what the instructions of one rule do with one packet.
+//! The nf_tables machine: what the instructions of one rule do with one packet. Those that look into sets
+//! or write to them are in `lookup`.
 
 use std::net::IpAddr;
 
 use super::flow::Flow;
+use super::header::{bytes_of, octets};
 use super::instruction::*;
 use super::packet::{Packet, Rejection};
-use super::state::{Element, Key, State};
+use super::state::State;
 use super::words::{self, Label};
 use crate::nft::Family;
 
@@ -62,29 +64,29 @@ pub(super) fn run(rule: &[Instruction], state: &mut State, situation: &mut Situa
     Run { effect, text }
 }
 
-enum Step {
+pub(super) enum Step {
     On,
     /// The rule does not apply (any further).
     Break,
     End(Effect),
 }
 
-struct Machine<'m, 'a> {
-    state: &'m mut State,
-    at: &'m mut Situation<'a>,
+pub(super) struct Machine<'m, 'a> {
+    pub(super) state: &'m mut State,
+    pub(super) at: &'m mut Situation<'a>,
     registers: [u8; REGISTER_BYTES],
     /// What each word of the registers was loaded with.
     labels: [Option<Label>; REGISTER_BYTES / 4],
-    words: Vec<String>,
+    pub(super) words: Vec<String>,
     /// Whether the rule did more than look.
-    acted: bool,
+    pub(super) acted: bool,
 }
 
 impl Machine<'_, '_> {
     fn step(&mut self, one: &Instruction) -> Step {
         match one {
             Instruction::Payload { header, offset, length, to } => {
-                let header_bytes = header_bytes(*header, self.at.packet);
+                let header_bytes = bytes_of(*header, self.at.packet);
                 let Some(bytes) = header_bytes.get(*offset..offset + length) else { return Step::Break };
                 self.store(*to, bytes, Some(Label::payload(*header, *offset, *length)))
             }
@@ -114,12 +116,12 @@ impl Machine<'_, '_> {
         }
     }
 
-    fn load(&self, register: Register, length: usize) -> &[u8] {
+    pub(super) fn load(&self, register: Register, length: usize) -> &[u8] {
         self.registers.get(register.span(length)).unwrap_or_default()
     }
 
     /// The last word is filled up with zeroes.
-    fn store(&mut self, register: Register, bytes: &[u8], label: Option<Label>) -> Step {
+    pub(super) fn store(&mut self, register: Register, bytes: &[u8], label: Option<Label>) -> Step {
         let span = register.span(bytes.len().next_multiple_of(4));
         if let Some(words) = self.labels.get_mut(span.start / 4..span.end / 4) {
             words.fill(None);
@@ -210,82 +212,6 @@ impl Machine<'_, '_> {
         self.store(to, &result, label)
     }
 
-    fn lookup(&mut self, name: &str, key: Register, to: Option<Register>, invert: bool) -> Step {
-        let table = self.state.table(self.at.family, self.at.table);
-        let Some(set) = table.and_then(|table| table.sets.get(name)) else { return Step::Break };
-        let key = self.load(key, set.layout.key_length);
-        let found = set.find(key);
-        if found.is_some() == invert {
-            return Step::Break;
-        }
-        let key = words::concatenation(set.layout.key_type, key);
-        let data = found.and_then(|element| element.data.clone());
-        match (to, data) {
-            (Some(to), Some(data)) => {
-                self.words
-                    .push(format!("@{name} has {key}: {}", words::datum(set.layout.data_type(), &data)));
-                match data {
-                    Datum::Value(value) => self.store(to, &value, None),
-                    Datum::Verdict(verdict) => {
-                        self.acted = true;
-                        end(verdict)
-                    }
-                }
-            }
-            _ => {
-                self.words.push(format!("{key} is {}in @{name}", if invert { "not " } else { "" }));
-                Step::On
-            }
-        }
-    }
-
-    /// Whether the element is there afterwards (or, for a deletion, always). An update leaves the data of an
-    /// element that exists as it was, and only starts its time anew.
-    fn dynset(
-        &mut self,
-        name: &str,
-        op: Write,
-        key: Register,
-        data: Option<Register>,
-        timeout: Option<u64>,
-    ) -> bool {
-        let table = self.state.table(self.at.family, self.at.table);
-        let Some(layout) = table.and_then(|table| table.sets.get(name)).map(|set| set.layout.clone()) else {
-            return false;
-        };
-        let key: Box<[u8]> = self.load(key, layout.key_length).into();
-        let data = data.map(|data| Datum::Value(self.load(data, layout.data_length()).into()));
-        let Some(set) = self.state.set_mut(self.at.family, self.at.table, name) else { return false };
-        let shown = words::concatenation(layout.key_type, &key);
-        let key = Key { bytes: key, is_start: true };
-        self.acted = true;
-        if op == Write::Delete {
-            let found = set.put(key, None).is_some();
-            let what = if found { "deletes" } else { "would delete" };
-            self.words.push(format!("{what} {shown} from @{name}"));
-            return true;
-        }
-        let timeout = timeout.or(set.timeout).filter(|timeout| *timeout != 0);
-        let expires_at = timeout.map(|timeout| self.at.now.saturating_add(timeout));
-        let lasting = timeout.map(|timeout| format!(" for {} s", timeout / 1000)).unwrap_or_default();
-        if let Some(known) = set.elements().get(&key) {
-            if op == Write::Update && known.timeout.is_some() {
-                let element = Element { expires_at, ..known.clone() };
-                set.put(key, Some(element));
-                self.words.push(format!("keeps {shown} in @{name}{lasting}"));
-            }
-            return true;
-        }
-        if set.size != 0 && set.elements().len() >= set.size {
-            self.words.push(format!("@{name} is full"));
-            return false;
-        }
-        let value = data.as_ref().map(|data| format!(": {}", words::datum(layout.data_type(), data)));
-        self.words.push(format!("writes {shown}{} to @{name}{lasting}", value.unwrap_or_default()));
-        set.put(key, Some(Element { data, timeout, expires_at, user_data: Box::default() }));
-        true
-    }
-
     fn verdict(&mut self, verdict: Verdict) -> Step {
         if !matches!(verdict, Verdict::Continue | Verdict::Break) {
             self.acted = true;
@@ -331,40 +257,10 @@ impl Machine<'_, '_> {
     }
 }
 
-fn end(verdict: Verdict) -> Step {
+pub(super) fn end(verdict: Verdict) -> Step {
     match verdict {
         Verdict::Continue => Step::On,
         Verdict::Break => Step::Break,
         other => Step::End(Effect::Verdict(other)),
     }
-}
-
-pub(super) fn octets(address: IpAddr) -> Vec<u8> {
-    match address {
-        IpAddr::V4(address) => address.octets().to_vec(),
-        IpAddr::V6(address) => address.octets().to_vec(),
-    }
-}
-
-/// The headers as far as addresses, protocol and ports go; the rest is zero.
-fn header_bytes(header: Header, packet: &Packet) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(40);
-    match (header, packet.destination) {
-        (Header::Network, IpAddr::V4(_)) => {
-            bytes.extend([0x45, 0, 0, 0, 0, 0, 0, 0, 64, packet.protocol.number(), 0, 0]);
-            bytes.extend(octets(packet.source));
-            bytes.extend(octets(packet.destination));
-        }
-        (Header::Network, IpAddr::V6(_)) => {
-            bytes.extend([0x60, 0, 0, 0, 0, 0, packet.protocol.number(), 64]);
-            bytes.extend(octets(packet.source));
-            bytes.extend(octets(packet.destination));
-        }
-        (Header::Transport, _) => {
-            bytes.extend(packet.source_port.to_be_bytes());
-            bytes.extend(packet.destination_port.to_be_bytes());
-            bytes.extend([0; 4]);
-        }
-    }
-    bytes
 }

@@ -11,10 +11,13 @@ mod decode_rule;
 mod elements;
 mod flow;
 mod graph;
+mod header;
 mod instruction;
 mod interval;
+mod lookup;
 mod machine;
 mod packet;
+mod random;
 mod registers;
 mod state;
 #[cfg(test)]
@@ -36,7 +39,8 @@ pub use flow::Flows;
 pub use packet::{
     Delivery, HookPoint, Host, Journey, Origin, Outcome, Packet, Place, Protocol, Rejection, TraceStep,
 };
-pub use walk::{Xorshift, walk, walk_with};
+pub use random::Xorshift;
+pub use walk::{walk, walk_with};
 
 pub(crate) type Errno = i32;
 

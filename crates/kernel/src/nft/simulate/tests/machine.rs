@@ -28,7 +28,7 @@ fn ip(text: &str) -> IpAddr {
 }
 
 fn bytes(text: &str) -> Vec<u8> {
-    super::super::machine::octets(ip(text))
+    super::super::header::octets(ip(text))
 }
 
 fn base(kind: HookKind, number: u32, priority: i32) -> Option<Hook> {
