@@ -161,6 +161,16 @@ fn a_pin_to_a_gone_endpoint_costs_one_packet() {
 }
 
 #[test]
+fn with_no_room_for_pins_clients_go_unpinned() {
+    let mut simulator = simulator();
+    for client in 0..PINS as u8 + 2 {
+        let journey = go(&mut simulator, packet([192, 168, 60, client], STICKY, 80), 1);
+        assert_eq!(journey.outcome, delivered(OTHER_POD, BRIDGE, true), "client {client}");
+    }
+    assert_eq!(simulator.count(Family::Ip, TABLE, "affinity"), Some(PINS as usize));
+}
+
+#[test]
 fn a_known_connection_keeps_its_endpoint() {
     let mut simulator = simulator();
     let mut flows = Flows::new();

@@ -23,6 +23,7 @@ pub(super) const NOT_HERE: [u8; 4] = [203, 0, 113, 2];
 pub(super) const NODE_PORT: u16 = 30080;
 pub(super) const EMPTY_NODE_PORT: u16 = 30083;
 pub(super) const PIN_MS: u64 = 3000;
+pub(super) const PINS: u32 = 3;
 pub(super) const MARK: u32 = 0x4000;
 
 const ADDRESS: u32 = 7;
@@ -185,7 +186,7 @@ fn sets(batch: &mut Batch) {
     batch.add_set(&set("affinity-endpoints-3", VIP << 12 | ENDPOINT, 20, None));
     let flags = SetFlags { timeout: true, dynamic: true, ..SetFlags::default() };
     let pins = set("affinity", ADDRESS << 18 | VIP, 16, Some((ENDPOINT, 8)));
-    batch.add_set(&Set { flags, size: 3, ..pins });
+    batch.add_set(&Set { flags, size: PINS, ..pins });
 }
 
 fn chains(batch: &mut Batch) {
@@ -204,7 +205,7 @@ fn chains(batch: &mut Batch) {
     }
     let plain = ["services", "nodeports", "slot-zero", "lb-2", "aff-2", "ext-2", "np-2", "np-ext-2"];
     let filter = ["firewall-check", "input-new", "forward-new", "reject-it"];
-    let affinity = ["affinity-record", "affinity-pin", "affinity-stale"];
+    let affinity = ["affinity-record", "affinity-pin", "affinity-write", "affinity-stale"];
     for name in plain.into_iter().chain(filter).chain(affinity) {
         batch.add_chain(&Chain { name, hook: None });
     }
@@ -279,12 +280,10 @@ fn filter_rules() -> Vec<(&'static str, Vec<Expression<'static>>)> {
         ),
         ("reject-it", vec![Expression::Reject(Reject::PortUnreachable)]),
         ("affinity-record", [original, vec![member("affinity-ips"), go("affinity-pin")]].concat()),
-        (
-            "affinity-pin",
-            [to_member, write(Fields::Update, Some(PIN_MS)), vec![Expression::Verdict(VerdictCode::Return)]]
-                .concat(),
-        ),
+        ("affinity-pin", with(to_member, go("affinity-write"))),
         ("affinity-pin", vec![go("affinity-stale")]),
+        // A write that finds no room ends its rule: in affinity-pin the packet would fall to the stale.
+        ("affinity-write", write(Fields::Update, Some(PIN_MS))),
         ("affinity-stale", with(write(Fields::Delete, None), drop_it())),
     ]
 }
