@@ -10,6 +10,7 @@ use std::time::Duration;
 use kernel::conntrack::{Conntrack, ConntrackError, Family, Filter, Flow, Tuple, status};
 use kernel::link::{Links, Veth};
 use kernel::netns::{Namespace, privileged_test};
+use kernel::sysctl;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -69,6 +70,9 @@ fn nft(namespace: &Namespace, rules: &str) -> Result<(), String> {
 fn a_rewritten_udp_flow_is_listed_and_deleted() {
     privileged_test(|| {
         let (client, server) = (Namespace::new().unwrap(), Namespace::new().unwrap());
+        for namespace in [&client, &server] {
+            namespace.run(|| sysctl::write("net/ipv6/conf/default/accept_dad", 0).unwrap());
+        }
         let rules = "add table inet t
 \
                      add chain inet t c { type nat hook prerouting priority dstnat; }
@@ -88,6 +92,9 @@ fn a_rewritten_udp_flow_is_listed_and_deleted() {
                 links.add_address(link, format!("10.1.0.{host}/24").parse().unwrap()).unwrap();
                 links.add_address(link, format!("fd00:1::{host}/64").parse().unwrap()).unwrap();
             });
+        }
+        for (namespace, link) in [(&client, "left"), (&server, "right")] {
+            namespace.run(|| Links::open().unwrap().await_ready(link, Duration::from_secs(10)).unwrap());
         }
         for (here, there, family) in
             [("10.1.0.1", "10.1.0.2", Family::V4), ("fd00:1::1", "fd00:1::2", Family::V6)]

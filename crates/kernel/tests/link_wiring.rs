@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use ipnet::IpNet;
 use kernel::link::{AddressMonitor, Links, Route, Veth, Wake};
 use kernel::netns::{Namespace, privileged_test};
+use kernel::sysctl;
 
 fn net(text: &str) -> IpNet {
     text.parse().unwrap()
@@ -16,9 +17,16 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
+/// A namespace in which IPv6 addresses are not checked first, which takes seconds.
+fn namespace() -> Namespace {
+    let namespace = Namespace::new().unwrap();
+    namespace.run(|| sysctl::write("net/ipv6/conf/default/accept_dad", 0).unwrap());
+    namespace
+}
+
 /// Two namespaces joined by `left` and `right`, both up.
 fn pair() -> (Namespace, Namespace) {
-    let (left, right) = (Namespace::new().unwrap(), Namespace::new().unwrap());
+    let (left, right) = (namespace(), namespace());
     let veth = Veth { name: "left", index: 100, peer_name: "right", peer_namespace: &right };
     left.run(|| {
         let mut links = Links::open().unwrap();
@@ -27,6 +35,12 @@ fn pair() -> (Namespace, Namespace) {
     });
     right.run(|| Links::open().unwrap().set_up("right").unwrap());
     (left, right)
+}
+
+fn ready(ends: &[(&Namespace, &str)]) {
+    for (namespace, name) in ends {
+        namespace.run(|| Links::open().unwrap().await_ready(name, Duration::from_secs(5)).unwrap());
+    }
 }
 
 /// Send a datagram across and say how long it took and from where it seemed to come.
@@ -48,6 +62,7 @@ fn a_pair_carries_both_families_at_once() {
         for (here, there) in [("10.1.0.1/24", "10.1.0.2/24"), ("fd00:1::1/64", "fd00:1::2/64")] {
             left.run(|| Links::open().unwrap().add_address("left", net(here)).unwrap());
             right.run(|| Links::open().unwrap().add_address("right", net(there)).unwrap());
+            ready(&[(&left, "left"), (&right, "right")]);
             let (took, source) = send(&left, &right, net(there).addr());
             assert_eq!(source, net(here).addr());
             assert!(took < Duration::from_millis(500), "{took:?}");
@@ -71,6 +86,7 @@ fn routes_lead_to_prefixes_and_gateways() {
             links.add_address("lo", net("10.8.3.4/32")).unwrap();
             links.add_route(&Route::onlink(net("0.0.0.0/0"), ip("10.9.0.1"), "right")).unwrap();
         });
+        ready(&[(&left, "left"), (&right, "right")]);
         assert_eq!(send(&left, &right, ip("10.8.3.4")).1, ip("10.9.0.1"));
         // The way back prefers what the route says.
         right.run(|| {
@@ -92,7 +108,7 @@ fn routes_lead_to_prefixes_and_gateways() {
 fn a_bridge_joins_its_ports() {
     privileged_test(|| {
         let (left, right) = pair();
-        let third = Namespace::new().unwrap();
+        let third = namespace();
         right.run(|| {
             let mut links = Links::open().unwrap();
             links.create_bridge("br").unwrap();
@@ -110,6 +126,7 @@ fn a_bridge_joins_its_ports() {
             links.add_address("third", net("10.1.0.3/24")).unwrap();
         });
         left.run(|| Links::open().unwrap().add_address("left", net("10.1.0.1/24")).unwrap());
+        ready(&[(&left, "left"), (&right, "right"), (&right, "port"), (&third, "third")]);
         assert_eq!(send(&left, &third, ip("10.1.0.3")).1, ip("10.1.0.1"));
     });
 }
@@ -148,6 +165,21 @@ fn errors_name_the_object_and_the_reason() {
             let route = links.add_route(&Route::via(net("10.5.0.0/16"), ip("192.0.2.1"))).unwrap_err();
             assert!(route.to_string().starts_with("adding route to 10.5.0.0/16 via 192.0.2.1: "), "{route}");
         });
+    });
+}
+
+#[test]
+fn a_link_runs_only_while_both_ends_are_up() {
+    privileged_test(|| {
+        let (left, right) = (namespace(), namespace());
+        let veth = Veth { name: "left", index: 100, peer_name: "right", peer_namespace: &right };
+        let error = left.run(|| {
+            let mut links = Links::open().unwrap();
+            links.create_veth(&veth).unwrap();
+            links.set_up("left").unwrap();
+            links.await_ready("left", Duration::from_millis(20)).unwrap_err()
+        });
+        assert!(error.to_string().starts_with("left carries no packets"), "{error}");
     });
 }
 

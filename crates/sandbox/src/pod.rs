@@ -7,7 +7,7 @@ use kernel::link::{Links, Route, Veth};
 use kernel::netns::Namespace;
 
 use crate::error::PartError;
-use crate::wiring::{host, inside, namespace};
+use crate::wiring::{await_ready, host, inside, namespace};
 use crate::{SandboxError, address};
 
 const POD_LINK: &str = "eth0";
@@ -57,6 +57,7 @@ impl Pod {
             Pod { name: name.to_owned(), place, namespace: namespace(&node_link, false)?, v4, v6, node_link };
         inside(node, place.part(), |links| pod.attach(links, number))?;
         inside(&pod.namespace, &pod.node_link, |links| pod.settle(links))?;
+        await_ready(&[(node, place.part(), &pod.node_link), (&pod.namespace, &pod.node_link, POD_LINK)])?;
         Ok(pod)
     }
 

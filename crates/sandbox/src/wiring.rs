@@ -1,6 +1,7 @@
 //! The settings every namespace gets, and work inside one with errors that name it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use kernel::link::{Links, Route, Veth};
@@ -9,6 +10,9 @@ use kernel::sysctl;
 
 use crate::SandboxError;
 use crate::error::PartError;
+
+/// Far more than the kernel needs to make a link ready.
+const SETTLED: Duration = Duration::from_secs(10);
 
 /// A namespace whose behaviour does not depend on the machine's defaults.
 pub(crate) fn namespace(part: &str, forwards: bool) -> Result<Namespace, SandboxError> {
@@ -78,6 +82,14 @@ pub(crate) fn join(near: &End<'_>, far: &End<'_>) -> Result<(), SandboxError> {
             }
             Ok(())
         })?;
+    }
+    await_ready(&[(near.namespace, near.part, near.link), (far.namespace, far.part, far.link)])
+}
+
+/// Wait until every end of a link carries packets, so that the first one is not lost.
+pub(crate) fn await_ready(ends: &[(&Namespace, &str, &str)]) -> Result<(), SandboxError> {
+    for (namespace, part, link) in ends {
+        inside(namespace, part, |links| Ok(links.await_ready(link, SETTLED)?))?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use kernel::link::Route;
 use kernel::netns::Namespace;
 
-use crate::wiring::{End, default_via, host, inside, join, namespace};
+use crate::wiring::{End, await_ready, default_via, host, inside, join, namespace};
 use crate::{Place, Pod, SandboxError, address};
 
 const PEER_LINK: &str = "eth0";
@@ -97,7 +97,8 @@ impl Sandbox {
 
     /// One more address for the client to call from. The node sends all it does not know to the client.
     pub fn add_client_address(&self, address: IpAddr) -> Result<(), SandboxError> {
-        inside(&self.client, "client", |links| Ok(links.add_address(PEER_LINK, host(address))?))
+        inside(&self.client, "client", |links| Ok(links.add_address(PEER_LINK, host(address))?))?;
+        await_ready(&[(&self.client, "client", PEER_LINK)])
     }
 
     fn join_nodes(&self) -> Result<(), SandboxError> {

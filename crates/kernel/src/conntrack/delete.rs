@@ -3,12 +3,12 @@
 use std::ops::ControlFlow;
 
 use super::{Conntrack, ConntrackError, Family, Filter, Flow, sys};
-use crate::netlink::{Refusal, Writer};
+use crate::netlink::Batch;
 
 /// Victims held at a time while the table is being listed.
 const HELD: usize = 2048;
-/// Deletions sent together; their acknowledgements must fit in a socket's default buffer.
-const BATCH: usize = 64;
+/// Deletions sent together; if each is refused, the refusals must fit in a socket's default buffer.
+const BATCH: usize = 128;
 
 /// What became of a clean-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,12 +20,6 @@ pub struct Deleted {
     pub gone: u64,
     /// Handed to a flow table or to hardware; the kernel does not let go of those.
     pub busy: u64,
-}
-
-enum Fate {
-    Deleted,
-    Gone,
-    Busy,
 }
 
 impl Conntrack {
@@ -82,41 +76,36 @@ impl Conntrack {
     }
 
     fn delete_batch(&mut self, flows: &[Flow], result: &mut Deleted) -> Result<(), ConntrackError> {
-        let mut batch = Writer::default();
-        let sequences: Vec<u32> = flows.iter().map(|flow| self.append_delete(&mut batch, flow)).collect();
-        let refused = |refusal| ConntrackError::from_refusal("deleting a flow", refusal);
-        self.commands.send(&batch).map_err(refused)?;
-        for sequence in sequences {
-            match fate(self.commands.acknowledgement(sequence)).map_err(refused)? {
-                Fate::Deleted => result.deleted += 1,
-                Fate::Gone => result.gone += 1,
-                Fate::Busy => result.busy += 1,
-            }
+        let mut batch = Batch::default();
+        for (left, flow) in (0..flows.len()).rev().zip(flows) {
+            self.append_delete(&mut batch, left == 0, flow);
         }
+        let mut failed = 0;
+        let sent = self.commands.send(&batch, |refusal| {
+            failed += 1;
+            match refusal.errno() {
+                Some(libc::ENOENT) => result.gone += 1,
+                Some(libc::EBUSY) => result.busy += 1,
+                _ => return Err(refusal),
+            }
+            Ok(())
+        });
+        sent.map_err(|refusal| ConntrackError::from_refusal("deleting a flow", refusal))?;
+        result.deleted += flows.len() as u64 - failed;
         Ok(())
     }
 
     /// The flow is found by its reply tuple, not the original one: a new flow of the same client to the same
     /// service that goes to another endpoint has another reply tuple. The id alone does not tell them apart,
     /// because the kernel makes it from the original tuple and the entry's place in memory, which is used again.
-    fn append_delete(&mut self, batch: &mut Writer, flow: &Flow) -> u32 {
-        self.commands.append(batch, sys::CT_DELETE, 0, &sys::header(Some(flow.family())), |message| {
+    fn append_delete(&mut self, batch: &mut Batch, last: bool, flow: &Flow) {
+        let header = sys::header(Some(flow.family()));
+        self.commands.append(batch, last, sys::CT_DELETE, 0, &header, |message| {
             flow.reply.write(sys::TUPLE_REPLY, flow.protocol, message);
             if flow.zone != 0 {
                 message.be16(sys::ZONE, flow.zone);
             }
             message.be32(sys::ID, flow.id);
         })
-    }
-}
-
-fn fate(answer: Result<(), Refusal>) -> Result<Fate, Refusal> {
-    match answer {
-        Ok(()) => Ok(Fate::Deleted),
-        Err(refusal) => match refusal.errno() {
-            Some(libc::ENOENT) => Ok(Fate::Gone),
-            Some(libc::EBUSY) => Ok(Fate::Busy),
-            _ => Err(refusal),
-        },
     }
 }

@@ -3,29 +3,28 @@
 use std::time::Duration;
 
 use super::{Conntrack, ConntrackError, Flow, status, sys};
-use crate::netlink::Writer;
+use crate::netlink::Batch;
 
-const BATCH: usize = 64;
+const BATCH: usize = 128;
 
 impl Conntrack {
     /// Record `flows`, each to last for `lifetime`. Their ids are the kernel's choice.
     pub fn insert(&mut self, flows: &[Flow], lifetime: Duration) -> Result<(), ConntrackError> {
         let refused = |refusal| ConntrackError::from_refusal("inserting a flow", refusal);
         for flows in flows.chunks(BATCH) {
-            let mut batch = Writer::default();
-            let sequences: Vec<u32> =
-                flows.iter().map(|flow| self.append_insert(&mut batch, flow, lifetime)).collect();
-            self.commands.send(&batch).map_err(refused)?;
-            for sequence in sequences {
-                self.commands.acknowledgement(sequence).map_err(refused)?;
+            let mut batch = Batch::default();
+            for (left, flow) in (0..flows.len()).rev().zip(flows) {
+                self.append_insert(&mut batch, left == 0, flow, lifetime);
             }
+            self.commands.send(&batch, Err).map_err(refused)?;
         }
         Ok(())
     }
 
-    fn append_insert(&mut self, batch: &mut Writer, flow: &Flow, lifetime: Duration) -> u32 {
+    fn append_insert(&mut self, batch: &mut Batch, last: bool, flow: &Flow, lifetime: Duration) {
         let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-        self.commands.append(batch, sys::CT_NEW, flags, &sys::header(Some(flow.family())), |message| {
+        let header = sys::header(Some(flow.family()));
+        self.commands.append(batch, last, sys::CT_NEW, flags, &header, |message| {
             flow.original.write(sys::TUPLE_ORIG, flow.protocol, message);
             flow.reply.write(sys::TUPLE_REPLY, flow.protocol, message);
             // The kernel insists that what it inserts is called confirmed.

@@ -53,8 +53,8 @@ impl Links {
         self.list(libc::RTM_GETADDR, &header, "listing addresses", read)
     }
 
-    /// Add an address, usable at once: IPv6 does not first look whether somebody else has it. IPv4
-    /// link-local ones get link scope, so that they are not chosen as the source of traffic to elsewhere.
+    /// Add an address. IPv6 ones are not first looked for on the link. IPv4 link-local ones get link scope, so
+    /// that they are not chosen as the source of traffic to elsewhere.
     pub fn add_address(&mut self, name: &str, net: IpNet) -> Result<(), LinkError> {
         let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
         self.change_address(libc::RTM_NEWADDR, flags, name, net, || format!("adding address {net} to {name}"))
@@ -125,7 +125,7 @@ fn read(message: &Message<'_>) -> Option<Address> {
     Some(Address { net, ..address.2 })
 }
 
-fn ip(attribute: &Attribute<'_>) -> Option<IpAddr> {
+pub(super) fn ip(attribute: &Attribute<'_>) -> Option<IpAddr> {
     match attribute.value.len() {
         4 => Some(Ipv4Addr::from(*attribute.value.first_chunk::<4>()?).into()),
         16 => Some(Ipv6Addr::from(*attribute.value.first_chunk::<16>()?).into()),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
 use crate::netlink::Refusal;
 
@@ -13,6 +14,8 @@ pub enum LinkError {
     Refused { doing: String, refusal: Refusal },
     /// No link of that name in this namespace.
     NoSuchLink { doing: String, name: String },
+    /// An interface does not carry packets yet, or its addresses are still being checked.
+    NotReady { name: String, waited: Duration },
     /// The list kept changing under every attempt to read it.
     Restless { doing: &'static str },
 }
@@ -24,7 +27,7 @@ impl LinkError {
             LinkError::Socket(error) => error.raw_os_error(),
             LinkError::Refused { refusal, .. } => refusal.errno(),
             LinkError::NoSuchLink { .. } => Some(libc::ENODEV),
-            LinkError::Restless { .. } => None,
+            LinkError::NotReady { .. } | LinkError::Restless { .. } => None,
         }
     }
 }
@@ -36,6 +39,9 @@ impl fmt::Display for LinkError {
             LinkError::Refused { doing, refusal } => write!(f, "{doing}: {refusal}"),
             LinkError::NoSuchLink { doing, name } => {
                 write!(f, "{doing}: there is no interface {name} in this network namespace")
+            }
+            LinkError::NotReady { name, waited } => {
+                write!(f, "{name} carries no packets after {waited:?}; is its other end up?")
             }
             LinkError::Restless { doing } => {
                 write!(f, "{doing}: the kernel's list changed during each of several attempts")

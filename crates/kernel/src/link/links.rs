@@ -17,6 +17,8 @@ pub struct Link {
     pub name: String,
     /// Whether it was switched on, which says nothing about the other end.
     pub up: bool,
+    /// Whether it carries packets: switched on at both ends, and the kernel has taken note.
+    pub running: bool,
     pub loopback: bool,
 }
 
@@ -103,12 +105,22 @@ fn of_kind(message: &mut Writer, kind: &str, data: impl FnOnce(&mut Writer)) {
 fn read(message: &Message<'_>) -> Option<Link> {
     let header: &[u8; LINK_HEADER] = message.payload.first_chunk()?;
     let number = |at: usize| Some(u32::from_ne_bytes(header.get(at..at + 4)?.try_into().ok()?));
-    let name = attributes(message.payload.get(LINK_HEADER..)?).find(|a| a.kind == libc::IFLA_IFNAME)?;
+    let (mut name, mut operational) = (None, 0);
+    for attribute in attributes(message.payload.get(LINK_HEADER..)?) {
+        match attribute.kind {
+            libc::IFLA_IFNAME => name = attribute.text(),
+            libc::IFLA_OPERSTATE => operational = attribute.u8()?,
+            _ => {}
+        }
+    }
     let flags = number(8)?;
+    let loopback = flags & libc::IFF_LOOPBACK as u32 != 0;
     Some(Link {
         index: number(4)?,
-        name: name.text()?.to_owned(),
+        name: name?.to_owned(),
         up: flags & UP != 0,
-        loopback: flags & libc::IFF_LOOPBACK as u32 != 0,
+        // Not IFF_RUNNING: that is also set as long as the kernel does not know.
+        running: operational == sys::IF_OPER_UP || loopback && flags & UP != 0,
+        loopback,
     })
 }

@@ -7,6 +7,7 @@ mod address;
 mod error;
 mod links;
 mod monitor;
+mod ready;
 mod request;
 mod route;
 mod sys;

@@ -1,6 +1,7 @@
 //! Numbers and fixed headers of rtnetlink that `libc` does not carry (linux/if_link.h, rtnetlink.h, veth.h).
 
 pub(super) const VETH_INFO_PEER: u16 = 1;
+pub(super) const IF_OPER_UP: u8 = 6;
 pub(super) const IFA_FLAGS: u16 = 8;
 pub(super) const IFA_F_DADFAILED: u32 = 0x08;
 pub(super) const RTNH_F_ONLINK: u32 = 4;

@@ -19,6 +19,13 @@ pub struct Exchange {
     buffer: Vec<u8>,
 }
 
+/// Commands that are sent in one datagram.
+#[derive(Debug, Default)]
+pub struct Batch {
+    writer: Writer,
+    sequences: Vec<u32>,
+}
+
 /// How a dump ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DumpEnd {
@@ -51,40 +58,51 @@ impl Exchange {
         header: &[u8],
         fill: impl FnOnce(&mut Writer),
     ) -> Result<(), Refusal> {
-        let mut writer = Writer::default();
-        let sequence = self.append(&mut writer, kind, flags, header, fill);
-        self.send(&writer)?;
-        self.acknowledgement(sequence)
+        let mut batch = Batch::default();
+        self.append(&mut batch, true, kind, flags, header, fill);
+        self.send(&batch, Err)
     }
 
-    /// Add a command to `batch`. Its [`Exchange::acknowledgement`] is due after the batch was sent, in
-    /// order. Keep batches small: every acknowledgement waiting takes room in the receive buffer.
+    /// Add a command to `batch`. Only the `last` one asks for an acknowledgement: refusals come unasked, and
+    /// half the work of small commands is in acknowledging each.
     pub fn append(
         &mut self,
-        batch: &mut Writer,
+        batch: &mut Batch,
+        last: bool,
         kind: u16,
         flags: libc::c_int,
         header: &[u8],
         fill: impl FnOnce(&mut Writer),
-    ) -> u32 {
-        let flags = (flags | libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
+    ) {
+        let acknowledge = if last { libc::NLM_F_ACK } else { 0 };
         self.sequence = self.sequence.wrapping_add(1);
-        let message = batch.begin(kind, flags, self.sequence, header);
-        fill(batch);
-        batch.end(message);
-        self.sequence
+        batch.sequences.push(self.sequence);
+        let flags = (flags | libc::NLM_F_REQUEST | acknowledge) as u16;
+        let message = batch.writer.begin(kind, flags, self.sequence, header);
+        fill(&mut batch.writer);
+        batch.writer.end(message);
     }
 
-    pub fn send(&self, batch: &Writer) -> Result<(), Refusal> {
-        Ok(self.socket.send(batch.bytes())?)
-    }
-
-    /// Wait for the answer to the command of that sequence number, passing over leftovers of earlier ones.
-    pub fn acknowledgement(&mut self, sequence: u32) -> Result<(), Refusal> {
+    /// Send the batch, let `refused` judge each refusal, and return when the last command was answered.
+    ///
+    /// Keep batches below some hundred commands: if all are refused, the refusals must fit in the
+    /// receive buffer.
+    pub fn send(
+        &mut self,
+        batch: &Batch,
+        mut refused: impl FnMut(Refusal) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        let Some(last) = batch.sequences.last() else { return Ok(()) };
+        self.socket.send(batch.writer.bytes())?;
         loop {
             for message in messages(self.socket.receive(&mut self.buffer)?) {
-                if message.sequence == sequence && i32::from(message.kind) == libc::NLMSG_ERROR {
-                    return verdict(&message);
+                // Leftovers of a batch that was given up are passed over.
+                let ours = batch.sequences.contains(&message.sequence);
+                if ours && i32::from(message.kind) == libc::NLMSG_ERROR {
+                    verdict(&message).or_else(&mut refused)?;
+                }
+                if message.sequence == *last {
+                    return Ok(());
                 }
             }
         }

@@ -5,7 +5,7 @@ mod read;
 mod socket;
 mod write;
 
-pub use exchange::{DumpEnd, Exchange, Refusal};
+pub use exchange::{Batch, DumpEnd, Exchange, Refusal};
 pub use read::{Attribute, Message, attributes, messages};
 pub use socket::{Protocol, Socket};
 pub use write::{MessageStart, Nest, Writer};
