@@ -1,0 +1,35 @@
+//! Parts that run in a process of their own, so that memory is that of the part alone. A part travels as
+//! JSON on the command line, its result as JSON on standard output.
+
+use std::process::{Command, Stdio};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::{Failure, load, wide};
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Part {
+    Load(load::Scope),
+    Wide { endpoints: u32 },
+}
+
+/// Run the part in this process.
+pub(crate) fn run(part: &Part) -> Result<String, Failure> {
+    Ok(match part {
+        Part::Load(scope) => serde_json::to_string(&load::measure(scope)?)?,
+        Part::Wide { endpoints } => serde_json::to_string(&wide::measure(*endpoints)?)?,
+    })
+}
+
+/// Run the part in a process of its own.
+pub(crate) fn start<T: DeserializeOwned>(part: &Part) -> Result<T, Failure> {
+    let output = Command::new(std::env::current_exe()?)
+        .args(["child", &serde_json::to_string(part)?])
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !output.status.success() {
+        return Err(format!("the process that measured {part:?} ended with {}", output.status).into());
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}

@@ -1,0 +1,224 @@
+//! The order of the measurements, and their results as tables.
+
+use std::time::Duration;
+
+use crate::arguments::Arguments;
+use crate::children::{self, Part};
+use crate::gauge::Summary;
+use crate::load::Scope;
+use crate::results::{Changes, Limit, Machine, Results, SizeResult};
+use crate::table::{self, kib, megabytes, row, time};
+use crate::{Failure, agent, yardstick};
+
+const WIDE: u32 = 5_000;
+
+/// Measure everything. The yardstick comes last: the kernel takes long to clean up after it.
+pub(crate) fn gather(arguments: &Arguments) -> Result<Results, Failure> {
+    let quick = arguments.quick;
+    let mut results = Results { machine: machine(), ..Results::default() };
+    let sizes: &[u32] = if quick { &[1_000, 10_000] } else { &[1_000, 5_000, 10_000, 30_000, 50_000] };
+    for services in sizes {
+        // 5,000 are only there to stand beside the yardstick.
+        let repetitions = match *services {
+            5_000 => 0,
+            _ if quick => 50,
+            _ => 150,
+        };
+        note(&format!("{services} services"));
+        results.sizes.push(load(*services, false, repetitions)?);
+    }
+    if !quick {
+        note("10000 services of IPv6");
+        results.sizes.push(load(10_000, true, 50)?);
+    }
+    note("one wide service");
+    results.wide = Some(children::start(&Part::Wide { endpoints: WIDE })?);
+    measure_agents(arguments, &mut results)?;
+    measure_yardsticks(quick, &mut results)?;
+    results.machine.load[1] = load_average();
+    Ok(results)
+}
+
+fn load(services: u32, ipv6: bool, repetitions: u32) -> Result<SizeResult, Failure> {
+    children::start(&Part::Load(Scope { services, ipv6, repetitions }))
+}
+
+fn measure_agents(arguments: &Arguments, results: &mut Results) -> Result<(), Failure> {
+    let idle = Duration::from_secs(if arguments.quick { 2 } else { 8 });
+    let kube_proxy = match &arguments.kube_proxy {
+        Some(path) => path.clone(),
+        None => agent::build()?,
+    };
+    for services in &arguments.agent_sizes {
+        note(&format!("the agent with {services} services"));
+        results.agents.push(agent::measure(&kube_proxy, *services, idle)?);
+    }
+    Ok(())
+}
+
+fn measure_yardsticks(quick: bool, results: &mut Results) -> Result<(), Failure> {
+    if !yardstick::is_installed() {
+        results.skipped.push("the yardstick: nft is not installed".to_owned());
+        return Ok(());
+    }
+    let sizes: &[u32] = if quick { &[1_000] } else { &[1_000, 5_000] };
+    for services in sizes {
+        note(&format!("the yardstick with {services} services"));
+        let ours = results.sizes.iter().find(|size| size.services == *services && !size.ipv6);
+        let ours_ms = ours.map_or(f64::INFINITY, |size| size.full.loads.median_us / 1e3);
+        results.yardsticks.push(yardstick::measure(*services, ours_ms)?);
+    }
+    Ok(())
+}
+
+fn note(what: &str) {
+    #[expect(clippy::print_stderr, reason = "progress, apart from the results on standard output")]
+    {
+        eprintln!("measuring {what}");
+    }
+}
+
+fn machine() -> Machine {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let processors = std::thread::available_parallelism().map_or(0, |count| count.get());
+    Machine { kernel: release.trim().to_owned(), processors, load: [load_average(), String::new()] }
+}
+
+fn load_average() -> String {
+    std::fs::read_to_string("/proc/loadavg").unwrap_or_default().trim().to_owned()
+}
+
+pub(crate) fn print(results: &Results) {
+    let Machine { kernel, processors, load: [before, after] } = &results.machine;
+    println!("Linux {kernel}, {processors} CPUs; load before {before}, after {after}");
+    println!("5 endpoints a service, one TCP port, IPv4 unless said otherwise; times are medians");
+    print_full(results);
+    print_changes(results);
+    print_again(results);
+    print_wide(results);
+    print_agents(results);
+    print_yardsticks(results);
+    results.skipped.iter().for_each(|why| println!("\nSKIPPED: {why}"));
+    print_limits(&results.limits);
+}
+
+fn label(size: &SizeResult) -> String {
+    format!("{}{}", size.services, if size.ipv6 { " IPv6" } else { "" })
+}
+
+fn print_full(results: &Results) {
+    let head = ["services", "wall", "kernel", "CPU", "batch", "kernel mem", "RSS", "trimmed", "peak"];
+    let mut rows = vec![row(head)];
+    for size in &results.sizes {
+        let full = &size.full;
+        rows.push(vec![
+            label(size),
+            time(full.loads.median_us),
+            time(full.loads.kernel_median_us),
+            time(full.loads.cpu_median_us),
+            megabytes(full.bytes as f64),
+            kib(full.kernel_kib),
+            kib(full.resident.now_kib),
+            kib(full.trimmed.now_kib),
+            kib(full.resident.peak_kib),
+        ]);
+    }
+    table::print("Full load: plan and commit (RSS is that of state and data plane alone)", &rows);
+}
+
+type Pick = fn(&Changes) -> &Summary;
+
+fn print_changes(results: &Results) {
+    let kinds: [(&str, Pick); 6] = [
+        ("endpoint replaced", |changes| &changes.replaced),
+        ("endpoint added", |changes| &changes.added),
+        ("endpoint removed", |changes| &changes.removed),
+        ("service added", |changes| &changes.service_added),
+        ("service removed", |changes| &changes.service_removed),
+        ("1,000 services at once", |changes| &changes.many),
+    ];
+    let mut rows = vec![row(["services", "change", "median", "p99", "kernel", "CPU", "samples"])];
+    for size in &results.sizes {
+        let Some(changes) = &size.changes else { continue };
+        for (name, pick) in kinds {
+            let summary = pick(changes);
+            rows.push(change_row(&label(size), name, summary));
+        }
+    }
+    table::print("Changes: object in, rules committed", &rows);
+}
+
+fn change_row(first: &str, name: &str, summary: &Summary) -> Vec<String> {
+    vec![
+        first.to_owned(),
+        name.to_owned(),
+        time(summary.median_us),
+        time(summary.p99_us),
+        time(summary.kernel_median_us),
+        time(summary.cpu_median_us),
+        summary.samples.to_string(),
+    ]
+}
+
+fn print_again(results: &Results) {
+    let mut rows = vec![row(["services", "over old rules", "empty, watched", "replaced, watched"])];
+    for size in &results.sizes {
+        let watched = size.watched.as_ref();
+        rows.push(vec![
+            label(size),
+            time(size.restart.median_us),
+            watched.map_or_else(String::new, |watched| time(watched.full.median_us)),
+            watched.map_or_else(String::new, |watched| time(watched.replaced.median_us)),
+        ]);
+    }
+    table::print("Full load over existing rules; and with a listener to nf_tables notifications", &rows);
+}
+
+fn print_wide(results: &Results) {
+    let Some(wide) = &results.wide else { return };
+    let mut rows = vec![row(["endpoints", "change", "median", "p99", "kernel", "CPU", "samples"])];
+    let label = wide.endpoints.to_string();
+    rows.push(change_row(&label, "load", &Summary::of(&[wide.load])));
+    rows.push(change_row(&label, "endpoint replaced", &wide.replaced));
+    rows.push(change_row(&label, "endpoint added", &wide.added));
+    rows.push(change_row(&label, "endpoint removed", &wide.removed));
+    table::print("One service of many endpoints", &rows);
+}
+
+fn print_agents(results: &Results) {
+    let head = ["services", "manifests", "ready", "CPU", "RSS", "peak", "idle CPU"];
+    let mut rows = vec![row(head)];
+    for agent in &results.agents {
+        rows.push(vec![
+            agent.services.to_string(),
+            megabytes(agent.manifest_bytes as f64),
+            time(agent.ready_ms * 1e3),
+            time(agent.ready_cpu_ms * 1e3),
+            kib(agent.resident.now_kib),
+            kib(agent.resident.peak_kib),
+            format!("{} ticks, {} in {:.0} s", agent.idle_ticks, time(agent.idle_us), agent.idle_seconds),
+        ]);
+    }
+    table::print("The agent on manifests", &rows);
+}
+
+fn print_yardsticks(results: &Results) {
+    let mut rows = vec![row(["services", "text", "wall", "CPU", "peak RSS", "our full load is"])];
+    for yardstick in &results.yardsticks {
+        rows.push(vec![
+            yardstick.services.to_string(),
+            megabytes(yardstick.text_bytes as f64),
+            time(yardstick.wall_ms * 1e3),
+            time(yardstick.cpu_ms * 1e3),
+            kib(yardstick.peak_kib),
+            format!("{:.0}x faster", yardstick.ratio),
+        ]);
+    }
+    table::print("Yardstick: a chain per service and endpoint, loaded by nft -f", &rows);
+}
+
+fn print_limits(limits: &[Limit]) {
+    let verdict = |limit: &Limit| if limit.kept { "ok" } else { "MISSED" };
+    let line = |limit: &Limit| row([&limit.what, &limit.measured, &limit.limit, verdict(limit)]);
+    table::print("Limits", &limits.iter().map(line).collect::<Vec<_>>());
+}

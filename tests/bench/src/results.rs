@@ -1,0 +1,111 @@
+//! Everything that was measured, as it is written to JSON.
+
+use serde::{Deserialize, Serialize};
+
+use crate::gauge::{Cost, Resident, Summary};
+
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Results {
+    pub(crate) machine: Machine,
+    pub(crate) sizes: Vec<SizeResult>,
+    pub(crate) wide: Option<WideResult>,
+    pub(crate) agents: Vec<AgentResult>,
+    pub(crate) yardsticks: Vec<YardstickResult>,
+    pub(crate) skipped: Vec<String>,
+    pub(crate) limits: Vec<Limit>,
+}
+
+/// What else the numbers depend on.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Machine {
+    pub(crate) kernel: String,
+    pub(crate) processors: usize,
+    /// `/proc/loadavg` before and after.
+    pub(crate) load: [String; 2],
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SizeResult {
+    pub(crate) services: u32,
+    pub(crate) endpoints: u32,
+    pub(crate) ipv6: bool,
+    pub(crate) full: FullLoad,
+    pub(crate) changes: Option<Changes>,
+    /// A new agent over the rules of the one before.
+    pub(crate) restart: Summary,
+    pub(crate) watched: Option<Watched>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct FullLoad {
+    /// Of a fresh process.
+    pub(crate) first: Cost,
+    /// The first and more into an emptied kernel.
+    pub(crate) loads: Summary,
+    pub(crate) bytes: usize,
+    /// With the cluster state, before any plan.
+    pub(crate) state_only: Resident,
+    pub(crate) resident: Resident,
+    /// After free pages were given back.
+    pub(crate) trimmed: Resident,
+    pub(crate) kernel_kib: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Changes {
+    pub(crate) replaced: Summary,
+    pub(crate) added: Summary,
+    pub(crate) removed: Summary,
+    pub(crate) service_added: Summary,
+    pub(crate) service_removed: Summary,
+    pub(crate) many: Summary,
+}
+
+/// With a subscription to the kernel's notifications open.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Watched {
+    pub(crate) full: Summary,
+    pub(crate) replaced: Summary,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct WideResult {
+    pub(crate) endpoints: u32,
+    pub(crate) load: Cost,
+    pub(crate) replaced: Summary,
+    pub(crate) added: Summary,
+    pub(crate) removed: Summary,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct AgentResult {
+    pub(crate) services: u32,
+    pub(crate) manifest_bytes: u64,
+    pub(crate) ready_ms: f64,
+    pub(crate) ready_cpu_ms: f64,
+    pub(crate) resident: Resident,
+    pub(crate) idle_seconds: f64,
+    /// Clock ticks of 10 ms, as the kernel counts them.
+    pub(crate) idle_ticks: u64,
+    /// The same by the scheduler's own clock.
+    pub(crate) idle_us: f64,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct YardstickResult {
+    pub(crate) services: u32,
+    pub(crate) text_bytes: u64,
+    pub(crate) wall_ms: f64,
+    pub(crate) cpu_ms: f64,
+    pub(crate) peak_kib: u64,
+    /// How many of our full loads fit into it.
+    pub(crate) ratio: f64,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Limit {
+    pub(crate) what: String,
+    pub(crate) measured: String,
+    pub(crate) limit: String,
+    pub(crate) kept: bool,
+}

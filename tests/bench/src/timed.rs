@@ -1,0 +1,56 @@
+//! A transport that remembers how long its commits took, to tell the kernel's share from ours.
+
+use std::time::{Duration, Instant};
+
+use kernel::nft::{Batch, CommitError, Connection, DumpedElement, Error, Family, Table, Transport};
+
+pub(crate) struct Timed {
+    connection: Connection,
+    in_commits: Duration,
+}
+
+impl Timed {
+    pub(crate) fn open() -> std::io::Result<Timed> {
+        Ok(Timed { connection: Connection::open()?, in_commits: Duration::ZERO })
+    }
+
+    pub(crate) fn port(&self) -> u32 {
+        self.connection.port()
+    }
+
+    /// The time spent in commits since this was asked last.
+    pub(crate) fn take(&mut self) -> Duration {
+        std::mem::take(&mut self.in_commits)
+    }
+}
+
+impl Transport for Timed {
+    fn commit(&mut self, batch: &Batch) -> Result<(), CommitError> {
+        let started = Instant::now();
+        let result = self.connection.commit(batch);
+        self.in_commits += started.elapsed();
+        result
+    }
+
+    fn generation(&mut self) -> Result<u32, Error> {
+        self.connection.generation()
+    }
+
+    fn tables(&mut self, family: Family) -> Result<Vec<Table>, Error> {
+        self.connection.tables(family)
+    }
+
+    fn sets(&mut self, family: Family, table: &str) -> Result<Vec<String>, Error> {
+        self.connection.sets(family, table)
+    }
+
+    fn dump_elements(
+        &mut self,
+        family: Family,
+        table: &str,
+        set: &str,
+        each: &mut dyn FnMut(DumpedElement<'_>),
+    ) -> Result<(), Error> {
+        self.connection.dump_elements(family, table, set, each)
+    }
+}
