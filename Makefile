@@ -1,0 +1,21 @@
+.PHONY: help run test bench check build
+
+help: ## Show this list
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 16
+
+run: ## Build a small cluster out of network namespaces and show traffic being steered in it
+	cargo run --release -p pointsman-agent -- demo
+
+test: ## Format, lints and all tests; ends with "N passed, N failed, N skipped"
+	@scripts/test
+
+bench: ## Measure loading and changing services in the kernel of this machine
+	cargo run --release -p pointsman-bench
+
+check: ## Format, lints and the checks of the repository itself, without the other tests
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	cargo test -p pointsman-checks
+
+build: ## Build target/release/kube-proxy
+	cargo build --release -p pointsman-agent

@@ -1,0 +1,8 @@
+//! What the repository promises about itself.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a check that cannot look has failed")]
+
+mod dependencies;
+mod documents;
+mod examples;
+mod report;
+mod source;
