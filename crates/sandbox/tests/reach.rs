@@ -120,6 +120,32 @@ fn virtual_addresses_lead_to_the_node() {
     });
 }
 
+/// What the node masquerades carries one of its own addresses, never the gateway's on a pod's link.
+#[test]
+fn masquerading_shows_an_address_of_the_node() {
+    privileged_test(|| {
+        let world = world();
+        let mut nft = std::process::Command::new("nft");
+        nft.args(["add table inet m; add chain inet m c { type nat hook postrouting priority srcnat; }; add rule inet m c masquerade"]);
+        world.node.enter(&mut nft).unwrap();
+        match nft.status() {
+            Ok(status) => assert!(status.success()),
+            Err(error) => return println!("SKIPPED: the nft tool cannot be run: {error}"),
+        }
+        for pod in world.pods() {
+            for (ip, own) in pod.addresses().into_iter().zip([
+                [address::NODE_V4.into(), address::NODE_OUTER_V4.into()],
+                [IpAddr::from(address::NODE_V6), address::NODE_OUTER_V6.into()],
+            ]) {
+                let server = Server::tcp(&pod.namespace, &pod.name, SocketAddr::new(ip, 80)).unwrap();
+                let outcome = probe::tcp(&world.client, None, server.address(), TIMEOUT);
+                println!("{} {outcome:?}", pod.name);
+                assert!(outcome.seen_as().is_some_and(|seen| own.contains(&seen)), "{outcome:?}");
+            }
+        }
+    });
+}
+
 #[test]
 fn a_closed_port_refuses_and_a_virtual_address_is_silent() {
     privileged_test(|| {
@@ -193,6 +219,26 @@ fn pods_come_and_go() {
         let server = Server::tcp(&second.namespace, "d", SocketAddr::new(second.v6.into(), 80)).unwrap();
         let outcome = probe::tcp(&world.client, None, server.address(), TIMEOUT);
         assert_eq!(outcome.by(), Some("d"), "{outcome:?}");
+    });
+}
+
+#[test]
+fn curl_understands_a_server() {
+    privileged_test(|| {
+        let world = world();
+        let pod = world.pod("a").unwrap();
+        let _server = Server::tcp(&pod.namespace, "a", SocketAddr::new(pod.v6.into(), 80)).unwrap();
+        let mut curl = std::process::Command::new("curl");
+        curl.args(["-sS", "--max-time", "5", "--noproxy", "*", "-w", "%{http_code}"]);
+        curl.arg(format!("http://[{}]/", pod.v6));
+        world.client.enter(&mut curl).unwrap();
+        match curl.output() {
+            Ok(output) => {
+                let wanted = format!("a {}\n200", address::CLIENT_V6);
+                assert_eq!(String::from_utf8_lossy(&output.stdout), wanted, "{output:?}");
+            }
+            Err(error) => println!("SKIPPED: curl cannot be run: {error}"),
+        }
     });
 }
 

@@ -158,3 +158,39 @@ fn ip(bytes: &[u8]) -> Option<IpAddr> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(flow: &Flow) -> Vec<u8> {
+        let mut writer = Writer::default();
+        let start = writer.begin(sys::CT_NEW, 0, 0, &sys::header(None));
+        flow.original.write(sys::TUPLE_ORIG, flow.protocol, &mut writer);
+        flow.reply.write(sys::TUPLE_REPLY, flow.protocol, &mut writer);
+        writer.be32(sys::STATUS, flow.status);
+        writer.be16(sys::ZONE, flow.zone);
+        writer.end(start);
+        writer.bytes().get(16..).unwrap().to_vec()
+    }
+
+    fn flow() -> Flow {
+        let original = Tuple::new(("fd00::1".parse().unwrap(), 1), ("fd00::2".parse().unwrap(), 2));
+        let reply = Tuple { zone: Some(5), ..original.reversed() };
+        Flow { status: status::ASSURED, zone: 3, ..Flow::new(17, original, reply) }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        assert_eq!(Flow::read(&message(&flow())), Some(flow()));
+    }
+
+    #[test]
+    fn a_truncated_message_is_no_flow_or_one_without_its_end() {
+        let whole = message(&flow());
+        for length in 0..whole.len() {
+            let read = Flow::read(&whole[..length]);
+            assert!(read.is_none_or(|f| f.original == flow().original), "{length}");
+        }
+    }
+}

@@ -4,6 +4,7 @@
 use std::process::Command;
 
 use super::{Denied, Namespace, enter_user_namespace, privilege};
+use crate::sysctl;
 
 /// Run the body of a `#[test]` where it may make namespaces. Where the machine refuses, print a line that
 /// begins with `SKIPPED: ` and return.
@@ -20,9 +21,9 @@ use super::{Denied, Namespace, enter_user_namespace, privilege};
 #[allow(clippy::panic)]
 pub fn privileged_test<F: FnOnce()>(body: F) {
     if privilege::capable() {
-        match Namespace::new() {
-            Ok(_) => body(),
-            Err(error) => println!("SKIPPED: {error}"),
+        match usable() {
+            Ok(()) => body(),
+            Err(why) => println!("SKIPPED: {why}"),
         }
         return;
     }
@@ -31,6 +32,13 @@ pub fn privileged_test<F: FnOnce()>(body: F) {
         Err(Failure::Skip(why)) => println!("SKIPPED: {why}"),
         Err(Failure::Failed(output)) => panic!("failed in a user namespace:\n{output}"),
     }
+}
+
+/// Holding the capabilities is not enough in a container that forbids the calls or mounts /proc/sys read-only.
+fn usable() -> Result<(), String> {
+    let namespace = Namespace::new().map_err(|e| e.to_string())?;
+    let set = namespace.try_run(|| sysctl::write("net/ipv4/ip_forward", 0)).map_err(|e| e.to_string())?;
+    set.map_err(|e| e.to_string())
 }
 
 enum Failure {
