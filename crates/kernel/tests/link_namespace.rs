@@ -72,7 +72,7 @@ fn an_unknown_sysctl_is_named() {
     }
 }
 
-/// The other tests of this file once more as nobody, if we are root: the way an ordinary user takes.
+/// As root: the other tests of this file once more as nobody, the way an ordinary user runs them.
 #[test]
 fn an_ordinary_user_gets_there_through_a_user_namespace() {
     if !std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0) {
@@ -88,8 +88,7 @@ fn an_ordinary_user_gets_there_through_a_user_namespace() {
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--skip", "an_ordinary_user", "--nocapture"]).uid(65534).gid(65534);
-    let output = command.output();
-    let Ok(output) = output else {
+    let Ok(output) = command.output() else {
         println!("SKIPPED: the test binary is in a place that other users cannot read");
         return;
     };
