@@ -1,6 +1,6 @@
 //! What a kernel refuses, and near misses that it takes: each a set-up and the batch in question.
 
-use super::wire::Part::*;
+use super::part::Part::{self, *};
 use super::wire::*;
 
 pub(crate) struct Case {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod cases;
+mod part;
 mod wire;
 
 use kernel::netlink::{Protocol, Socket, messages};
@@ -30,11 +31,10 @@ fn ask_simulator(simulator: &mut Simulator, of: fn(&mut Wire)) -> Answer {
 
 fn ask_kernel(of: fn(&mut Wire)) -> Answer {
     let socket = Socket::open(Protocol::Netfilter).unwrap();
-    socket.set_receive_timeout(Some(std::time::Duration::from_millis(1))).unwrap();
     socket.send(&batch(of)).unwrap();
-    let mut buffer = Vec::new();
+    let mut buffer = vec![0; 4096];
     // The kernel has answered when `send` returns: silence means that nothing was refused.
-    let datagram = socket.receive(&mut buffer).ok()?;
+    let datagram = socket.receive_arrived(&mut buffer).unwrap()?;
     let first = messages(datagram).next().unwrap();
     let errno = i32::from_ne_bytes(first.payload[..4].try_into().unwrap());
     Some((first.sequence, -errno))

@@ -5,3 +5,4 @@ mod flat;
 mod layout;
 mod machine;
 mod others;
+mod rules;
