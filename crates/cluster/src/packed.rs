@@ -19,8 +19,8 @@ pub(crate) struct Texts {
 /// One EndpointSlice. Two slices packed against the same [`Texts`] are equal exactly if their contents are.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PackedSlice {
-    /// `namespace/name` of the slice.
-    pub(crate) path: Arc<str>,
+    /// Without the namespace, which is the service's.
+    pub(crate) name: Box<str>,
     endpoints: Endpoints,
     ports: Option<Id>,
 }
@@ -45,9 +45,9 @@ const TERMINATING: u32 = 4;
 const CONDITION_BITS: u32 = 3;
 
 impl Texts {
-    pub(crate) fn pack(&mut self, path: Arc<str>, record: &SliceRecord) -> PackedSlice {
+    pub(crate) fn pack(&mut self, name: &str, record: &SliceRecord) -> PackedSlice {
         let ports = self.ports.acquire(&record.ports, || Arc::from(&*record.ports));
-        PackedSlice { path, endpoints: self.pack_endpoints(&record.endpoints), ports }
+        PackedSlice { name: name.into(), endpoints: self.pack_endpoints(&record.endpoints), ports }
     }
 
     fn pack_endpoints(&mut self, records: &[EndpointRecord]) -> Endpoints {

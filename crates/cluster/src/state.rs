@@ -3,7 +3,6 @@
 //! Pure: objects go in one at a time, plans are made from the views that come out. The order in which
 //! objects arrive leaves no trace.
 
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -19,8 +18,9 @@ pub struct ClusterState {
     /// The node the agent runs on; the facts of others do not touch plans.
     node_name: Box<str>,
     services: HashMap<ServiceKey, ServiceEntry>,
-    /// Under which service each slice is stored.
-    slice_homes: HashMap<Arc<str>, ServiceKey>,
+    /// Which service has a slice whose name does not begin with that service's. Nearly all do, as the control
+    /// plane names them so, and are found without an index.
+    odd_slices: HashMap<Arc<str>, ServiceKey>,
     nodes: BTreeMap<Arc<str>, NodeFacts>,
     service_cidrs: BTreeMap<Arc<str>, Box<[IpNet]>>,
     texts: Texts,
@@ -33,7 +33,14 @@ pub struct ClusterState {
 struct ServiceEntry {
     service: Option<Box<Service>>,
     /// Sorted by name.
-    slices: Vec<PackedSlice>,
+    slices: Box<[PackedSlice]>,
+}
+
+impl ServiceEntry {
+    /// Where the slice of this name is, or belongs.
+    fn position(&self, name: &str) -> Result<usize, usize> {
+        self.slices.binary_search_by(|slice| (*slice.name).cmp(name))
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +76,7 @@ impl ClusterState {
         let path = object.key.path;
         match object.value {
             Value::Service(service) => self.apply_service(path, service),
-            Value::EndpointSlice(record) => self.apply_slice(path, &record),
+            Value::EndpointSlice(record) => self.apply_slice(&path, &record),
             Value::Node(facts) => self.set_node(path, Some(facts)),
             Value::ServiceCidr(cidrs) => {
                 if self.service_cidrs.get(&path) != Some(&cidrs) {
@@ -109,10 +116,17 @@ impl ClusterState {
     fn paths(&self, kind: Kind) -> Vec<Arc<str>> {
         match kind {
             Kind::Service => self.services().cloned().collect(),
-            Kind::EndpointSlice => self.slice_homes.keys().cloned().collect(),
+            Kind::EndpointSlice => self.slice_paths().collect(),
             Kind::Node => self.nodes.keys().cloned().collect(),
             Kind::ServiceCidr => self.service_cidrs.keys().cloned().collect(),
         }
+    }
+
+    fn slice_paths(&self) -> impl Iterator<Item = Arc<str>> {
+        self.services.iter().flat_map(|(key, entry)| {
+            let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
+            entry.slices.iter().map(move |slice| format!("{namespace}/{}", slice.name).into())
+        })
     }
 
     fn apply_service(&mut self, key: ServiceKey, service: Box<Service>) {
@@ -131,35 +145,32 @@ impl ClusterState {
         self.forget_if_empty(key);
     }
 
-    fn apply_slice(&mut self, path: Arc<str>, record: &SliceRecord) {
-        match self.slice_homes.entry(path.clone()) {
-            Entry::Occupied(home) if *home.get() != record.service => {
-                // Relabelled: the old service loses it, the new one gains it.
-                self.delete_slice(&path);
-                self.slice_homes.insert(path.clone(), self.shared_key(&record.service));
-            }
-            Entry::Occupied(_) => {}
-            Entry::Vacant(vacant) => {
-                let known = self.services.get_key_value(&record.service).map(|(key, _)| key.clone());
-                vacant.insert(known.unwrap_or_else(|| record.service.clone()));
-            }
+    fn apply_slice(&mut self, path: &Arc<str>, record: &SliceRecord) {
+        // Relabelled: the old service loses it, the new one gains it.
+        if self.home(path).is_some_and(|home| home != record.service) {
+            self.delete_slice(path);
         }
-        let packed = self.texts.pack(path, record);
-        if self.store_slice(&record.service, packed) {
+        let packed = self.texts.pack(slice_name(path), record);
+        if self.store_slice(path, &record.service, packed) {
             self.dirty.service(&record.service);
             record.triggered_ms.into_iter().for_each(|millis| self.dirty.trigger(millis));
         }
     }
 
-    /// The copy of the key that is already held, so that its text is held once.
-    fn shared_key(&self, key: &ServiceKey) -> ServiceKey {
-        self.services.get_key_value(key).map_or_else(|| key.clone(), |(shared, _)| shared.clone())
+    /// The service under which a slice is stored.
+    fn home(&self, path: &str) -> Option<ServiceKey> {
+        let name = slice_name(path);
+        let mut candidates = path.rmatch_indices('-').filter_map(|(end, _)| path.get(..end));
+        let regular = candidates.find_map(|service| {
+            self.services.get_key_value(service).filter(|(_, entry)| entry.position(name).is_ok())
+        });
+        regular.map(|(key, _)| key).or_else(|| self.odd_slices.get(path)).cloned()
     }
 
     /// Put a slice into its place; false if the same one is already there.
-    fn store_slice(&mut self, service: &ServiceKey, packed: PackedSlice) -> bool {
+    fn store_slice(&mut self, path: &Arc<str>, service: &ServiceKey, packed: PackedSlice) -> bool {
         let entry = self.services.entry(service.clone()).or_default();
-        match entry.slices.binary_search_by(|slice| slice.path.cmp(&packed.path)) {
+        match entry.position(&packed.name) {
             Ok(at) => {
                 let Some(stored) = entry.slices.get_mut(at) else { return false };
                 let changed = *stored != packed;
@@ -169,19 +180,27 @@ impl ClusterState {
                 changed
             }
             Err(at) => {
-                entry.slices.reserve_exact(1);
-                entry.slices.insert(at, packed);
+                let mut slices = std::mem::take(&mut entry.slices).into_vec();
+                slices.reserve_exact(1);
+                slices.insert(at, packed);
+                entry.slices = slices.into();
+                if !is_regular(path, service) {
+                    self.odd_slices.insert(path.clone(), service.clone());
+                }
                 true
             }
         }
     }
 
     fn delete_slice(&mut self, path: &Arc<str>) {
-        let Some(home) = self.slice_homes.remove(path) else { return };
+        let Some(home) = self.home(path) else { return };
+        self.odd_slices.remove(path);
         if let Some(entry) = self.services.get_mut(&home)
-            && let Ok(at) = entry.slices.binary_search_by(|slice| slice.path.cmp(path))
+            && let Ok(at) = entry.position(slice_name(path))
         {
-            self.texts.release(&entry.slices.remove(at));
+            let mut slices = std::mem::take(&mut entry.slices).into_vec();
+            self.texts.release(&slices.remove(at));
+            entry.slices = slices.into();
             self.dirty.service(&home);
         }
         self.forget_if_empty(&home);
@@ -263,11 +282,20 @@ impl ClusterState {
     }
 
     pub fn counts(&self) -> Counts {
-        let slices = self.services.values().flat_map(|entry| &entry.slices);
+        let slices = || self.services.values().flat_map(|entry| &entry.slices);
         Counts {
             services: self.services().count(),
-            slices: self.slice_homes.len(),
-            endpoints: slices.map(PackedSlice::endpoint_count).sum(),
+            slices: slices().count(),
+            endpoints: slices().map(PackedSlice::endpoint_count).sum(),
         }
     }
+}
+
+fn slice_name(path: &str) -> &str {
+    path.split_once('/').map_or(path, |(_, name)| name)
+}
+
+/// Named as the control plane names slices: after its service, with a dash and a suffix.
+fn is_regular(path: &str, service: &str) -> bool {
+    path.strip_prefix(service).is_some_and(|rest| rest.starts_with('-'))
 }

@@ -35,12 +35,13 @@ pub(super) struct Fault {
     pub(super) message: String,
 }
 
-/// What one document yields.
-#[derive(Debug, Default)]
-pub(super) struct Decoded {
-    /// Each with a hash of the content it was made from.
-    pub(super) objects: Vec<(Object, u64)>,
-    pub(super) faults: Vec<Fault>,
+/// Takes an object and the hash of the content it was made from.
+pub(super) type TakeObject<'a> = &'a mut dyn FnMut(Object, u64);
+
+/// Collects what one document yields.
+struct Yield<'a> {
+    take_object: TakeObject<'a>,
+    faults: Vec<Fault>,
 }
 
 /// What the header says a document is.
@@ -51,57 +52,64 @@ enum Class {
     Foreign,
 }
 
-/// Read one document whose text hashes to `hash`.
-pub(super) fn decode(format: Format, text: &str, hash: u64, hasher: &RandomState) -> Decoded {
-    let mut decoded = Decoded::default();
+/// Read one document whose text hashes to `hash`; returns what is wrong with it.
+pub(super) fn decode(
+    format: Format,
+    text: &str,
+    hash: u64,
+    hasher: &RandomState,
+    take_object: TakeObject<'_>,
+) -> Vec<Fault> {
+    let mut result = Yield { take_object, faults: Vec::new() };
     let source = Text::Document(format, text);
-    let class = source.read::<Header>().and_then(|header| Ok((classify(&header, None)?, header)));
-    match class {
-        Err(fault) => decoded.faults.push(fault),
-        Ok((Class::Foreign, header)) => {
-            tracing::debug!(kind = header.kind, "not a kind the proxy reads; ignored")
-        }
-        Ok((Class::Object(kind), header)) => decoded.take(object(kind, &source), hash, "", &header),
-        Ok((Class::List(kind), _)) => {
+    match source.header().and_then(|header| classify(&header, None)) {
+        Ok(Class::Object(kind)) => result.object(object(kind, &source), hash, "", &source),
+        Ok(Class::List(kind)) => {
             let items = for_each_item(format, text, |i, item| {
-                decoded.take_item(&item, hasher.hash_one(&item), &format!("items[{i}]"), kind);
+                result.item(&item, hasher.hash_one(&item), &format!("items[{i}]"), kind);
             });
-            decoded.faults.extend(items.err());
+            result.faults.extend(items.err());
         }
+        Ok(Class::Foreign) => tracing::debug!("a document of a kind the proxy does not read; ignored"),
+        Err(fault) => result.fault(fault, "", &source),
     }
-    decoded
+    result.faults
 }
 
-impl Decoded {
-    fn take_item(&mut self, item: &Json, hash: u64, at: &str, kind: Option<Kind>) {
+impl Yield<'_> {
+    fn item(&mut self, item: &Json, hash: u64, at: &str, kind: Option<Kind>) {
         let source = Text::Item(item);
-        let class = source.read::<Header>().and_then(|header| Ok((classify(&header, kind)?, header)));
-        match class {
-            Ok((Class::Object(kind), header)) => self.take(object(kind, &source), hash, at, &header),
-            Ok((Class::Foreign, _)) => {}
-            Ok((Class::List(_), _)) => {
-                self.faults
-                    .push(Fault { field: Some(at.into()), ..Fault::new("a list within a list is not read") });
-            }
-            Err(fault) => self.faults.push(fault.within(at)),
+        match source.header().and_then(|header| classify(&header, kind)) {
+            Ok(Class::Object(kind)) => self.object(object(kind, &source), hash, at, &source),
+            Ok(Class::List(_)) => self.fault(Fault::new("a list within a list is not read"), at, &source),
+            Ok(Class::Foreign) => {}
+            Err(fault) => self.fault(fault, at, &source),
         }
     }
 
-    fn take(&mut self, outcome: Result<Outcome, Fault>, hash: u64, at: &str, header: &Header) {
-        let fault = match outcome {
-            Ok(Outcome::Object(object)) => return self.objects.push((object, hash)),
+    fn object(&mut self, outcome: Result<Outcome, Fault>, hash: u64, at: &str, source: &Text<'_>) {
+        match outcome {
+            Ok(Outcome::Object(object)) => (self.take_object)(object, hash),
             // Nobody hands out addresses to manifests, so this service would never come to life.
             Ok(Outcome::Skipped(_, Skip::NoClusterIp)) => {
                 let message =
                     "is missing; a manifest has to name the address (or None for a headless service)";
-                Fault { field: Some("spec.clusterIP".into()), ..Fault::new(message) }
+                self.fault(Invalid::new("spec.clusterIP", message).into(), at, source);
             }
-            Ok(Outcome::Skipped(key, reason)) => {
-                return tracing::debug!(object = %key, ?reason, "not for this proxy; ignored");
+            Ok(Outcome::Skipped(key, why)) => {
+                tracing::debug!(object = %key, ?why, "not for this proxy; ignored")
             }
-            Err(fault) => fault,
-        };
-        self.faults.push(Fault { object: name_of(header), ..fault.within(at) });
+            Err(fault) => self.fault(fault, at, source),
+        }
+    }
+
+    /// Note a fault, with the name of the object it is in and, in a list, its place there.
+    fn fault(&mut self, mut fault: Fault, at: &str, source: &Text<'_>) {
+        if !at.is_empty() {
+            fault.field = Some(fault.field.map_or_else(|| at.to_owned(), |field| format!("{at}.{field}")));
+        }
+        fault.object = source.read::<Header>().ok().as_ref().and_then(name_of);
+        self.faults.push(fault);
     }
 }
 
@@ -118,8 +126,7 @@ fn name_of(header: &Header) -> Option<String> {
 /// Other groups may use the same kind names (Knative has a Service), so the group decides first.
 fn classify(header: &Header, kind_of_list: Option<Kind>) -> Result<Class, Fault> {
     if header.kind.is_empty() {
-        let missing = || Fault { field: Some("kind".into()), ..Fault::new("is missing") };
-        return kind_of_list.map(Class::Object).ok_or_else(missing);
+        return kind_of_list.map(Class::Object).ok_or_else(|| Invalid::new("kind", "is missing").into());
     }
     let (group, version) = header.api_version.split_once('/').unwrap_or(("", &header.api_version));
     let (class, versions): (Class, &[&str]) = match (group, header.kind.as_str()) {
@@ -143,7 +150,7 @@ fn classify(header: &Header, kind_of_list: Option<Kind>) -> Result<Class, Fault>
     let wanted: Vec<String> = versions.iter().map(|version| format!("{group}{slash}{version}")).collect();
     let message =
         format!("{:?} is not read for a {}; write {}", header.api_version, header.kind, wanted.join(" or "));
-    Err(Fault { object: name_of(header), field: Some("apiVersion".into()), ..Fault::new(message) })
+    Err(Invalid::new("apiVersion", message).into())
 }
 
 fn object(kind: Kind, source: &Text<'_>) -> Result<Outcome, Fault> {
@@ -157,6 +164,15 @@ fn object(kind: Kind, source: &Text<'_>) -> Result<Outcome, Fault> {
 }
 
 impl Text<'_> {
+    /// What the document says it is. May lack the name, where the kind was had without parsing.
+    fn header(&self) -> Result<Header, Fault> {
+        let glimpse = match self {
+            Text::Document(Format::Yaml, text) => yaml::glimpse(text),
+            _ => None,
+        };
+        glimpse.map_or_else(|| self.read(), Ok)
+    }
+
     /// The path to a wrong value is only tracked once there is one: tracking allocates for every key.
     fn read<T: DeserializeOwned>(&self) -> Result<T, Fault> {
         match self {
@@ -187,14 +203,6 @@ impl Fault {
         // A syntax error has no field: the path would only say how far the parser got.
         let field = path.filter(|path| error.is_data() && path != ".");
         Fault { position, field, ..Fault::new(message) }
-    }
-
-    /// The same fault, seen from the list the object is an item of.
-    fn within(mut self, at: &str) -> Fault {
-        if !at.is_empty() {
-            self.field = Some(self.field.map_or_else(|| at.to_owned(), |field| format!("{at}.{field}")));
-        }
-        self
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::ManifestProblem;
-use super::decode::{Decoded, Fault, Format, decode};
+use super::decode::{Fault, Format, decode};
 use super::folder::Stamp;
 use super::split::{Document, documents};
 use crate::{Object, ObjectKey};
@@ -72,6 +72,9 @@ impl Reading {
     }
 }
 
+/// Takes an object with its hash, or returns it to be judged later with all others.
+pub(super) type HandOver<'a> = &'a mut dyn FnMut(Object, u64) -> Option<Object>;
+
 /// Read a file. Documents that `old` knows by their hash are not parsed again, unless `afresh`.
 pub(super) fn read(
     path: &Path,
@@ -79,6 +82,7 @@ pub(super) fn read(
     old: Option<&FileRecord>,
     afresh: bool,
     hasher: &RandomState,
+    hand_over: HandOver<'_>,
 ) -> io::Result<Reading> {
     let text = read_text(path)?;
     let mut reading = Reading {
@@ -99,7 +103,13 @@ pub(super) fn read(
         let hash = hasher.hash_one(document.text);
         match known.get(&hash) {
             Some(key) => reading.push((*key).clone(), hash, document.number, None),
-            None => reading.take(document, decode(format, document.text, hash, hasher)),
+            None => {
+                let faults = decode(format, document.text, hash, hasher, &mut |object, hash| {
+                    reading.push(object.key.clone(), hash, document.number, hand_over(object, hash));
+                });
+                let problems = faults.into_iter().map(|fault| problem(path, document, fault));
+                reading.record.problems.extend(problems);
+            }
         }
     }
     if !reading.record.problems.is_empty() {
@@ -113,15 +123,6 @@ pub(super) fn read(
 }
 
 impl Reading {
-    fn take(&mut self, document: Document<'_>, decoded: Decoded) {
-        for (object, hash) in decoded.objects {
-            self.push(object.key.clone(), hash, document.number, Some(object));
-        }
-        for fault in decoded.faults {
-            self.record.problems.push(problem(&self.record.path, document, fault));
-        }
-    }
-
     fn push(&mut self, key: ObjectKey, hash: u64, document: usize, object: Option<Object>) {
         let document = u32::try_from(document).unwrap_or(u32::MAX);
         self.record.entries.push(Entry { key, hash, document, standing: Standing::Used });

