@@ -4,6 +4,7 @@
 //! probe server together. The decisions are in `model`, the kernel work in `dataplane` and `kernel`.
 
 mod addresses;
+pub mod demo;
 mod drift;
 mod duration;
 pub mod flags;

@@ -27,6 +27,7 @@ fn dispatch() -> Result<(), String> {
             println!("Pointsman {}", env!("CARGO_PKG_VERSION"));
             Ok(())
         }
+        Command::Demo(invocation) => agent::demo::run(invocation).map_err(|error| error.to_string()),
         Command::Run(options) => {
             agent::init_logging(options.verbosity);
             agent::run(*options).map_err(|error| error.to_string())

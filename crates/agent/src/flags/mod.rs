@@ -5,13 +5,14 @@ mod resolve;
 
 use std::ffi::OsString;
 
-use crate::Options;
+use crate::{Options, demo};
 use definitions::{FLAGS, Flag, Group};
 
 /// What the command line asks for.
 #[derive(Debug)]
 pub enum Command {
     Run(Box<Options>),
+    Demo(demo::Invocation),
     Help,
     Version,
 }
@@ -64,6 +65,11 @@ impl Default for Raw {
 
 /// Parse and validate. The message lists every error, one a line.
 pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, String> {
+    let mut arguments = arguments.peekable();
+    if arguments.next_if(|first| first == "demo").is_some() {
+        let arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
+        return demo::parse(arguments).map(Command::Demo);
+    }
     let mut errors = Vec::new();
     let raw = read(arguments, &mut errors);
     if raw.help {

@@ -1,0 +1,124 @@
+//! Requests without pause while something changes, each with its moment.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use sandbox::{Namespace, Outcome, probe};
+
+use super::DemoError;
+
+/// One request.
+#[derive(Clone, Debug)]
+pub(super) struct Shot {
+    pub(super) started: Instant,
+    pub(super) ended: Instant,
+    pub(super) outcome: Outcome,
+}
+
+impl Shot {
+    pub(super) fn by(&self, pod: &str) -> bool {
+        self.outcome.by() == Some(pod)
+    }
+
+    pub(super) fn answered(&self) -> bool {
+        self.outcome.by().is_some()
+    }
+}
+
+pub(super) struct Load {
+    shots: Receiver<Shot>,
+    seen: Vec<Shot>,
+    stop: Arc<AtomicBool>,
+    workers: Vec<JoinHandle<()>>,
+}
+
+impl Load {
+    pub(super) fn start(
+        from: &Namespace,
+        to: SocketAddr,
+        workers: usize,
+        patience: Duration,
+    ) -> Result<Load, DemoError> {
+        let (sender, shots) = channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut load = Load { shots, seen: Vec::new(), stop: Arc::clone(&stop), workers: Vec::new() };
+        for _ in 0..workers {
+            let (from, stop, sender) = (from.try_clone()?, Arc::clone(&stop), sender.clone());
+            let work = move || shoot(&from, to, patience, &stop, &sender);
+            let worker = std::thread::Builder::new().name("load".into()).spawn(work);
+            load.workers.push(worker.map_err(|source| DemoError::System { what: "start a thread", source })?);
+        }
+        Ok(load)
+    }
+
+    /// Take requests in until one fits; gives that one.
+    pub(super) fn until(&mut self, what: &str, fits: impl Fn(&Shot) -> bool) -> Result<Shot, DemoError> {
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while let Ok(shot) = self.shots.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            self.seen.push(shot.clone());
+            if fits(&shot) {
+                return Ok(shot);
+            }
+        }
+        Err(DemoError::NotSeen(format!("{what} was not seen within 5 s")))
+    }
+
+    /// Take in so many more.
+    pub(super) fn more(&mut self, number: usize) -> Result<(), DemoError> {
+        (0..number).try_for_each(|_| self.until("a request", |_| true).map(drop))
+    }
+
+    /// Take in until so many in a row fit.
+    pub(super) fn settled(
+        &mut self,
+        what: &str,
+        number: usize,
+        fits: impl Fn(&Shot) -> bool,
+    ) -> Result<(), DemoError> {
+        let (deadline, mut row) = (Instant::now() + Duration::from_secs(5), 0);
+        while row < number {
+            if Instant::now() > deadline {
+                return Err(DemoError::NotSeen(format!("{what} was not seen within 5 s")));
+            }
+            let shot = self.until("a request", |_| true)?;
+            row = if fits(&shot) { row + 1 } else { 0 };
+        }
+        Ok(())
+    }
+
+    /// Stop, and give every request.
+    pub(super) fn finish(mut self) -> Vec<Shot> {
+        self.halt();
+        let mut all = std::mem::take(&mut self.seen);
+        all.extend(self.shots.try_iter());
+        all
+    }
+
+    fn halt(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for worker in self.workers.drain(..) {
+            // A worker that panicked has sent what it had.
+            let _ = worker.join();
+        }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.halt();
+    }
+}
+
+fn shoot(from: &Namespace, to: SocketAddr, patience: Duration, stop: &AtomicBool, shots: &Sender<Shot>) {
+    while !stop.load(Ordering::Relaxed) {
+        let started = Instant::now();
+        let outcome = probe::tcp(from, None, to, patience);
+        if shots.send(Shot { started, ended: Instant::now(), outcome }).is_err() {
+            return;
+        }
+    }
+}
