@@ -21,7 +21,7 @@ pub const CLIENT_SECOND_V4: Ipv4Addr = Ipv4Addr::new(192, 168, 60, 10);
 pub const CLIENT_SECOND_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x60, 0, 0, 0, 0, 0, 0x10);
 
 pub const CLUSTER_V4: Ipv4Net = v4(10, 244, 0, 0, 16);
-pub const CLUSTER_V6: Ipv6Net = v6(0xfd00, 0x244, 0, 48);
+pub const CLUSTER_V6: Ipv6Net = v6(0xfd00, 0x244, 0, 32);
 pub const LOCAL_PODS_V4: Ipv4Net = v4(10, 244, 1, 0, 24);
 pub const LOCAL_PODS_V6: Ipv6Net = v6(0xfd00, 0x244, 1, 64);
 pub const REMOTE_PODS_V4: Ipv4Net = v4(10, 244, 2, 0, 24);
