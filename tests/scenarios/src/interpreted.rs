@@ -1,0 +1,164 @@
+//! Asking the rules: manifests → state → plans → rules in the simulator, and packets walked through those.
+
+use std::net::{IpAddr, SocketAddr};
+
+use cluster::manifests::ManifestSource;
+use cluster::{ClusterState, Kind, Update};
+use dataplane::nftables::Nftables;
+use dataplane::{Planned, Planner, Reconciler};
+use kernel::nft::simulate::{self, Host, Origin, Outcome, Packet, Simulator, Xorshift, walk};
+use model::{Family, NodePlan, NodePortAddresses, NodeView, Protocol, ServiceKey, Settings};
+
+use crate::directory::{NODE, node_addresses, server_at};
+use crate::flows::Flow;
+use crate::flows::judge::{Asker, Observed};
+use crate::manifest::ManifestFolder;
+use crate::variant::Variant;
+use crate::world::World;
+
+/// The packet mark of bit 14.
+pub const MASQUERADE_MARK: u32 = 0x4000;
+
+/// Plans of a cluster state, as the agent makes them.
+#[derive(Debug)]
+pub struct StatePlanner<'a> {
+    pub state: &'a ClusterState,
+    pub node: NodeView,
+    pub settings: Settings,
+    pub nodeport_addresses: NodePortAddresses,
+}
+
+impl Planner for StatePlanner<'_> {
+    fn plan(&self, key: &ServiceKey, family: Family) -> Option<Planned> {
+        let service = self.state.service(key)?;
+        let plan = model::plan(service, &self.state.slices(key), &self.node, &self.settings, family);
+        Some(Planned { plan, created: service.created })
+    }
+
+    fn services(&self) -> Vec<ServiceKey> {
+        self.state.services().cloned().collect()
+    }
+
+    fn node(&self, family: Family) -> NodePlan {
+        model::plan_node(&self.node, &self.nodeport_addresses, &self.state.service_cidrs(), family)
+    }
+}
+
+/// What a folder of manifests says; every problem in it is a failure.
+pub fn load(folder: &ManifestFolder) -> ClusterState {
+    let loaded = ManifestSource::new(folder.path()).load().unwrap();
+    assert!(loaded.problems.is_empty(), "problems in the manifests: {:?}", loaded.problems);
+    let mut state = ClusterState::new(NODE);
+    state.update(Update::Changes(loaded.changes));
+    Kind::ALL.into_iter().for_each(|kind| state.mark_synced(kind));
+    state
+}
+
+/// The node as the agent would see it in the sandbox.
+pub fn node_view(state: &ClusterState) -> NodeView {
+    let facts = state.node(NODE).expect("the node has a manifest");
+    NodeView {
+        name: NODE.to_owned(),
+        zone: facts.zone.as_deref().map(str::to_owned),
+        primary: facts.primary,
+        addresses: node_addresses(),
+    }
+}
+
+/// A simulated kernel that holds the rules of a state under a variant of the settings.
+pub fn program(state: &ClusterState, variant: Variant) -> Simulator {
+    let planner = StatePlanner {
+        state,
+        node: node_view(state),
+        settings: variant.settings(),
+        nodeport_addresses: variant.nodeport_addresses(),
+    };
+    let backend = Nftables::new(Simulator::new(), &variant.detector(), MASQUERADE_MARK);
+    let mut reconciler = Reconciler::new(backend);
+    for family in Family::BOTH {
+        reconciler.sync(family, &[], &planner).unwrap();
+    }
+    reconciler.backend().transport().clone()
+}
+
+/// Walks the packets of one flow.
+pub struct Walks {
+    simulator: Simulator,
+    host: Host,
+    interface: Option<String>,
+    protocol: Protocol,
+    to: SocketAddr,
+    port: u16,
+    random: Xorshift,
+    /// How the last packet went, for the reader of a failure.
+    pub trace: Vec<String>,
+}
+
+impl Walks {
+    pub fn new(simulator: &Simulator, world: &World, flow: &Flow, family: Family) -> Walks {
+        Walks {
+            simulator: simulator.clone(),
+            host: Host::new(node_addresses()),
+            interface: flow.from.interface(),
+            protocol: flow.protocol,
+            to: flow.to.at(world, family),
+            port: 40_000,
+            random: Xorshift::new(7),
+            trace: Vec::new(),
+        }
+    }
+
+    fn packet(&mut self, source: IpAddr) -> Packet {
+        self.port += 1;
+        Packet {
+            protocol: protocol(self.protocol),
+            source,
+            source_port: self.port,
+            destination: self.to.ip(),
+            destination_port: self.to.port(),
+            mark: 0,
+            origin: self.interface.clone().map_or(Origin::Host, Origin::Interface),
+        }
+    }
+}
+
+impl Asker for Walks {
+    fn ask(&mut self, source: IpAddr) -> Observed {
+        let packet = self.packet(source);
+        let journey = walk(&mut self.simulator, &self.host, packet, &mut |below| self.random.draw(below));
+        self.trace = journey.trace.iter().map(ToString::to_string).collect();
+        match journey.outcome {
+            Outcome::Delivered(delivery) | Outcome::Local(delivery) => {
+                let at = SocketAddr::new(delivery.to, delivery.port);
+                match server_at(at) {
+                    Some(by) => Observed::Answered { by, seen_as: delivery.source },
+                    None if at == self.to => Observed::Untouched,
+                    None => Observed::Odd(format!("it was sent to {at}, where nobody listens")),
+                }
+            }
+            Outcome::Rejected(how) if how == rejection(self.protocol) => Observed::Rejected,
+            Outcome::Rejected(how) => Observed::Odd(format!("rejected with {how:?}")),
+            Outcome::Dropped => Observed::Silent,
+        }
+    }
+
+    fn untouched(&self) -> Observed {
+        Observed::Untouched
+    }
+}
+
+pub fn protocol(protocol: Protocol) -> simulate::Protocol {
+    match protocol {
+        Protocol::Tcp => simulate::Protocol::Tcp,
+        Protocol::Udp => simulate::Protocol::Udp,
+        Protocol::Sctp => simulate::Protocol::Sctp,
+    }
+}
+
+/// How a client of this protocol learns that nobody is there.
+pub fn rejection(protocol: Protocol) -> simulate::Rejection {
+    match protocol {
+        Protocol::Tcp => simulate::Rejection::TcpReset,
+        Protocol::Udp | Protocol::Sctp => simulate::Rejection::PortUnreachable,
+    }
+}

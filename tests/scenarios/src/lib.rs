@@ -1,0 +1,24 @@
+//! What the scenario tests share: manifests, the real binary in a sandbox, and the table of packet flows.
+//!
+//! [`flows`] says where packets must go, whatever mode carries them there; [`interpreted`] asks the rules
+//! through the simulator, [`packets`] asks the kernel. [`world`] holds the services the table is about, and
+//! [`directory`] who listens where. Expectations live in the table only, never in the two ways of asking.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test harness may fail loudly")]
+
+pub mod binary;
+pub mod directory;
+pub mod flows;
+pub mod interpreted;
+pub mod manifest;
+pub mod node_agent;
+pub mod packets;
+pub mod report;
+pub mod variant;
+pub mod wait;
+pub mod world;
+
+pub use manifest::{EndpointManifest, ManifestFolder, ServiceManifest, SliceManifest};
+pub use node_agent::NodeAgent;
+pub use report::{Case, Report, Verdict};
+pub use variant::Variant;
+pub use wait::wait_until;

@@ -1,0 +1,144 @@
+//! The real `kube-proxy`, running in a namespace of its own.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use kernel::process::{Signal, die_with_parent, send_signal};
+use sandbox::Namespace;
+
+use crate::{ManifestFolder, wait_until};
+
+/// Far more than any start or stop needs.
+const PATIENCE: Duration = Duration::from_secs(20);
+const HEALTHZ: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10256);
+
+/// A running agent; dropping it kills the process. The rules stay in the namespace, whose end is theirs.
+#[derive(Debug)]
+pub struct NodeAgent {
+    child: Child,
+    namespace: Namespace,
+    start: Start,
+}
+
+/// All that is needed to start it again.
+#[derive(Clone, Debug)]
+struct Start {
+    binary: PathBuf,
+    manifests: PathBuf,
+    flags: Vec<String>,
+    log: PathBuf,
+}
+
+impl NodeAgent {
+    /// Start the agent in `namespace` as node `name`, and wait until all rules are in place. The thread that
+    /// calls must live as long as the agent.
+    pub fn start(
+        binary: &Path,
+        namespace: &Namespace,
+        manifests: &ManifestFolder,
+        name: &str,
+        flags: &[String],
+    ) -> Result<NodeAgent, String> {
+        let mut all = vec![format!("--hostname-override={name}"), "-v=4".to_owned()];
+        all.extend_from_slice(flags);
+        let start = Start {
+            binary: binary.to_owned(),
+            manifests: manifests.path().to_owned(),
+            flags: all,
+            // Hidden from the source of manifests, and removed together with them.
+            log: manifests.path().join(".kube-proxy.log"),
+        };
+        let namespace = namespace.try_clone().map_err(|e| e.to_string())?;
+        let child = start.spawn(&namespace)?;
+        let mut agent = NodeAgent { child, namespace, start };
+        agent.await_ready()?;
+        Ok(agent)
+    }
+
+    /// What it wrote to stderr in all its lives.
+    pub fn log(&self) -> String {
+        fs::read_to_string(&self.start.log).unwrap_or_default()
+    }
+
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The status of `GET path` at its probe server; `None` if nobody answers.
+    pub fn probe(&self, path: &str) -> Option<u16> {
+        let text = self.namespace.try_run(|| get(path)).ok()??;
+        text.split_whitespace().nth(1)?.parse().ok()
+    }
+
+    /// SIGTERM, and wait for the end.
+    pub fn stop(&mut self) -> Result<ExitStatus, String> {
+        send_signal(self.child.id(), Signal::Terminate).map_err(|e| format!("SIGTERM to kube-proxy: {e}"))?;
+        let mut status = None;
+        let ended = wait_until(PATIENCE, || {
+            status = self.child.try_wait().ok().flatten();
+            status.is_some()
+        });
+        match status {
+            Some(status) if ended => Ok(status),
+            _ => Err(format!("kube-proxy did not end on SIGTERM; its log:\n{}", self.log())),
+        }
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self) {
+        // Both fail only if it has ended and was waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Start it again, after [`stop`](NodeAgent::stop) or [`kill`](NodeAgent::kill), and wait until it is ready.
+    pub fn restart(&mut self) -> Result<(), String> {
+        self.child = self.start.spawn(&self.namespace)?;
+        self.await_ready()
+    }
+
+    fn await_ready(&mut self) -> Result<(), String> {
+        let mut ended = None;
+        let ready = wait_until(PATIENCE, || {
+            ended = self.child.try_wait().ok().flatten();
+            ended.is_some() || self.probe("/readyz") == Some(200)
+        });
+        match ended {
+            Some(status) => Err(format!("kube-proxy ended ({status}); its log:\n{}", self.log())),
+            None if !ready => Err(format!("kube-proxy does not get ready; its log:\n{}", self.log())),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Start {
+    fn spawn(&self, namespace: &Namespace) -> Result<Child, String> {
+        let log = fs::OpenOptions::new().create(true).append(true).open(&self.log);
+        let log = log.map_err(|e| format!("opening {}: {e}", self.log.display()))?;
+        let mut command = Command::new(&self.binary);
+        command.arg("--manifests").arg(&self.manifests).args(&self.flags);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        die_with_parent(&mut command, Signal::Kill);
+        namespace.enter(&mut command).map_err(|e| e.to_string())?;
+        command.spawn().map_err(|e| format!("starting {}: {e}", self.binary.display()))
+    }
+}
+
+impl Drop for NodeAgent {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn get(path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect_timeout(&HEALTHZ, PATIENCE).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: node\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}

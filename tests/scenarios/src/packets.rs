@@ -1,0 +1,161 @@
+//! Asking the kernel: the real binary in the sandbox's node, real servers, real clients.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use model::{Family, Protocol};
+use sandbox::{Namespace, Outcome, Place, Sandbox, SandboxSpec, Server, probe};
+
+use crate::directory::{self, NODE, PODS};
+use crate::flows::judge::{Asker, CLIENTS, Observed, client_address};
+use crate::flows::{Expect, Flow, Position, Target};
+use crate::world::World;
+use crate::{ManifestFolder, NodeAgent, Variant};
+
+/// An answer that takes longer is none.
+const ANSWER: Duration = Duration::from_secs(5);
+/// How long to listen to what must be silence.
+const SILENCE: Duration = Duration::from_millis(300);
+
+/// A sandbox in which the table can be asked. Parts are dropped in this order.
+#[derive(Debug)]
+pub struct Rig {
+    pub agent: NodeAgent,
+    _servers: Vec<Server>,
+    pub sandbox: Sandbox,
+    pub manifests: ManifestFolder,
+}
+
+impl Rig {
+    pub fn start(binary: &Path, world: &World, variant: Variant) -> Result<Rig, String> {
+        let sandbox = build_sandbox().map_err(|e| e.to_string())?;
+        let servers = start_servers(&sandbox).map_err(|e| e.to_string())?;
+        let manifests = ManifestFolder::create();
+        world.write_to(&manifests);
+        let agent = NodeAgent::start(binary, &sandbox.node, &manifests, NODE, &variant.flags())?;
+        Ok(Rig { agent, _servers: servers, sandbox, manifests })
+    }
+
+    fn namespace(&self, position: Position) -> &Namespace {
+        match position {
+            Position::Guest => namespace_of(&self.sandbox, "guest"),
+            Position::EndpointB => namespace_of(&self.sandbox, "b"),
+            Position::Far => namespace_of(&self.sandbox, "far"),
+            Position::Node => &self.sandbox.node,
+            Position::Outside | Position::OutsideSecond | Position::OutsideAsBalancer => &self.sandbox.client,
+        }
+    }
+}
+
+fn build_sandbox() -> Result<Sandbox, sandbox::SandboxError> {
+    let names = |place: Place| PODS.iter().filter(move |pod| pod.1 == place).map(|pod| pod.0.to_owned());
+    let spec = SandboxSpec {
+        local_pods: names(Place::Local).collect(),
+        remote_pods: names(Place::Remote).collect(),
+    };
+    let sandbox = Sandbox::new(&spec)?;
+    for pod in sandbox.pods() {
+        let known = Family::BOTH.map(|family| directory::address_of(&pod.name, family));
+        assert_eq!(pod.addresses(), known, "the directory and the sandbox disagree about pod {}", pod.name);
+    }
+    for family in Family::BOTH {
+        sandbox.add_client_address(Position::OutsideAsBalancer.address(family))?;
+        for number in 0..CLIENTS {
+            sandbox.add_client_address(client_address(number, family))?;
+        }
+    }
+    Ok(sandbox)
+}
+
+fn start_servers(sandbox: &Sandbox) -> Result<Vec<Server>, sandbox::SandboxError> {
+    let mut servers = Vec::new();
+    for (endpoint, name, at) in directory::servers() {
+        let namespace = namespace_of(sandbox, endpoint);
+        servers.push(Server::tcp(namespace, &name, at)?);
+        servers.push(Server::udp(namespace, &name, at)?);
+    }
+    Ok(servers)
+}
+
+/// Where an endpoint or a client pod lives.
+fn namespace_of<'a>(sandbox: &'a Sandbox, name: &str) -> &'a Namespace {
+    match name {
+        "node" => &sandbox.node,
+        "remote" => &sandbox.remote,
+        pod => &sandbox.pod(pod).unwrap().namespace,
+    }
+}
+
+/// Puts the questions of one flow.
+#[derive(Debug)]
+pub struct Calls<'a> {
+    from: &'a Namespace,
+    position: Position,
+    protocol: Protocol,
+    to: SocketAddr,
+    timeout: Duration,
+}
+
+impl<'a> Calls<'a> {
+    pub fn new(rig: &'a Rig, world: &World, flow: &Flow, variant: Variant, family: Family) -> Calls<'a> {
+        let to = flow.to.at(world, family);
+        let silent = match flow.expected(variant) {
+            Expect::Dropped => true,
+            Expect::Untouched => untouched(flow.to) == Observed::Silent,
+            Expect::Answered(..) | Expect::Rejected => false,
+        };
+        Calls {
+            from: rig.namespace(flow.from),
+            position: flow.from,
+            protocol: flow.protocol,
+            to,
+            timeout: if silent { SILENCE } else { ANSWER },
+        }
+    }
+}
+
+impl Asker for Calls<'_> {
+    fn ask(&mut self, source: IpAddr) -> Observed {
+        let outcome = match self.protocol {
+            Protocol::Tcp => probe::tcp(self.from, Some(source), self.to, self.timeout),
+            Protocol::Udp => probe::udp(self.from, Some(source), self.to, self.timeout),
+            Protocol::Sctp => Outcome::Failed("the sandbox speaks no SCTP".to_owned()),
+        };
+        let own_datagram = self.position == Position::Node && self.protocol == Protocol::Udp;
+        match outcome {
+            Outcome::Answered { by, seen_as, .. } => Observed::Answered { by, seen_as },
+            Outcome::Refused => Observed::Rejected,
+            Outcome::TimedOut => Observed::Silent,
+            Outcome::Unreachable(errno) if own_datagram && errno == EPERM => Observed::RefusedAtSending,
+            other => Observed::Odd(format!("{other:?}")),
+        }
+    }
+
+    fn untouched(&self) -> Observed {
+        let of_node = directory::node_addresses().contains(&self.to.ip()) || self.to.ip().is_loopback();
+        if of_node { Observed::Rejected } else { Observed::Silent }
+    }
+}
+
+const EPERM: i32 = 1;
+
+/// A port of the node on which nobody listens is refused by the node's own kernel; any other address is sent
+/// on to the client, which does not forward.
+fn untouched(to: Target) -> Observed {
+    match to {
+        Target::Vip(..) | Target::Unallocated(_) => Observed::Silent,
+        Target::NodePort(_) | Target::OtherNodePort(_) | Target::LoopbackNodePort(_) | Target::OnNode(_) => {
+            Observed::Rejected
+        }
+    }
+}
+
+/// Why SCTP flows cannot be asked here.
+pub fn no_sctp() -> String {
+    use rustix::net::{AddressFamily, SocketType, ipproto, socket};
+    match socket(AddressFamily::INET, SocketType::STREAM, Some(ipproto::SCTP)) {
+        Ok(_) => "the sandbox has no SCTP servers".to_owned(),
+        Err(error) => format!("this kernel has no SCTP: {error}"),
+    }
+}

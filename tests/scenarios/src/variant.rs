@@ -1,0 +1,104 @@
+//! Settings of the agent under which the table of flows is asked again.
+
+use ipnet::IpNet;
+use model::{LocalDetector, NodePortAddresses, Settings};
+use sandbox::address;
+
+use crate::flows::Position;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant {
+    /// Local traffic is recognised by the cluster's range of pod addresses: the base of the table.
+    ClusterCidr,
+    /// ... by the interface it comes in through. Pods of other nodes count as outside then.
+    InterfacePrefix,
+    /// ... not at all.
+    NoDetector,
+    MasqueradeAll,
+    /// Node ports on every address of the node.
+    AllNodePortAddresses,
+}
+
+impl Variant {
+    pub const ALL: [Variant; 5] = [
+        Variant::ClusterCidr,
+        Variant::InterfacePrefix,
+        Variant::NoDetector,
+        Variant::MasqueradeAll,
+        Variant::AllNodePortAddresses,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Variant::ClusterCidr => "cluster-cidr",
+            Variant::InterfacePrefix => "interface-prefix",
+            Variant::NoDetector => "no-detector",
+            Variant::MasqueradeAll => "masquerade-all",
+            Variant::AllNodePortAddresses => "all-nodeport-addresses",
+        }
+    }
+
+    /// What the agent is started with.
+    pub fn flags(self) -> Vec<String> {
+        let cidrs = format!("--cluster-cidr={},{}", address::CLUSTER_V4, address::CLUSTER_V6);
+        match self {
+            Variant::ClusterCidr => vec![cidrs],
+            Variant::InterfacePrefix => vec![
+                "--detect-local-mode=InterfaceNamePrefix".to_owned(),
+                format!("--pod-interface-name-prefix={}", address::POD_LINK_PREFIX),
+            ],
+            Variant::NoDetector => vec![],
+            Variant::MasqueradeAll => vec![cidrs, "--masquerade-all".to_owned()],
+            Variant::AllNodePortAddresses => vec![cidrs, "--nodeport-addresses=all".to_owned()],
+        }
+    }
+
+    /// The same as [`Variant::flags`], for the model.
+    pub fn detector(self) -> LocalDetector {
+        match self {
+            Variant::InterfacePrefix => LocalDetector::InterfacePrefix(address::POD_LINK_PREFIX.to_owned()),
+            Variant::NoDetector => LocalDetector::None,
+            Variant::ClusterCidr | Variant::MasqueradeAll | Variant::AllNodePortAddresses => {
+                LocalDetector::Cidrs(cluster_cidrs())
+            }
+        }
+    }
+
+    pub fn settings(self) -> Settings {
+        Settings { masquerade_all: self == Variant::MasqueradeAll }
+    }
+
+    pub fn nodeport_addresses(self) -> NodePortAddresses {
+        match self {
+            Variant::AllNodePortAddresses => NodePortAddresses::All,
+            _ => NodePortAddresses::Primary,
+        }
+    }
+
+    /// Whether the agent takes the client for a pod of this node.
+    pub fn is_pod(self, from: Position) -> bool {
+        match from {
+            Position::Guest | Position::EndpointB => self != Variant::NoDetector,
+            // Its address is in the cluster's range, its packets come in through the uplink.
+            Position::Far => !matches!(self, Variant::NoDetector | Variant::InterfacePrefix),
+            Position::Node | Position::Outside | Position::OutsideSecond | Position::OutsideAsBalancer => {
+                false
+            }
+        }
+    }
+
+    /// Whether it is short-circuited to all endpoints where policy Local keeps others on this node.
+    pub fn is_inside(self, from: Position) -> bool {
+        from == Position::Node || self.is_pod(from)
+    }
+
+    /// Whether cluster-IP traffic of the client is masqueraded. Without a detector nobody can be told from a
+    /// pod, so nobody is.
+    pub fn masquerades_cluster_ip(self, from: Position) -> bool {
+        self == Variant::MasqueradeAll || (self != Variant::NoDetector && !self.is_pod(from))
+    }
+}
+
+pub fn cluster_cidrs() -> Vec<IpNet> {
+    vec![address::CLUSTER_V4.into(), address::CLUSTER_V6.into()]
+}
