@@ -4,14 +4,12 @@ use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use kernel::conntrack::{self, Conntrack, ConntrackError, Deleted, Flow};
+use kernel::conntrack::{self, Conntrack, ConntrackError, Deleted, Filter, Flow};
 use model::{Family, FlowTarget, Protocol, RecordedFlow, StaleFlows, StaleSet};
 
 /// With a rest of this many times the cost, walking the flow table takes at most a tenth of one core.
 const REST_PER_COST: u32 = 9;
 const LONGEST_REST: Duration = Duration::from_secs(1);
-/// `IPS_SEEN_REPLY` of the kernel: an answer came.
-const SEEN_REPLY: u32 = 2;
 
 /// Flows that a sync left behind.
 #[derive(Debug)]
@@ -70,9 +68,11 @@ fn forget(
         Family::V4 => conntrack::Family::V4,
         Family::V6 => conntrack::Family::V6,
     };
-    Conntrack::open()?.delete_where(family, protocol.number(), |flow| {
-        set.is_stale(&recorded(flow, protocol), |ip| node_ips.contains(&ip))
-    })
+    // Of TCP only half-open flows can be stale; the kernel passes over the others.
+    let unanswered = protocol == Protocol::Tcp;
+    let filter = Filter { family: Some(family), protocol: Some(protocol.number()), unanswered };
+    Conntrack::open()?
+        .delete_where(&filter, |flow| set.is_stale(&recorded(flow, protocol), |ip| node_ips.contains(&ip)))
 }
 
 fn recorded(flow: &Flow, protocol: Protocol) -> RecordedFlow {
@@ -85,7 +85,7 @@ fn recorded(flow: &Flow, protocol: Protocol) -> RecordedFlow {
             true => FlowTarget::Untouched,
             false => FlowTarget::Endpoint(went_to.0, went_to.1),
         },
-        half_open: flow.status & SEEN_REPLY == 0,
+        half_open: !flow.is_answered(),
     }
 }
 

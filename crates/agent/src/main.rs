@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use agent::flags::{self, Command};
 
 fn main() -> ExitCode {
+    kernel::memory::stay_small();
     match dispatch() {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {

@@ -105,7 +105,7 @@ fn a_rewritten_udp_flow_is_listed_and_deleted() {
             sender.send_to(b"x", (ip(there), 53)).unwrap();
             receiver.recv_from(&mut [0; 8]).unwrap();
 
-            let filter = Filter { family: Some(family), protocol: Some(UDP) };
+            let filter = Filter::of(family, UDP);
             let flows = server.run(|| all(filter));
             assert_eq!(flows.len(), 1, "{flows:?}");
             assert_eq!(flows[0].original, Tuple::new((ip(here), 4000), (ip(there), 53)));
@@ -155,11 +155,25 @@ fn filters_by_family_and_protocol() {
             assert_eq!(any().len(), 4);
             for family in [None, Some(Family::V4), Some(Family::V6)] {
                 for protocol in [None, Some(TCP), Some(UDP)] {
-                    let found = all(Filter { family, protocol });
+                    let found = all(Filter { family, protocol, unanswered: false });
                     let wanted = family.map_or(2, |_| 1) * protocol.map_or(2, |_| 1);
                     assert_eq!(found.len(), wanted, "{family:?} {protocol:?}");
                 }
             }
+        });
+    });
+}
+
+#[test]
+fn filters_flows_that_were_never_answered() {
+    privileged_test(|| {
+        with_table(|| {
+            let asked = udp("10.0.0.1", 1000, "10.96.0.1", "10.244.1.1");
+            let answered = udp("10.0.0.1", 1001, "10.96.0.1", "10.244.1.1");
+            let answered = Flow { status: status::SEEN_REPLY, ..answered };
+            Conntrack::open().unwrap().insert(&[asked, answered], LONG).unwrap();
+            let found = all(Filter { unanswered: true, ..Filter::of(Family::V4, UDP) });
+            assert_eq!(found.iter().map(|flow| flow.original.sport).collect::<Vec<_>>(), [1000]);
         });
     });
 }
@@ -215,14 +229,15 @@ fn only_what_is_picked_is_deleted() {
             let flows: Vec<Flow> =
                 (1..1000).flat_map(|p| [dead(p), live(p), Flow { protocol: TCP, ..dead(p) }]).collect();
             table.insert(&flows, LONG).unwrap();
-            let result =
-                table.delete_where(Family::V4, UDP, |flow| flow.reply.src == ip("10.244.1.1")).unwrap();
+            let result = table
+                .delete_where(&Filter::of(Family::V4, UDP), |flow| flow.reply.src == ip("10.244.1.1"))
+                .unwrap();
             assert_eq!((result.deleted, result.gone, result.busy), (999, 0, 0));
             assert_eq!(result.examined, 2 * 999);
             let left = any();
             assert_eq!(left.len(), 2 * 999);
             assert!(left.iter().all(|f| f.protocol == TCP || f.reply.src == ip("10.244.1.2")));
-            let v6 = table.delete_where(Family::V6, UDP, |_| true).unwrap();
+            let v6 = table.delete_where(&Filter::of(Family::V6, UDP), |_| true).unwrap();
             assert_eq!(v6.examined, 0);
         });
     });
@@ -237,7 +252,8 @@ fn flows_that_end_by_themselves_meanwhile_are_counted_apart() {
                 (1..1000).map(|p| udp("fd00::1", p, "fd00:96::1", "fd00:244::1")).collect();
             let (mut table, mut other) = (Conntrack::open().unwrap(), Conntrack::open().unwrap());
             table.insert(&flows, LONG).unwrap();
-            let result = table.delete_where(Family::V6, UDP, |flow| other.delete(flow).unwrap()).unwrap();
+            let result =
+                table.delete_where(&Filter::of(Family::V6, UDP), |flow| other.delete(flow).unwrap()).unwrap();
             assert_eq!((result.deleted, result.gone), (0, 999));
             assert_eq!(any(), []);
         });

@@ -52,7 +52,8 @@ fn a_large_table_is_cleaned_in_little_memory() {
             let before = peak_kb();
             let started = Instant::now();
             let dead = IpAddr::from([10, 244, 1, 1]);
-            let result = table.delete_where(Family::V4, UDP, |flow| flow.reply.src == dead).unwrap();
+            let result =
+                table.delete_where(&Filter::of(Family::V4, UDP), |flow| flow.reply.src == dead).unwrap();
             let grown = peak_kb() - before;
             println!("{result:?} in {:?}, {grown} kB more", started.elapsed());
 

@@ -229,19 +229,26 @@ impl Dialect {
     }
 
     /// An affinity timeout: which endpoints may be pinned for so long, and the pinning itself.
+    ///
+    /// The writing has a chain of its own that ends in `accept`: when the map is full, a writing rule ends
+    /// without its verdict (seen on 6.18), and the client must then go unpinned, not be taken for stale.
     pub(crate) fn declare_timeout(&self, batch: &mut Batch, seconds: u32) {
         for door in Door::BOTH {
             let set = SetName::Members(door, seconds);
             self.declare_set(batch, set);
             let (members, map) = (set.name(), SetName::Pins(door).name());
+            let write = format!("{}-{seconds}", affinity_chains(door)[0]);
+            batch.add_chain(&Chain { name: &write, hook: None });
             let member = [original_key(door), &ENDPOINT].concat();
             let key = [&[Field::Source], original_key(door)].concat();
+            let timeout = Some(u64::from(seconds) * 1000);
             for protocol in PROTOCOLS.map(Protocol::number) {
                 let code = self.code().has_port(protocol).within(&member, &members);
-                let timeout = Some(u64::from(seconds) * 1000);
-                let code = code.dynset(&map, DynsetOp::Update, &key, &ENDPOINT, timeout);
-                rule(batch, members_chain(door), code.then(VerdictCode::Accept));
+                rule(batch, members_chain(door), code.then(VerdictCode::Goto(&write)));
+                let code = self.code().has_port(protocol);
+                rule(batch, &write, code.dynset(&map, DynsetOp::Update, &key, &ENDPOINT, timeout));
             }
+            rule(batch, &write, self.code().then(VerdictCode::Accept));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{Conntrack, ConntrackError, Family, Filter, Flow, sys};
+use super::{Conntrack, ConntrackError, Filter, Flow, sys};
 use crate::netlink::Batch;
 
 /// Victims held at a time while the table is being listed.
@@ -30,14 +30,12 @@ impl Conntrack {
         Ok(result.deleted == 1)
     }
 
-    /// Delete the flows of one family and protocol that `stale` picks, while the table is being listed.
+    /// Delete those of the flows that `filter` lets through which `stale` picks, while they are being listed.
     pub fn delete_where(
         &mut self,
-        family: Family,
-        protocol: u8,
+        filter: &Filter,
         mut stale: impl FnMut(&Flow) -> bool,
     ) -> Result<Deleted, ConntrackError> {
-        let filter = Filter { family: Some(family), protocol: Some(protocol) };
         let mut victims = Vec::new();
         let mut result = Deleted::default();
         let mut failure = None;
@@ -45,7 +43,7 @@ impl Conntrack {
         let reader = Conntrack::open()?;
         result.examined = {
             let result = &mut result;
-            reader.dump(&filter, |flow| {
+            reader.dump(filter, |flow| {
                 if stale(flow) {
                     victims.push(*flow);
                 }

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::{ConntrackError, Family, Flow, sys};
+use super::{ConntrackError, Family, Flow, status, sys};
 use crate::netlink::{Exchange, Protocol, Refusal, Writer};
 
 /// The flow table of the network namespace of the thread that opened it; use it from there.
@@ -17,12 +17,19 @@ pub struct Filter {
     pub family: Option<Family>,
     /// `IPPROTO_*`.
     pub protocol: Option<u8>,
+    /// Only flows that no answer has come for; kernels from 5.18 on pick them out themselves.
+    pub unanswered: bool,
 }
 
 impl Filter {
+    pub fn of(family: Family, protocol: u8) -> Filter {
+        Filter { family: Some(family), protocol: Some(protocol), unanswered: false }
+    }
+
     fn accepts(&self, flow: &Flow) -> bool {
         self.family.is_none_or(|family| family == flow.family())
             && self.protocol.is_none_or(|protocol| protocol == flow.protocol)
+            && !(self.unanswered && flow.is_answered())
     }
 }
 
@@ -79,6 +86,10 @@ fn list(
     let fill = |message: &mut Writer| {
         if let (true, Some(protocol)) = (kernel_filters, filter.protocol) {
             write_protocol(message, protocol);
+            if filter.unanswered {
+                message.be32(sys::STATUS, 0);
+                message.be32(sys::STATUS_MASK, status::SEEN_REPLY);
+            }
         }
     };
     let listed = exchange.dump(sys::CT_GET, &sys::header(filter.family), fill, |message| {

@@ -125,6 +125,11 @@ impl Flow {
         if self.original.src.is_ipv4() { Family::V4 } else { Family::V6 }
     }
 
+    /// Whether a packet came back.
+    pub fn is_answered(&self) -> bool {
+        self.status & status::SEEN_REPLY != 0
+    }
+
     /// From a message's payload; `None` if it is no flow as we know them.
     pub(super) fn read(payload: &[u8]) -> Option<Flow> {
         let (mut original, mut reply) = (None, None);

@@ -16,6 +16,7 @@ pub(super) const MARK: u16 = 8;
 pub(super) const ID: u16 = 12;
 pub(super) const ZONE: u16 = 18;
 pub(super) const FILTER: u16 = 25;
+pub(super) const STATUS_MASK: u16 = 26;
 
 pub(super) const TUPLE_IP: u16 = 1;
 pub(super) const TUPLE_PROTO: u16 = 2;
