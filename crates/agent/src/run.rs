@@ -17,7 +17,7 @@ use crate::sync::{Event, SyncLoop};
 use crate::{Options, addresses, drift, flows, serve};
 
 /// What the layout needs: concatenated keys in maps, and `numgen` beside them.
-const OLDEST_KERNEL: (u32, u32) = (5, 13);
+pub(crate) const OLDEST_KERNEL: (u32, u32) = (5, 13);
 
 /// Why the agent did not start. Nothing has been programmed.
 #[derive(Debug)]

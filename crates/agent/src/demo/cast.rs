@@ -95,4 +95,6 @@ pub(super) trait World {
     /// Ask, and take at most so long.
     fn ask(&mut self, question: &Question, patience: Duration) -> Answer;
     fn address_of(&self, caller: Caller, like: IpAddr) -> IpAddr;
+    /// Whether the time an answer takes means anything.
+    fn keeps_time(&self) -> bool;
 }

@@ -1,7 +1,9 @@
 //! What must not outlive the demo: the agent's process and the folder of manifests. Namespaces need no care,
 //! they go with their descriptors.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
@@ -89,6 +91,20 @@ impl Leftovers {
         std::process::exit(code)
     }
 
+    /// The same when a signal asks for it, perhaps in the middle of a line.
+    fn interrupted(&self, code: i32) -> ! {
+        let mut held = self.held();
+        held.clear();
+        let stdout = std::io::stdout();
+        if stdout.is_terminal()
+            && let Ok(copy) = stdout.as_fd().try_clone_to_owned()
+        {
+            // Past the lock of stdout, which a thread may hold that nobody reads from.
+            let _ = File::from(copy).write_all(b"\x1b[0m\nInterrupted; nothing is left behind.\n");
+        }
+        std::process::exit(code)
+    }
+
     fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -143,7 +159,7 @@ fn catch_signals(leftovers: Arc<Leftovers>) -> io::Result<()> {
                 }
             });
             if code != 128 + 2 || !leftovers.in_shell.load(Ordering::Relaxed) {
-                leftovers.leave(code);
+                leftovers.interrupted(code);
             }
         }
     };

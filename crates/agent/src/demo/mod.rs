@@ -89,7 +89,7 @@ fn play(
 ) -> Result<(), DemoError> {
     let act = if invocation == Invocation::Shell { Act::Shell } else { Act::Tour };
     let obstacle = match right {
-        Ok(privilege) => match sandboxed::open(privilege, leftovers) {
+        Ok(privilege) => match sandboxed::open(privilege, leftovers)? {
             Opening::Stage(mut stage) => return sandboxed::play(act, &mut stage, screen, leftovers),
             Opening::Impossible(why) => why,
         },

@@ -41,7 +41,8 @@ pub(super) fn traffic(world: &mut dyn World, screen: &Screen) -> (usize, usize) 
     for row in ROWS {
         let question = Question { caller: row.caller, transport: row.transport, to: row.to };
         let way = format!("{} → {}", row.caller.name(), row.to);
-        screen.line(&format!("  {:<45} {}", screen.paint(Tone::Bold, row.title), way));
+        let title = screen.paint(Tone::Bold, &format!("{:<44}", row.title));
+        screen.line(&format!("  {title} {way}"));
         let tally = repeat(world, screen, &question);
         screen.line(&format!("    {}", sees(&tally, &question, world, screen)));
         failed += tally.failed();
@@ -78,12 +79,12 @@ fn sees(tally: &Tally, question: &Question, world: &dyn World, screen: &Screen) 
 }
 
 /// A service without pods refuses at once.
-pub(super) fn nobody_there(world: &mut dyn World, screen: &Screen) -> Duration {
+pub(super) fn nobody_there(world: &mut dyn World, screen: &Screen) -> Option<Duration> {
     let ask = |world: &mut dyn World, to| {
         let started = Instant::now();
         let question = Question { caller: Caller::Frontend, transport: Transport::Tcp, to };
         let answer = world.ask(&question, BRIEF);
-        (answer, started.elapsed())
+        (answer, world.keeps_time().then(|| started.elapsed()))
     };
     let (answer, took) = ask(world, EMPTY);
     screen.line(&format!("  service without pods   {EMPTY}   {}", fate(&answer, took, screen)));
@@ -92,12 +93,14 @@ pub(super) fn nobody_there(world: &mut dyn World, screen: &Screen) -> Duration {
     took
 }
 
-fn fate(answer: &Answer, took: Duration, screen: &Screen) -> String {
-    match answer {
-        Answer::By { pod, .. } => format!("answered by {pod}"),
-        Answer::Refused => screen.paint(Tone::Good, &format!("refused after {}", span(took))),
-        Answer::Silence => format!("no answer for {}, then we gave up", span(took)),
-        Answer::Failed(why) => screen.paint(Tone::Bad, why),
+fn fate(answer: &Answer, took: Option<Duration>, screen: &Screen) -> String {
+    match (answer, took) {
+        (Answer::By { pod, .. }, _) => format!("answered by {pod}"),
+        (Answer::Refused, Some(took)) => screen.paint(Tone::Good, &format!("refused after {}", span(took))),
+        (Answer::Refused, None) => screen.paint(Tone::Good, "refused at once"),
+        (Answer::Silence, Some(took)) => format!("no answer for {}, then we gave up", span(took)),
+        (Answer::Silence, None) => "no answer ever".to_owned(),
+        (Answer::Failed(why), _) => screen.paint(Tone::Bad, why),
     }
 }
 

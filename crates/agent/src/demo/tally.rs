@@ -7,7 +7,7 @@ use super::cast::Answer;
 use super::screen::{Screen, Tone};
 
 /// Columns for the bars of a row together.
-const BARS: usize = 24;
+const BARS: usize = 20;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
@@ -60,6 +60,6 @@ impl Tally {
         let mut cells: Vec<String> = self.answers.iter().map(cell).collect();
         let fail = |(why, count): (&String, &usize)| screen.paint(Tone::Bad, &format!("{why}: {count}"));
         cells.extend(self.failures.iter().map(fail));
-        cells.join("  ")
+        cells.join("  ").trim_end().to_owned()
     }
 }

@@ -151,6 +151,10 @@ impl World for InterpretedWorld {
             (Caller::SecondClient, false) => address::CLIENT_SECOND_V6.into(),
         }
     }
+
+    fn keeps_time(&self) -> bool {
+        false
+    }
 }
 
 /// A pod by the number of its node and its own; numbered as the sandbox does.

@@ -31,7 +31,7 @@ pub(super) fn scale_up(stage: &mut Stage, screen: &Screen) -> Result<Followed, D
     let newcomer = stage.add_pod(NEWCOMER)?;
     let name = format!("pod-{NEWCOMER}");
     screen.line(&format!("  {name} is up at {}; requests to {WEB} go on without pause", newcomer.v4));
-    let mut load = Load::start(stage.frontend()?, WEB, 2, PATIENCE)?;
+    let mut load = Load::steady(stage.frontend()?, WEB, 2, PATIENCE)?;
     load.more(100)?;
     stage.members.push(newcomer);
     stage.agent.skip();
@@ -58,7 +58,7 @@ pub(super) fn scale_down(stage: &mut Stage, screen: &Screen) -> Result<Followed,
     let flow = flow(&frontend, &name)?;
     screen
         .line(&format!("  a TCP connection and a UDP flow are open to {name}, requests go on without pause"));
-    let mut load = Load::start(&frontend, WEB, 2, PATIENCE)?;
+    let mut load = Load::steady(&frontend, WEB, 2, PATIENCE)?;
     load.more(100)?;
     stage.members.retain(|member| member.name != LEAVER);
     stage.agent.skip();
@@ -110,7 +110,8 @@ fn flow(from: &Namespace, pod: &str) -> Result<UdpFlow, DemoError> {
 /// Ask on the same flow until somebody else answers.
 fn await_move(flow: &UdpFlow, pod: &str, since: Instant) -> Result<(String, Duration), DemoError> {
     while since.elapsed() < Duration::from_secs(5) {
-        let outcome = flow.ask(Duration::from_millis(50));
+        // Short: the answer to a question under way is lost when its flow is forgotten.
+        let outcome = flow.ask(Duration::from_millis(5));
         if let Some(by) = outcome.by().filter(|by| *by != pod) {
             return Ok((by.to_owned(), since.elapsed()));
         }

@@ -37,22 +37,57 @@ pub(super) struct Load {
 }
 
 impl Load {
-    pub(super) fn start(
+    /// Each worker asks anew as soon as it has its answer.
+    pub(super) fn steady(
         from: &Namespace,
         to: SocketAddr,
         workers: usize,
         patience: Duration,
     ) -> Result<Load, DemoError> {
-        let (sender, shots) = channel();
-        let stop = Arc::new(AtomicBool::new(false));
-        let mut load = Load { shots, seen: Vec::new(), stop: Arc::clone(&stop), workers: Vec::new() };
+        let (mut load, sender) = Load::new();
         for _ in 0..workers {
-            let (from, stop, sender) = (from.try_clone()?, Arc::clone(&stop), sender.clone());
-            let work = move || shoot(&from, to, patience, &stop, &sender);
-            let worker = std::thread::Builder::new().name("load".into()).spawn(work);
-            load.workers.push(worker.map_err(|source| DemoError::System { what: "start a thread", source })?);
+            let (from, sender) = (from.try_clone()?, sender.clone());
+            load.work(
+                move |stop| {
+                    while !stop.load(Ordering::Relaxed) && shoot(&from, to, patience, &sender) {}
+                },
+            )?;
         }
         Ok(load)
+    }
+
+    /// A request every so often, whatever became of those before.
+    pub(super) fn paced(
+        from: &Namespace,
+        to: SocketAddr,
+        every: Duration,
+        patience: Duration,
+    ) -> Result<Load, DemoError> {
+        let (mut load, sender) = Load::new();
+        let from = Arc::new(from.try_clone()?);
+        load.work(move |stop| {
+            while !stop.load(Ordering::Relaxed) {
+                let (from, sender) = (Arc::clone(&from), sender.clone());
+                let shot = move || shoot(&from, to, patience, &sender);
+                // Without a thread there is one request less.
+                drop(std::thread::Builder::new().stack_size(128 * 1024).spawn(shot));
+                std::thread::sleep(every);
+            }
+        })?;
+        Ok(load)
+    }
+
+    fn new() -> (Load, Sender<Shot>) {
+        let (sender, shots) = channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        (Load { shots, seen: Vec::new(), stop, workers: Vec::new() }, sender)
+    }
+
+    fn work(&mut self, work: impl FnOnce(&AtomicBool) + Send + 'static) -> Result<(), DemoError> {
+        let stop = Arc::clone(&self.stop);
+        let worker = std::thread::Builder::new().name("load".into()).spawn(move || work(&stop));
+        self.workers.push(worker.map_err(|source| DemoError::System { what: "start a thread", source })?);
+        Ok(())
     }
 
     /// Take requests in until one fits; gives that one.
@@ -94,7 +129,8 @@ impl Load {
     pub(super) fn finish(mut self) -> Vec<Shot> {
         self.halt();
         let mut all = std::mem::take(&mut self.seen);
-        all.extend(self.shots.try_iter());
+        // Ends when the last request under way has, because each holds a sender.
+        all.extend(self.shots.iter());
         all
     }
 
@@ -113,12 +149,9 @@ impl Drop for Load {
     }
 }
 
-fn shoot(from: &Namespace, to: SocketAddr, patience: Duration, stop: &AtomicBool, shots: &Sender<Shot>) {
-    while !stop.load(Ordering::Relaxed) {
-        let started = Instant::now();
-        let outcome = probe::tcp(from, None, to, patience);
-        if shots.send(Shot { started, ended: Instant::now(), outcome }).is_err() {
-            return;
-        }
-    }
+/// One request; `false` if nobody wants to know.
+fn shoot(from: &Namespace, to: SocketAddr, patience: Duration, shots: &Sender<Shot>) -> bool {
+    let started = Instant::now();
+    let outcome = probe::tcp(from, None, to, patience);
+    shots.send(Shot { started, ended: Instant::now(), outcome }).is_ok()
 }

@@ -9,10 +9,12 @@ mod stage;
 mod tour;
 
 use kernel::netns::Privilege;
+use kernel::nft;
 
 use super::leftovers::Leftovers;
 use super::screen::Screen;
 use super::{DemoError, cast, commit, folder, scenes, screen, slices};
+use crate::run::OLDEST_KERNEL;
 use stage::Stage;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,15 +32,15 @@ pub(super) enum Opening {
 
 /// Build the sandbox and start the agent in it. Call it from the thread that lives longest: the agent is
 /// bound to it.
-pub(super) fn open(privilege: Privilege, leftovers: &Leftovers) -> Opening {
-    match Stage::open(privilege, leftovers) {
-        Ok(stage) => Opening::Stage(Box::new(stage)),
-        Err(error) => {
-            leftovers.clear();
-            let text = error.to_string();
-            Opening::Impossible(text.strip_prefix("demo: ").unwrap_or(&text).to_owned())
-        }
+pub(super) fn open(privilege: Privilege, leftovers: &Leftovers) -> Result<Opening, DemoError> {
+    let sandbox = match stage::build() {
+        Ok(sandbox) => sandbox,
+        Err(error) => return Ok(Opening::Impossible(error.to_string())),
+    };
+    if let Err(error) = sandbox.node.try_run(|| nft::probe(OLDEST_KERNEL))? {
+        return Ok(Opening::Impossible(error.to_string()));
     }
+    Ok(Opening::Stage(Box::new(Stage::open(privilege, sandbox, leftovers)?)))
 }
 
 pub(super) fn play(

@@ -12,10 +12,10 @@ use super::load::Load;
 use super::screen::{Screen, Tone, count, span};
 use super::stage::Stage;
 
-/// Far more than an answer takes; short, because each request that falls into the gap blocks its thread.
-const PATIENCE: Duration = Duration::from_millis(40);
-/// So many that some are free to ask while others wait in vain.
-const WORKERS: usize = 8;
+/// So often somebody asks; what falls into the gap waits in vain and must not hold up the next.
+const EVERY: Duration = Duration::from_millis(1);
+/// Far more than an answer takes.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// What the repair took, for the summary.
 pub(super) struct Repaired {
@@ -26,16 +26,17 @@ pub(super) struct Repaired {
 }
 
 pub(super) fn play(stage: &mut Stage, screen: &Screen) -> Result<Repaired, DemoError> {
-    let mut load = Load::start(stage.frontend()?, WEB, WORKERS, PATIENCE)?;
-    load.more(100)?;
+    screen.line("  a connection is made every millisecond; over another netlink socket come");
+    screen.line(&format!("  delete table ip {TABLE_NAME} and delete table ip6 {TABLE_NAME}"));
+    let mut load = Load::paced(stage.frontend()?, WEB, EVERY, PATIENCE)?;
+    load.more(50)?;
     stage.agent.skip();
     let (begun, deleted) = delete_tables(stage)?;
     let first = load.until("an answer", |shot| shot.started >= deleted && shot.answered())?;
-    load.settled("traffic without gaps", 200, |shot| shot.answered())?;
+    load.settled("traffic without gaps", 100, |shot| shot.answered())?;
     let failed = load.finish().iter().filter(|shot| shot.ended >= begun && !shot.answered()).count();
     let after = first.ended.duration_since(deleted);
     let commit = stage.agent.next_commit();
-    screen.line(&format!("  over another connection: delete table ip {TABLE_NAME}, ip6 {TABLE_NAME}"));
     screen.line(&format!("  traffic flows again after {}", screen.paint(Tone::Number, &span(after))));
     if let Some(commit) = &commit {
         screen.line(&format!("  the agent {commit}"));
@@ -50,11 +51,16 @@ fn delete_tables(stage: &Stage) -> Result<(Instant, Instant), DemoError> {
         let open = Connection::open();
         let mut other = open.map_err(|source| DemoError::System { what: "open a netlink socket", source })?;
         let begun = Instant::now();
-        for family in [Family::Ip, Family::Ip6] {
-            let mut batch = Batch::new(family, TABLE_NAME);
-            batch.delete_table();
-            other.commit(&batch)?;
-        }
-        Ok((begun, Instant::now()))
+        other.commit(&deletion(Family::Ip))?;
+        // What is asked is IPv4.
+        let deleted = Instant::now();
+        other.commit(&deletion(Family::Ip6))?;
+        Ok((begun, deleted))
     })?
+}
+
+fn deletion(family: Family) -> Batch {
+    let mut batch = Batch::new(family, TABLE_NAME);
+    batch.delete_table();
+    batch
 }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use kernel::netns::Privilege;
-use sandbox::{Namespace, Outcome, Place, Sandbox, SandboxSpec, Server, address, probe};
+use sandbox::{Namespace, Outcome, Place, Sandbox, SandboxError, SandboxSpec, Server, address, probe};
 
 use super::super::leftovers::Leftovers;
 use super::DemoError;
@@ -27,10 +27,11 @@ pub(in crate::demo) struct Stage {
 }
 
 impl Stage {
-    pub(super) fn open(privilege: Privilege, leftovers: &Leftovers) -> Result<Stage, DemoError> {
-        let names = |pods: &[&str]| pods.iter().map(|pod| (*pod).to_owned()).collect();
-        let spec = SandboxSpec { local_pods: names(&LOCAL_PODS), remote_pods: names(&REMOTE_PODS) };
-        let sandbox = Sandbox::new(&spec)?;
+    pub(super) fn open(
+        privilege: Privilege,
+        sandbox: Sandbox,
+        leftovers: &Leftovers,
+    ) -> Result<Stage, DemoError> {
         let serving = || sandbox.pods().iter().filter(|pod| pod.name != FRONTEND);
         let members: Vec<Member> = serving().map(member).collect();
         let servers = serving().map(serve).collect::<Result<_, _>>()?;
@@ -66,6 +67,12 @@ impl Stage {
     }
 }
 
+/// The empty stage.
+pub(super) fn build() -> Result<Sandbox, SandboxError> {
+    let names = |pods: &[&str]| pods.iter().map(|pod| (*pod).to_owned()).collect();
+    Sandbox::new(&SandboxSpec { local_pods: names(&LOCAL_PODS), remote_pods: names(&REMOTE_PODS) })
+}
+
 impl World for Stage {
     fn ask(&mut self, question: &Question, patience: Duration) -> Answer {
         let source = (question.caller == Caller::SecondClient)
@@ -92,6 +99,10 @@ impl World for Stage {
             (Caller::SecondClient, true) => address::CLIENT_SECOND_V4.into(),
             (Caller::SecondClient, false) => address::CLIENT_SECOND_V6.into(),
         }
+    }
+
+    fn keeps_time(&self) -> bool {
+        true
     }
 }
 

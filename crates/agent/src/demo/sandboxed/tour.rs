@@ -13,11 +13,11 @@ use super::stage::Stage;
 
 /// The sandbox as it is at the beginning.
 pub(super) const MAP: &str = "
-  client ---------------- node ---------------- second node
-  192.168.60.9            192.168.50.2          192.168.50.3
-                            |                     |
-              pod-a pod-b pod-frontend          pod-c
-              10.244.1.10  .11  .12             10.244.2.10
+  client ─────────── node ───────────────────────── other node
+  192.168.60.9       192.168.50.2                   192.168.50.3
+                     ├─ pod-a         10.244.1.10   └─ pod-c  10.244.2.10
+                     ├─ pod-b         10.244.1.11
+                     └─ pod-frontend  10.244.1.12
 ";
 
 pub(super) fn play(stage: &mut Stage, screen: &Screen) -> Result<(), DemoError> {
@@ -39,7 +39,11 @@ pub(super) fn play(stage: &mut Stage, screen: &Screen) -> Result<(), DemoError> 
     let failed = failed + joined.failed + left.failed;
     let requests = requests + joined.requests + left.requests;
     summary(screen, stage, &joined, &left, refused, &repaired);
-    screen.line(&format!("  {}", scenes::failures(screen, failed, requests)));
+    let gap = count(repaired.failed, "connection");
+    screen.line(&format!(
+        "  {}, and {gap} in the gap after the deletion",
+        scenes::failures(screen, failed, requests)
+    ));
     if strayed > 0 {
         screen.line(&screen.paint(Tone::Bad, &format!("  {} strayed", count(strayed, "client"))));
     }
@@ -56,9 +60,8 @@ pub(super) fn open(stage: &Stage, screen: &Screen) {
         }
     });
     screen.line(MAP.trim_end());
-    let manifests = "5 services in a folder of manifests";
     screen.line(&format!(
-        "\n  {manifests}; the agent started and had all rules in place after {}",
+        "\n  5 services in a folder of manifests; all rules were in place {} after the agent's start",
         screen.paint(Tone::Number, &span(stage.start))
     ));
 }
@@ -68,7 +71,7 @@ fn summary(
     stage: &Stage,
     joined: &Followed,
     left: &Followed,
-    refused: Duration,
+    refused: Option<Duration>,
     repaired: &Repaired,
 ) {
     let row = |what: &str, time: Duration, rest: &str| {
@@ -81,11 +84,8 @@ fn summary(
     row("agent started → all rules in place", stage.start, "");
     row("pod in the manifest → its first answer", joined.after, &bytes(joined.commit));
     row("pod out of the manifest → its last answer", left.after, &bytes(left.commit));
-    row("connection to a service without pods refused", refused, "");
+    row("connection to a service without pods refused", refused.unwrap_or_default(), "");
     row("rules deleted → traffic flows again", repaired.after, &bytes(repaired.commit));
-    if repaired.failed > 0 {
-        screen.note(&format!("  ({} failed in that gap)", count(repaired.failed, "connection")));
-    }
 }
 
 fn next_steps(screen: &Screen) {
