@@ -299,3 +299,44 @@ fn slice_name(path: &str) -> &str {
 fn is_regular(path: &str, service: &str) -> bool {
     path.strip_prefix(service).is_some_and(|rest| rest.starts_with('-'))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use model::{Family, Hints, Protocol, SlicePort};
+
+    use super::*;
+    use crate::EndpointRecord;
+
+    #[test]
+    fn texts_go_with_the_last_endpoint_that_uses_them() {
+        let mut state = ClusterState::new("node-1");
+        let endpoint = |n: u8| EndpointRecord {
+            ip: Ipv4Addr::new(10, 0, 0, n).into(),
+            ready: true,
+            serving: true,
+            terminating: false,
+            node: Some(format!("node-{n}").into()),
+            hints: Some(Hints { zones: Box::new(["a".into()]), nodes: Box::default() }),
+        };
+        let slice = |endpoints: Vec<EndpointRecord>| Object {
+            key: ObjectKey::new(Kind::EndpointSlice, "default", "web-1"),
+            value: Value::EndpointSlice(SliceRecord {
+                service: "default/web".into(),
+                family: Family::V4,
+                ports: Box::new([SlicePort { name: "".into(), protocol: Protocol::Tcp, port: 80 }]),
+                endpoints,
+                triggered_ms: None,
+            }),
+        };
+        state.apply(slice((0..20).map(endpoint).collect()));
+        assert_eq!(state.texts.sizes(), [20, 1, 1]);
+        state.apply(slice((19..21).map(endpoint).collect()));
+        state.apply(slice((19..21).map(endpoint).collect()));
+        assert_eq!(state.texts.sizes(), [2, 1, 1]);
+        state.delete(&ObjectKey::new(Kind::EndpointSlice, "default", "web-1"));
+        assert_eq!(state.texts.sizes(), [0, 0, 0]);
+        assert!(state.services.is_empty());
+    }
+}
