@@ -26,6 +26,14 @@ pub(crate) fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
+/// The four bytes of an IPv4 address.
+pub(crate) fn octets(address: IpAddr) -> [u8; 4] {
+    match address {
+        IpAddr::V4(address) => address.octets(),
+        IpAddr::V6(address) => panic!("{address} is not an IPv4 address"),
+    }
+}
+
 pub(crate) fn node() -> NodeView {
     NodeView {
         name: "here".into(),

@@ -1,0 +1,103 @@
+//! ClientIP affinity, packet by packet, in the interpreter.
+#![allow(clippy::unwrap_used, reason = "test code")]
+
+mod common;
+
+use std::net::IpAddr;
+
+use common::{Fixture, MARK, ip, pod_cidrs, service};
+use dataplane::Reconciler;
+use dataplane::nftables::{Nftables, TABLE_NAME};
+use kernel::nft::simulate::{Host, Journey, Origin, Packet, Protocol, Simulator, walk};
+use kernel::nft::{self, Batch, ElementData, Transport};
+use model::{Family, Service};
+
+const PODS: [(&str, &str); 3] = [("10.244.1.11", "here"), ("10.244.1.12", "here"), ("10.244.2.21", "there")];
+const ROOM_FOR_PINS: u32 = 65_536;
+const SECONDS: u32 = 100;
+
+fn sticky(endpoints: &[(&str, &'static str)]) -> Fixture {
+    let mut fixture = Fixture::default();
+    fixture.add("default/sticky", Service { affinity_seconds: Some(SECONDS), ..service(5) }, endpoints);
+    fixture
+}
+
+fn programmed() -> Reconciler<Nftables<Simulator>> {
+    let mut reconciler = Reconciler::new(Nftables::new(Simulator::new(), &pod_cidrs(), MARK));
+    reconciler.sync(Family::V4, &[], &sticky(&PODS)).unwrap();
+    reconciler
+}
+
+/// A first packet to the sticky service, with the given draw.
+fn connect(simulator: &mut Simulator, client: IpAddr, draw: u32) -> Journey {
+    let packet = Packet {
+        protocol: Protocol::Tcp,
+        source: client,
+        source_port: 40_000,
+        destination: ip("10.96.0.5"),
+        destination_port: 80,
+        mark: 0,
+        origin: Origin::Interface("pod-a".into()),
+    };
+    walk(simulator, &Host::new([ip("192.168.50.2")]), packet, &mut |modulus| draw % modulus)
+}
+
+fn endpoint(journey: &Journey) -> Option<IpAddr> {
+    journey.delivery().map(|delivery| delivery.to)
+}
+
+#[test]
+fn a_client_stays_where_it_went_until_the_timeout() {
+    let mut reconciler = programmed();
+    let simulator = reconciler.backend().transport();
+    let client = ip("10.244.1.99");
+    let first = endpoint(&connect(simulator, client, 0)).unwrap();
+    for draw in 0..6 {
+        assert_eq!(endpoint(&connect(simulator, client, draw)), Some(first));
+    }
+    // Each use refreshes the pin; after the timeout without use the next draw counts.
+    simulator.set_now(u64::from(SECONDS) * 900);
+    assert_eq!(endpoint(&connect(simulator, client, 1)), Some(first));
+    simulator.set_now(u64::from(SECONDS) * 1800);
+    assert_eq!(endpoint(&connect(simulator, client, 1)), Some(first));
+    simulator.set_now(u64::from(SECONDS) * 2900);
+    assert_ne!(endpoint(&connect(simulator, client, 1)), Some(first));
+}
+
+#[test]
+fn clients_go_unpinned_when_there_is_no_room_for_pins() {
+    let mut reconciler = programmed();
+    let simulator = reconciler.backend().transport();
+    let mut batch = Batch::new(nft::Family::Ip, TABLE_NAME);
+    for number in 0..ROOM_FOR_PINS {
+        let key = [&number.to_be_bytes()[..], &[10, 96, 0, 5, 6, 0, 0, 0, 0, 80, 0, 0]].concat();
+        let data = ElementData::Value(&[10, 244, 1, 11, 0x1f, 0x90, 0, 0]);
+        batch.add_timed_element("affinity", &key, data, 100_000, 100_000);
+    }
+    simulator.commit(&batch).unwrap();
+    for draw in 0..3 {
+        let journey = connect(simulator, ip("10.244.1.99"), draw);
+        assert!(journey.delivery().is_some(), "{:?} in {:?}", journey.outcome, journey.ended);
+    }
+}
+
+#[test]
+fn a_pin_to_an_endpoint_that_is_gone_costs_one_packet_at_most() {
+    let mut reconciler = programmed();
+    let client = ip("10.244.1.99");
+    let first = endpoint(&connect(reconciler.backend().transport(), client, 0)).unwrap();
+    let rest: Vec<_> = PODS.into_iter().filter(|(address, _)| ip(address) != first).collect();
+    reconciler.sync(Family::V4, &["default/sticky".into()], &sticky(&rest)).unwrap();
+    let simulator = reconciler.backend().transport();
+    let moved = endpoint(&connect(simulator, client, 0)).unwrap();
+    assert_ne!(moved, first, "the sweep took the pin away");
+    // What a packet writes between the commit and the sweep: the safety net drops one packet and unpins.
+    let mut batch = Batch::new(nft::Family::Ip, TABLE_NAME);
+    let key = [10, 244, 1, 98, 10, 96, 0, 5, 6, 0, 0, 0, 0, 80, 0, 0];
+    let gone = common::octets(first);
+    let data = [&gone[..], &[0x1f, 0x90, 0, 0]].concat();
+    batch.add_timed_element("affinity", &key, ElementData::Value(&data), 100_000, 100_000);
+    simulator.commit(&batch).unwrap();
+    assert_eq!(endpoint(&connect(simulator, ip("10.244.1.98"), 0)), None);
+    assert!(endpoint(&connect(simulator, ip("10.244.1.98"), 0)).is_some());
+}
