@@ -15,14 +15,12 @@ pub const ZONE: &str = "zone-1";
 pub const MAIN_PORT: u16 = 8080;
 pub const SECOND_PORT: u16 = 9090;
 
-/// The pods, in the order in which the sandbox makes them. `guest` and `far` are clients only.
-pub const PODS: [(&str, Place); 5] = [
-    ("a", Place::Local),
-    ("b", Place::Local),
-    ("guest", Place::Local),
-    ("c", Place::Remote),
-    ("far", Place::Remote),
-];
+/// The pods, in the order in which the sandbox makes them. `guest` is a client only.
+pub const PODS: [(&str, Place); 4] =
+    [("a", Place::Local), ("b", Place::Local), ("guest", Place::Local), ("c", Place::Remote)];
+
+/// The node's interface toward `far`, a pod of yet another node.
+pub const TUNNEL: &str = "tunnel";
 
 /// Everything that can be an endpoint: pods, and the two nodes for endpoints in the host network.
 pub const ENDPOINTS: [&str; 5] = ["a", "b", "c", "node", "remote"];

@@ -19,7 +19,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use model::{Family, Protocol};
 use sandbox::address;
 
-use crate::directory::address_of;
+use crate::directory::{TUNNEL, address_of};
 use crate::variant::Variant;
 use crate::world::{Range, SECOND_BALANCER, World, address_in, node_port};
 
@@ -65,7 +65,7 @@ impl Position {
             Position::Guest => Some(format!("{}guest", address::POD_LINK_PREFIX)),
             Position::EndpointB => Some(format!("{}b", address::POD_LINK_PREFIX)),
             Position::Node => None,
-            Position::Far => Some(address::NODE_UPLINK.to_owned()),
+            Position::Far => Some(TUNNEL.to_owned()),
             Position::Outside | Position::OutsideSecond | Position::OutsideAsBalancer => {
                 Some(address::NODE_OUTSIDE.to_owned())
             }

@@ -97,11 +97,18 @@ impl NodeAgent {
 
     /// Start it again, after [`stop`](NodeAgent::stop) or [`kill`](NodeAgent::kill), and wait until it is ready.
     pub fn restart(&mut self) -> Result<(), String> {
-        self.child = self.start.spawn(&self.namespace)?;
+        self.launch()?;
         self.await_ready()
     }
 
-    fn await_ready(&mut self) -> Result<(), String> {
+    /// The first half of [`restart`](NodeAgent::restart): it runs, and may have done nothing yet.
+    pub fn launch(&mut self) -> Result<(), String> {
+        self.child = self.start.spawn(&self.namespace)?;
+        Ok(())
+    }
+
+    /// Wait until all rules are in place.
+    pub fn await_ready(&mut self) -> Result<(), String> {
         let mut ended = None;
         let ready = wait_until(PATIENCE, || {
             ended = self.child.try_wait().ok().flatten();

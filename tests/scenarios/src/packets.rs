@@ -1,5 +1,7 @@
 //! Asking the kernel: the real binary in the sandbox's node, real servers, real clients.
 
+mod tunnel;
+
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
@@ -23,6 +25,7 @@ const SILENCE: Duration = Duration::from_millis(300);
 pub struct Rig {
     pub agent: NodeAgent,
     _servers: Vec<Server>,
+    far: Namespace,
     pub sandbox: Sandbox,
     pub manifests: ManifestFolder,
 }
@@ -31,17 +34,19 @@ impl Rig {
     pub fn start(binary: &Path, world: &World, variant: Variant) -> Result<Rig, String> {
         let sandbox = build_sandbox().map_err(|e| e.to_string())?;
         let servers = start_servers(&sandbox).map_err(|e| e.to_string())?;
+        let far = Family::BOTH.map(|family| Position::Far.address(family));
+        let far = tunnel::dig(&sandbox.node, far)?;
         let manifests = ManifestFolder::create();
         world.write_to(&manifests);
         let agent = NodeAgent::start(binary, &sandbox.node, &manifests, NODE, &variant.flags())?;
-        Ok(Rig { agent, _servers: servers, sandbox, manifests })
+        Ok(Rig { agent, _servers: servers, far, sandbox, manifests })
     }
 
     fn namespace(&self, position: Position) -> &Namespace {
         match position {
             Position::Guest => namespace_of(&self.sandbox, "guest"),
             Position::EndpointB => namespace_of(&self.sandbox, "b"),
-            Position::Far => namespace_of(&self.sandbox, "far"),
+            Position::Far => &self.far,
             Position::Node => &self.sandbox.node,
             Position::Outside | Position::OutsideSecond | Position::OutsideAsBalancer => &self.sandbox.client,
         }

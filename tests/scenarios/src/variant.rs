@@ -79,7 +79,7 @@ impl Variant {
     pub fn is_pod(self, from: Position) -> bool {
         match from {
             Position::Guest | Position::EndpointB => self != Variant::NoDetector,
-            // Its address is in the cluster's range, its packets come in through the uplink.
+            // Its address is in the cluster's range, its packets come in through the tunnel.
             Position::Far => !matches!(self, Variant::NoDetector | Variant::InterfacePrefix),
             Position::Node | Position::Outside | Position::OutsideSecond | Position::OutsideAsBalancer => {
                 false
