@@ -1,5 +1,7 @@
 //! How much a state of 10,000 services with 5 endpoints each weighs. Alone in its process, for the allocator counts all.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use cluster::{
     ClusterState, EndpointRecord, Kind, Object, ObjectKey, SliceRecord, Value, objects, translate,
 };

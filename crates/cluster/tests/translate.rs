@@ -1,5 +1,7 @@
 //! What each field of an object comes to mean, table by table.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::num::NonZeroU16;
 
 use cluster::translate::{self, Outcome, Skip};

@@ -41,6 +41,8 @@ pub(super) struct Listing {
     pub(super) files: Vec<(PathBuf, Stamp)>,
     /// Files and folders that exist but cannot be looked at.
     pub(super) unreadable: Vec<(PathBuf, io::Error)>,
+    /// Files that somebody is writing right now, as far as is known.
+    pub(super) being_written: HashSet<PathBuf>,
     pub(super) points: Points,
 }
 

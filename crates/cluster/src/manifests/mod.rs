@@ -6,6 +6,7 @@
 //! manifests only keys and hashes are remembered here; the objects themselves live in the cluster state.
 
 mod decode;
+mod events;
 mod file;
 mod folder;
 mod ledger;
@@ -115,6 +116,10 @@ impl ManifestSource {
         for (path, stamp) in &listing.files {
             let old = self.record(path);
             let afresh = afresh.contains(path);
+            if listing.being_written.contains(path) {
+                readings.extend(old.cloned().map(Reading::unchanged));
+                continue;
+            }
             if let Some(old) = old
                 && old.stamp == Some(*stamp)
                 && !afresh

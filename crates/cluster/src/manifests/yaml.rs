@@ -17,9 +17,10 @@ pub(super) fn options() -> Options {
             max_depth: 64,
             max_aliases: 10_000,
             max_anchors: 10_000,
+            max_recorded_anchor_events: 20_000,
         },
         alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: 1_000_000,
+            max_total_replayed_events: 20_000,
             max_replay_stack_depth: 16,
         },
     }

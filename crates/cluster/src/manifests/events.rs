@@ -1,0 +1,182 @@
+//! inotify for the folders of the manifests: which events matter, and when a burst of them is over.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::io;
+use std::mem::MaybeUninit;
+use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::io::Errno;
+
+use super::ManifestProblem;
+use super::folder::{Interest, Points};
+
+/// A burst of events is over when it has been quiet for so long.
+const QUIET: Duration = Duration::from_millis(5);
+/// Under events without end, read at least this often.
+const LONGEST_BURST: Duration = Duration::from_millis(50);
+
+/// A writer is heard when it closes the file, and left alone from its first write on: half a file read too
+/// early could pass for a whole one.
+const EVENTS: WatchFlags = WatchFlags::CLOSE_WRITE
+    .union(WatchFlags::MODIFY)
+    .union(WatchFlags::CREATE)
+    .union(WatchFlags::DELETE)
+    .union(WatchFlags::MOVED_FROM)
+    .union(WatchFlags::MOVED_TO)
+    .union(WatchFlags::ATTRIB)
+    .union(WatchFlags::DELETE_SELF)
+    .union(WatchFlags::MOVE_SELF)
+    .union(WatchFlags::ONLYDIR);
+
+/// inotify, and what of it matters.
+pub(super) struct Events {
+    inotify: OwnedFd,
+    stop: Arc<OwnedFd>,
+    /// By watch descriptor.
+    watched: HashMap<i32, Watched>,
+    /// Files that were written to and not closed yet.
+    pub(super) being_written: HashSet<PathBuf>,
+    /// Folders that could not be watched at the last try.
+    pub(super) failed: Vec<ManifestProblem>,
+}
+
+/// A folder; two paths to it share a watch.
+#[derive(Default)]
+struct Watched {
+    folder: PathBuf,
+    interest: Interest,
+}
+
+impl Events {
+    /// `stop` becoming readable ends every wait.
+    pub(super) fn new(stop: Arc<OwnedFd>) -> io::Result<Events> {
+        let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        Ok(Events {
+            inotify,
+            stop,
+            watched: HashMap::new(),
+            being_written: HashSet::new(),
+            failed: Vec::new(),
+        })
+    }
+
+    /// Watch exactly these folders; true if one of them was not watched before.
+    pub(super) fn cover(&mut self, points: &Points) -> bool {
+        let mut watched: HashMap<i32, Watched> = HashMap::with_capacity(points.len());
+        self.failed.clear();
+        for (folder, interest) in points {
+            match inotify::add_watch(&self.inotify, folder.as_path(), EVENTS) {
+                Ok(watch) => watched.entry(watch).or_default().add(folder, interest),
+                Err(Errno::NOENT | Errno::NOTDIR) => {}
+                Err(error) => self.failed.push(unwatched(folder, error)),
+            }
+        }
+        for gone in self.watched.keys().filter(|watch| !watched.contains_key(watch)) {
+            // The kernel drops the watch of a deleted folder by itself.
+            let _gone_already = inotify::remove_watch(&self.inotify, *gone);
+        }
+        let grown = watched.keys().any(|watch| !self.watched.contains_key(watch));
+        self.watched = watched;
+        grown
+    }
+
+    /// Sleep until something happened to the manifests and the dust has settled. Breaks when told to stop.
+    pub(super) fn wait_for_burst(&mut self) -> ControlFlow<()> {
+        while !self.wait(None)? {}
+        let started = Instant::now();
+        loop {
+            let left = LONGEST_BURST.saturating_sub(started.elapsed()).min(QUIET);
+            let quiet_until = Instant::now() + left;
+            if left.is_zero() || !self.wait_until(quiet_until)? {
+                return ControlFlow::Continue(());
+            }
+        }
+    }
+
+    fn wait_until(&mut self, end: Instant) -> ControlFlow<(), bool> {
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return ControlFlow::Continue(false);
+            }
+            if self.wait(Some(left))? {
+                return ControlFlow::Continue(true);
+            }
+        }
+    }
+
+    /// Wait for events; true if one of them matters.
+    fn wait(&mut self, at_most: Option<Duration>) -> ControlFlow<(), bool> {
+        let timeout = at_most.and_then(|time| Timespec::try_from(time).ok());
+        let mut fds = [PollFd::new(&self.inotify, PollFlags::IN), PollFd::new(&*self.stop, PollFlags::IN)];
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => {
+                tracing::error!(%error, "manifests are no longer watched: waiting for events failed");
+                return ControlFlow::Break(());
+            }
+        }
+        let [_, stop] = &fds;
+        if !stop.revents().is_empty() {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(self.drain())
+    }
+
+    fn drain(&mut self) -> bool {
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut events = inotify::Reader::new(&self.inotify, &mut buffer);
+        let mut matters = false;
+        // Ends with WOULDBLOCK.
+        while let Ok(event) = events.next() {
+            let kind = event.events();
+            let Some(watched) = self.watched.get(&event.wd()) else {
+                if kind.contains(ReadFlags::QUEUE_OVERFLOW) {
+                    self.being_written.clear();
+                    matters = true;
+                }
+                continue;
+            };
+            // Without a name it is the folder itself that went.
+            let Some(name) = event.file_name() else {
+                matters = true;
+                continue;
+            };
+            let name = OsStr::from_bytes(name.to_bytes());
+            if !watched.interest.in_name(name) {
+                continue;
+            }
+            if kind.contains(ReadFlags::MODIFY) {
+                self.being_written.insert(watched.folder.join(name));
+            } else {
+                self.being_written.remove(&watched.folder.join(name));
+                matters = true;
+            }
+        }
+        matters
+    }
+}
+
+impl Watched {
+    fn add(&mut self, folder: &Path, interest: &Interest) {
+        // Files are listed by the path of the folder they were found in.
+        if interest.manifests || self.folder.as_os_str().is_empty() {
+            self.folder = folder.to_owned();
+        }
+        self.interest.manifests |= interest.manifests;
+        self.interest.names.extend(interest.names.iter().cloned());
+    }
+}
+
+fn unwatched(folder: &Path, error: Errno) -> ManifestProblem {
+    let advice = if error == Errno::NOSPC { "; raise fs.inotify.max_user_watches" } else { "" };
+    ManifestProblem::of_file(folder, format!("cannot be watched ({error}); changes go unnoticed{advice}"))
+}
