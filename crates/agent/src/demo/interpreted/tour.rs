@@ -62,18 +62,29 @@ fn repair(world: &mut InterpretedWorld, screen: &Screen) -> Result<(), DemoError
     Ok(())
 }
 
+/// Every rule that did something, then the way in one line.
 fn trace(world: &mut InterpretedWorld, screen: &Screen, title: &str, question: &Question) {
     let journey = world.walk(question);
     let from = world.address_of(question.caller, question.to.ip());
     screen.line(&format!("  {}   {from} → {}", screen.paint(Tone::Bold, title), question.to));
+    let mut hook = None;
+    let mut way: Vec<String> = Vec::new();
     for step in &journey.trace {
-        screen.line(&format!("    {:<12} {:<20} {}", step.hook.to_string(), step.chain, step.text));
+        if hook.replace(step.hook) != Some(step.hook) {
+            screen.note(&format!("    {}", step.hook));
+        }
+        let mut chain = &*step.chain;
+        for part in step.text.split(", ") {
+            screen.line(&format!("      {chain:<20} {part}"));
+            chain = "";
+        }
+        if way.last() != Some(&step.chain) {
+            way.push(step.chain.clone());
+        }
     }
-    match journey.delivery() {
-        Some(delivery) => screen.line(&format!(
-            "    arrives at {}:{}, which sees {}\n",
-            delivery.to, delivery.port, delivery.source
-        )),
-        None => screen.line(&format!("    {:?}\n", journey.outcome)),
-    }
+    let end = match journey.delivery() {
+        Some(delivery) => format!("at {}:{}, which sees {}", delivery.to, delivery.port, delivery.source),
+        None => format!("{:?}", journey.outcome),
+    };
+    screen.line(&format!("    {}\n    → {}\n", way.join(" → "), screen.paint(Tone::Good, &end)));
 }

@@ -54,9 +54,9 @@ pub(super) fn play(stage: &mut Stage, screen: &Screen) -> Result<(), DemoError> 
 pub(super) fn open(stage: &Stage, screen: &Screen) {
     screen.line(&screen.paint(Tone::Bold, "Pointsman: the agent at work on a small cluster in this machine"));
     screen.note(match stage.privilege {
-        Privilege::Root => "  Each box is a network namespace; nothing outside them is touched.",
+        Privilege::Root => "  Each of these is a network namespace; nothing outside them is touched.",
         Privilege::UserNamespace => {
-            "  Each box is a network namespace, inside a user namespace of our own: no root needed."
+            "  Each of these is a network namespace, inside a user namespace of our own: no root needed."
         }
     });
     screen.line(MAP.trim_end());
