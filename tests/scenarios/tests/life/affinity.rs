@@ -1,0 +1,153 @@
+//! ClientIP affinity: how long a client stays with its endpoint, and how fast it leaves a gone one.
+//!
+//! Many clients are asked where one could be right by chance: with ten of them and five endpoints, that all
+//! draw the same endpoint twice happens once in ten million.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use model::{Family, Protocol};
+use scenarios::{Case, ServiceManifest, wait_until};
+use serde_json::json;
+
+use super::case;
+use super::nft;
+use super::stage::{ENDPOINTS, From, SOON, Stage, at_cluster_ip, at_node_port, external_ip};
+
+const CLIENTS: u8 = 10;
+const NODE_PORT: u16 = 30080;
+
+pub fn cases() -> Vec<Case<'static>> {
+    vec![
+        case("affinity lasts while used and ends when not, ipv4", || lifetime(Family::V4)),
+        case("affinity lasts while used and ends when not, ipv6", || lifetime(Family::V6)),
+        case("affinity outlives restarts, kills and unrelated changes, ipv4", || outlives(Family::V4)),
+        case("affinity outlives restarts, kills and unrelated changes, ipv6", || outlives(Family::V6)),
+        case("clients of a gone endpoint move at once, tcp ipv4", || moves(Protocol::Tcp, Family::V4)),
+        case("clients of a gone endpoint move at once, tcp ipv6", || moves(Protocol::Tcp, Family::V6)),
+        case("clients of a gone endpoint move at once, udp ipv4", || moves(Protocol::Udp, Family::V4)),
+        case("clients of a gone endpoint move at once, udp ipv6", || moves(Protocol::Udp, Family::V6)),
+        case("policy Local moves pinned outside clients to this node", policy_flip),
+    ]
+}
+
+fn pinned_service(protocol: Protocol, seconds: u32) -> ServiceManifest {
+    let ips = Family::BOTH.map(|family| at_cluster_ip(1, family).ip());
+    ServiceManifest::new("web", &ips)
+        .with("type", "NodePort")
+        .with("sessionAffinity", "ClientIP")
+        .with("sessionAffinityConfig", json!({"clientIP": {"timeoutSeconds": seconds}}))
+        .external_ips(&Family::BOTH.map(external_ip))
+        .port("main", protocol, super::stage::PORT, NODE_PORT)
+}
+
+fn start(protocol: Protocol, family: Family, seconds: u32) -> Stage {
+    let mut stage = Stage::new();
+    stage.add_clients(family, CLIENTS);
+    stage.folder.put_service(&pinned_service(protocol, seconds));
+    stage.put_endpoints("web", protocol, &ENDPOINTS);
+    stage.start();
+    stage
+}
+
+/// Where each client's next connection goes.
+fn ask_all(stage: &Stage, protocol: Protocol, to: SocketAddr) -> Vec<String> {
+    (0..CLIENTS).map(|client| stage.who(protocol, From::OutsideAs(client), to)).collect()
+}
+
+fn pins(stage: &Stage, family: Family, map: &str) -> usize {
+    nft::elements(&stage.sandbox.node, family, map).map_or(0, |pins| pins.len())
+}
+
+fn lifetime(family: Family) {
+    let timeout = Duration::from_secs(2);
+    let stage = start(Protocol::Tcp, family, 2);
+    let to = at_cluster_ip(1, family);
+    let first = ask_all(&stage, Protocol::Tcp, to);
+    let started = Instant::now();
+    // Used again and again for far longer than the timeout.
+    while started.elapsed() < 2 * timeout {
+        let asked = Instant::now();
+        assert_eq!(ask_all(&stage, Protocol::Tcp, to), first, "after {:?}", started.elapsed());
+        assert!(wait_until(SOON, || asked.elapsed() > timeout / 5));
+    }
+    assert_eq!(pins(&stage, family, "affinity"), usize::from(CLIENTS));
+    // Left alone: the pins stand for most of the timeout and are gone soon after it.
+    let left = Instant::now();
+    assert!(wait_until(SOON, || pins(&stage, family, "affinity") == 0), "pins never expire");
+    let lived = left.elapsed();
+    println!("affinity of 2 s, {family}: gone {lived:?} after the last use");
+    assert!(lived > timeout * 3 / 4 && lived < timeout * 2, "gone after {lived:?}");
+    assert_ne!(ask_all(&stage, Protocol::Tcp, to), first, "clients draw anew");
+}
+
+fn outlives(family: Family) {
+    let mut stage = start(Protocol::Tcp, family, 10800);
+    let destinations =
+        [at_cluster_ip(1, family), at_node_port(NODE_PORT, family), SocketAddr::new(external_ip(family), 80)];
+    let first: Vec<_> = destinations.iter().map(|to| ask_all(&stage, Protocol::Tcp, *to)).collect();
+    let assert_kept = |stage: &Stage, after: &str| {
+        for (to, first) in destinations.iter().zip(&first) {
+            assert_eq!(&ask_all(stage, Protocol::Tcp, *to), first, "{to} after {after}");
+        }
+    };
+    assert_kept(&stage, "nothing");
+    stage.restart(false);
+    assert_kept(&stage, "SIGTERM and a restart");
+    stage.restart(true);
+    assert_kept(&stage, "SIGKILL and a restart");
+    stage.folder.put_service(&stage.service("other", 9, Protocol::Tcp));
+    stage.put_endpoints("other", Protocol::Tcp, &["a"]);
+    stage.await_answer(Protocol::Tcp, From::Guest, at_cluster_ip(9, family), "a");
+    assert_kept(&stage, "an unrelated change");
+    // Damage in an unrelated place has everything written anew, pins excepted.
+    let set = ["flush", "set", nft::family_word(family), nft::TABLE, "cluster-ips"];
+    nft::run(&stage.sandbox.node, &set).unwrap();
+    let repaired =
+        || nft::elements(&stage.sandbox.node, family, "cluster-ips").is_some_and(|ips| ips.len() == 2);
+    assert!(wait_until(SOON, repaired), "never repaired\n{}", stage.log());
+    assert_kept(&stage, "a rewrite after damage");
+}
+
+/// The kernel sends the first packet of a TCP connection again only after 1 s; a client that was still pinned to
+/// the gone endpoint would wait for that. (A datagram would be lost.)
+fn moves(protocol: Protocol, family: Family) {
+    let stage = start(protocol, family, 10800);
+    for to in [at_cluster_ip(1, family), at_node_port(NODE_PORT, family)] {
+        stage.put_endpoints("web", protocol, &ENDPOINTS);
+        stage.await_pool(1, family, 5);
+        let first = ask_all(&stage, protocol, to);
+        let gone = first[0].clone();
+        let rest: Vec<&str> = ENDPOINTS.into_iter().filter(|pod| *pod != gone).collect();
+        stage.put_endpoints("web", protocol, &rest);
+        stage.await_pool(1, family, 4);
+        for (client, pod) in (0..CLIENTS).zip(&first) {
+            let outcome = stage.ask(protocol, From::OutsideAs(client), to);
+            let (by, took) = (outcome.by().unwrap_or_default(), outcome.took().unwrap_or_default());
+            assert!(!by.is_empty() && *by != gone, "client {client} of {pod} to {to}: {outcome:?}");
+            assert!(took < Duration::from_millis(500), "client {client} of {pod} to {to}: {outcome:?}");
+            assert!(*pod == gone || *pod == by, "client {client} left the living {pod} for {by}");
+        }
+    }
+}
+
+fn policy_flip() {
+    for family in Family::BOTH {
+        let mut stage = start(Protocol::Tcp, family, 10800);
+        let to = SocketAddr::new(external_ip(family), super::stage::PORT);
+        let first = ask_all(&stage, Protocol::Tcp, to);
+        let is_local = |pod: &String| ["a", "b", "e"].contains(&pod.as_str());
+        assert!(!first.iter().all(is_local), "no client is pinned to the other node: {first:?}");
+        let local = pinned_service(Protocol::Tcp, 10800).with("externalTrafficPolicy", "Local");
+        stage.folder.put_service(&local);
+        let word = nft::family_word(family);
+        let element = format!("{{ {} . tcp . 80 }}", external_ip(family));
+        let flipped =
+            || nft::run(&stage.sandbox.node, &["get", "element", word, nft::TABLE, "local-ips", &element]);
+        assert!(wait_until(SOON, || flipped().is_ok()), "{:?}", flipped());
+        let after = ask_all(&stage, Protocol::Tcp, to);
+        assert!(after.iter().all(is_local), "{family}: {after:?} of {first:?}");
+        assert_eq!(ask_all(&stage, Protocol::Tcp, to), after, "{family}: pinned again");
+        assert_eq!(stage.agent().probe("/healthz"), Some(200));
+    }
+}

@@ -1,0 +1,81 @@
+//! The agent's life: changes, restarts, kills, damage by others, and what traffic notices of it (nothing).
+//!
+//! Each case has a sandbox of its own, real packets and the real binary; two cases run side by side.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod addresses;
+mod affinity;
+mod balance;
+mod churn;
+mod drift;
+mod held;
+mod kill;
+mod nft;
+mod source;
+mod stage;
+mod stale;
+mod start;
+mod traffic;
+mod upstream;
+mod user;
+
+use std::process::ExitCode;
+
+use scenarios::{Case, Report, Verdict, binary};
+
+fn main() -> ExitCode {
+    let mut report = Report::from_args();
+    let cases = cases();
+    if report.is_list_only() {
+        report.run(&cases, 1);
+        return report.finish();
+    }
+    // As the user whose build folder it is, hence before a user namespace is entered.
+    match binary::kube_proxy() {
+        Ok(path) => drop(stage::BINARY.set(path)),
+        Err(why) => {
+            report.count("build", Verdict::Failed(why));
+            return report.finish();
+        }
+    }
+    let obstacle = match kernel::netns::acquire() {
+        Err(denied) => Some(denied.to_string()),
+        Ok(_) if !nft::is_installed() => Some("the nft tool is not installed".to_owned()),
+        Ok(_) => None,
+    };
+    match obstacle {
+        Some(why) => report.count("life", Verdict::Skipped(why)),
+        None => report.run(&cases, 2),
+    }
+    report.finish()
+}
+
+fn cases() -> Vec<Case<'static>> {
+    let mut cases = Vec::new();
+    // The longest first, so that the two runners end together.
+    for module in [
+        kill::cases(),
+        churn::cases(),
+        affinity::cases(),
+        drift::cases(),
+        held::cases(),
+        stale::cases(),
+        upstream::cases(),
+        balance::cases(),
+        start::cases(),
+        addresses::cases(),
+        source::cases(),
+        user::cases(),
+    ] {
+        cases.extend(module);
+    }
+    cases
+}
+
+/// A case that fails by panicking.
+fn case(name: &'static str, run: fn()) -> Case<'static> {
+    Case::new(name, move || {
+        run();
+        Verdict::Passed
+    })
+}

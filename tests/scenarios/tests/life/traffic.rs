@@ -1,0 +1,92 @@
+//! Connections without end, while something else happens.
+//!
+//! Lost packets are counted by the kernel of each client, not told from slow answers: on a busy machine
+//! an answer may be late for reasons of its own.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use sandbox::{Namespace, probe};
+
+use super::stage::{ANSWER, From, Stage};
+
+/// Leaves the machine some time for what the connections are meant to watch.
+const PAUSE: Duration = Duration::from_millis(1);
+
+pub struct Traffic {
+    stop: Arc<AtomicBool>,
+    asked: Arc<AtomicUsize>,
+    streams: Vec<JoinHandle<Vec<String>>>,
+    /// The clients, and how often each had sent a first packet again before.
+    clients: Vec<(Namespace, u64)>,
+}
+
+impl Traffic {
+    /// New connections one after the other from each client to its destination, each pair in its own thread.
+    pub fn start(stage: &Stage, pairs: &[(From, SocketAddr)]) -> Traffic {
+        let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let clients = pairs.iter().map(|(from, _)| {
+            let namespace = stage.namespace(*from).try_clone().unwrap();
+            let before = sent_again(&namespace);
+            (namespace, before)
+        });
+        let clients = clients.collect();
+        let streams = pairs.iter().map(|(from, to)| {
+            let (namespace, source) = (stage.namespace(*from).try_clone().unwrap(), from.source(*to));
+            let (from, to, stop, asked) = (*from, *to, stop.clone(), asked.clone());
+            std::thread::spawn(move || {
+                let mut bad = Vec::new();
+                while !stop.load(Ordering::Relaxed) {
+                    let outcome = probe::tcp(&namespace, source, to, ANSWER);
+                    asked.fetch_add(1, Ordering::Relaxed);
+                    if outcome.by().is_none() {
+                        bad.push(format!("{from:?} to {to}: {outcome:?}"));
+                    }
+                    std::thread::sleep(PAUSE);
+                }
+                bad
+            })
+        });
+        let streams = streams.collect();
+        Traffic { stop, asked, streams, clients }
+    }
+
+    /// Connections made so far.
+    pub fn asked(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    /// Every connection must have been answered, and none have needed a second first packet. Returns how many there were.
+    pub fn finish(mut self) -> usize {
+        self.stop.store(true, Ordering::Relaxed);
+        let streams = std::mem::take(&mut self.streams).into_iter();
+        let bad: Vec<String> = streams.flat_map(|stream| stream.join().unwrap()).collect();
+        let asked = self.asked.load(Ordering::Relaxed);
+        assert!(
+            bad.is_empty(),
+            "{} of {asked} connections failed or lost a packet: {:?}",
+            bad.len(),
+            first(&bad)
+        );
+        asked
+    }
+}
+
+impl Drop for Traffic {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// `TCPSynRetrans` of the namespace.
+fn sent_again(client: &Namespace) -> u64 {
+    let text = client.run(|| std::fs::read_to_string("/proc/thread-self/net/netstat").unwrap());
+    let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let mut columns = names.split_whitespace().zip(values.split_whitespace());
+    let (_, value) = columns.find(|(name, _)| *name == "TCPSynRetrans").unwrap();
+    value.parse().unwrap()
+}
