@@ -1,0 +1,131 @@
+//! What must become of a packet, straight from the plans: no map, chain or class of any mode in between.
+
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
+
+use dataplane::Planner;
+use model::{
+    Address, Backend, Destination, Family, Masquerade, NodePlan, PortPlan, Protocol, Role, Routing,
+    ServiceKey, Verdict,
+};
+use scenarios::Variant;
+use scenarios::directory::node_addresses;
+use scenarios::flows::Position;
+use scenarios::interpreted::StatePlanner;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// To one of these; a masqueraded client is seen as the node.
+    Forwarded {
+        to: Vec<Backend>,
+        masqueraded: bool,
+        affine: bool,
+    },
+    Rejected,
+    Dropped,
+    /// With the destination it had.
+    Untouched,
+}
+
+/// All destinations of a state and family, each with its owner's plan.
+pub(crate) struct Oracle {
+    variant: Variant,
+    node: NodePlan,
+    cluster_ips: HashSet<IpAddr>,
+    destinations: HashMap<(Protocol, Address), Owned>,
+}
+
+struct Owned {
+    rank: (bool, i64, ServiceKey),
+    port: PortPlan,
+    destination: Destination,
+    affine: bool,
+}
+
+impl Oracle {
+    pub(crate) fn new(planner: &StatePlanner<'_>, variant: Variant, family: Family) -> Oracle {
+        let mut oracle = Oracle {
+            variant,
+            node: planner.node(family),
+            cluster_ips: HashSet::new(),
+            destinations: HashMap::new(),
+        };
+        for service in planner.services() {
+            oracle.add(&service, planner, family);
+        }
+        oracle
+    }
+
+    fn add(&mut self, service: &ServiceKey, planner: &StatePlanner<'_>, family: Family) {
+        let Some(planned) = planner.plan(service, family) else { return };
+        self.cluster_ips.extend(planned.plan.cluster_ip);
+        for port in &planned.plan.ports {
+            for destination in &port.destinations {
+                // A cluster IP beats other claims, then age, then the name.
+                let rank = (destination.role != Role::ClusterIp, planned.created, service.clone());
+                let key = (port.protocol, destination.at);
+                if self.destinations.get(&key).is_none_or(|owned| rank < owned.rank) {
+                    let owned = Owned {
+                        rank,
+                        port: port.clone(),
+                        destination: destination.clone(),
+                        affine: planned.plan.affinity_seconds.is_some(),
+                    };
+                    self.destinations.insert(key, owned);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn ask(&self, from: Position, source: IpAddr, protocol: Protocol, to: SocketAddr) -> Answer {
+        let at_vip = self.destinations.get(&(protocol, Address::Vip(to.ip(), to.port())));
+        let at_node = || {
+            let serves = self.node.nodeport_ips.contains(&to.ip());
+            serves.then(|| self.destinations.get(&(protocol, Address::NodePort(to.port()))))?
+        };
+        let Some(owned) = at_vip.or_else(at_node) else { return self.unowned(to.ip()) };
+        let shut_out = |nets: &Box<[ipnet::IpNet]>| !nets.iter().any(|net| net.contains(&source));
+        if owned.destination.allowed_sources.as_ref().is_some_and(shut_out) {
+            return Answer::Dropped;
+        }
+        let (verdict, everyone) = match owned.destination.routing {
+            Routing::Same(verdict, masquerade) => (verdict, masquerade == Masquerade::Everyone),
+            Routing::Split { inside, .. } if self.variant.is_inside(from) => (inside, from == Position::Node),
+            Routing::Split { outside, .. } => (outside, false),
+        };
+        match verdict {
+            Verdict::Reject => Answer::Rejected,
+            Verdict::Drop => Answer::Dropped,
+            Verdict::Forward(pool) => Answer::Forwarded {
+                to: owned.port.pool(pool).to_vec(),
+                masqueraded: everyone || self.counts_as_cluster_traffic_from_outside(from, to.ip()),
+                affine: owned.affine,
+            },
+        }
+    }
+
+    fn unowned(&self, ip: IpAddr) -> Answer {
+        match ip {
+            // Only what is forwarded, not what is for the node itself.
+            _ if node_addresses().contains(&ip) => Answer::Untouched,
+            _ if self.cluster_ips.contains(&ip) => Answer::Rejected,
+            _ if self.node.service_cidrs.iter().any(|net| net.contains(&ip)) => Answer::Dropped,
+            _ => Answer::Untouched,
+        }
+    }
+
+    fn counts_as_cluster_traffic_from_outside(&self, from: Position, ip: IpAddr) -> bool {
+        let detects = self.variant != Variant::NoDetector;
+        detects && !self.variant.is_pod(from) && self.cluster_ips.contains(&ip)
+    }
+}
+
+impl Answer {
+    /// Whether the source is rewritten on the way to this endpoint.
+    pub(crate) fn rewrites(&self, source: IpAddr, endpoint: &Backend) -> bool {
+        let Answer::Forwarded { masqueraded, .. } = self else { return false };
+        // What stays on the node does not pass postrouting.
+        let leaves = !node_addresses().contains(&endpoint.ip);
+        leaves && (*masqueraded || (endpoint.local && endpoint.ip == source))
+    }
+}

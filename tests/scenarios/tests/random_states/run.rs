@@ -1,0 +1,202 @@
+//! One random history: changes, syncs, faults, and packets after each sync.
+
+use std::net::{IpAddr, SocketAddr};
+
+use cluster::{ClusterState, Kind};
+use dataplane::Reconciler;
+use dataplane::nftables::Nftables;
+use kernel::nft::simulate::{Delivery, Host, Journey, Origin, Outcome, Packet, Simulator, walk};
+use model::{Backend, Family, Protocol, ServiceKey};
+use scenarios::Variant;
+use scenarios::directory::{NODE, node_addresses};
+use scenarios::flows::Position;
+use scenarios::interpreted::{MASQUERADE_MARK, StatePlanner, node_view, protocol, rejection};
+
+use crate::elements::elements;
+use crate::generator::{self, Dice};
+use crate::oracle::{Answer, Oracle};
+
+const SYNCS: u32 = 8;
+const PACKETS_A_SYNC: u32 = 8;
+/// What a kernel short of memory says.
+const ENOMEM: i32 = 12;
+
+pub(crate) fn seed(seed: u64) {
+    println!("seed {seed}");
+    let mut history = History::new(seed);
+    for _ in 0..SYNCS {
+        history.change();
+        history.sync();
+        history.packets();
+    }
+    history.compare_with_a_fresh_start();
+}
+
+struct History {
+    dice: Dice,
+    variant: Variant,
+    state: ClusterState,
+    reconciler: Reconciler<Nftables<Simulator>>,
+    clock: u64,
+    port: u16,
+}
+
+impl History {
+    fn new(seed: u64) -> History {
+        let mut dice = Dice::new(seed);
+        let variant = dice.pick(&Variant::ALL);
+        let mut state = ClusterState::new(NODE);
+        generator::beginning().into_iter().for_each(|change| state.change(change));
+        // Enough to begin with that packets meet something.
+        (0..20).for_each(|_| state.change(generator::change(&mut dice)));
+        Kind::ALL.into_iter().for_each(|kind| state.mark_synced(kind));
+        History { dice, variant, state, reconciler: reconciler(variant), clock: 0, port: 1024 }
+    }
+
+    fn change(&mut self) {
+        for _ in 0..=self.dice.below(4) {
+            self.state.change(generator::change(&mut self.dice));
+        }
+    }
+
+    /// As the agent does it; now and then the kernel refuses once, or somebody else interferes.
+    fn sync(&mut self) {
+        self.clock += u64::from(self.dice.below(5_000));
+        self.reconciler.backend().transport().set_now(self.clock);
+        if self.dice.chance(10) {
+            self.reconciler.backend().transport().fail_next(ENOMEM);
+        }
+        if self.dice.chance(5) {
+            self.reconciler.distrust(Family::V4);
+        }
+        let dirty = self.state.dirty();
+        let failed = Family::BOTH.map(|family| self.sync_family(family, &dirty.services).is_err());
+        self.state.clear_dirty(&dirty);
+        for (family, failed) in Family::BOTH.into_iter().zip(failed) {
+            if failed {
+                assert!(self.reconciler.is_unknown(family), "a failed commit must not be trusted");
+                self.sync_family(family, &[]).unwrap();
+            }
+        }
+    }
+
+    fn sync_family(&mut self, family: Family, dirty: &[ServiceKey]) -> Result<(), dataplane::SyncError> {
+        let planner = planner(&self.state, self.variant);
+        self.reconciler.sync(family, dirty, &planner).map(drop)
+    }
+
+    fn packets(&mut self) {
+        let oracles = {
+            let planner = planner(&self.state, self.variant);
+            Family::BOTH.map(|family| Oracle::new(&planner, self.variant, family))
+        };
+        for _ in 0..PACKETS_A_SYNC {
+            self.packet(&oracles);
+        }
+    }
+
+    fn packet(&mut self, oracles: &[Oracle; 2]) {
+        let (from, protocol, to) = generator::question(&mut self.dice);
+        let family = Family::of(to.ip());
+        let source = from.address(family);
+        let oracle = &oracles[family.index()];
+        let answer = oracle.ask(from, source, protocol, to);
+        let first = self.walk(from, source, protocol, to);
+        let described = format!(
+            "{from} {source} to {protocol} {to}, {}: {answer:?}\n{:#?}",
+            self.variant.name(),
+            first.trace
+        );
+        let met = check(&answer, from, source, protocol, to, &first.outcome);
+        let met = met.unwrap_or_else(|problem| panic!("{problem}\n{described}"));
+        if matches!(answer, Answer::Forwarded { affine: true, .. }) {
+            let second = self.walk(from, source, protocol, to);
+            let again = second.delivery().map(|delivery| (delivery.to, delivery.port));
+            assert_eq!(again, met, "affinity was not kept\n{described}");
+        }
+    }
+
+    fn walk(&mut self, from: Position, source: IpAddr, over: Protocol, to: SocketAddr) -> Journey {
+        self.port += 1;
+        let packet = Packet {
+            protocol: protocol(over),
+            source,
+            source_port: self.port,
+            destination: to.ip(),
+            destination_port: to.port(),
+            mark: 0,
+            origin: from.interface().map_or(Origin::Host, Origin::Interface),
+        };
+        let simulator = self.reconciler.backend().transport();
+        walk(simulator, &Host::new(node_addresses()), packet, &mut |below| self.dice.below(below))
+    }
+
+    fn compare_with_a_fresh_start(&mut self) {
+        let mut fresh = reconciler(self.variant);
+        let planner = planner(&self.state, self.variant);
+        for family in Family::BOTH {
+            fresh.sync(family, &[], &planner).unwrap();
+        }
+        let wanted = elements(fresh.backend().transport());
+        let held = elements(self.reconciler.backend().transport());
+        for set in wanted.keys().chain(held.keys()) {
+            assert_eq!(held.get(set), wanted.get(set), "{set}: left held, right wanted");
+        }
+    }
+}
+
+fn reconciler(variant: Variant) -> Reconciler<Nftables<Simulator>> {
+    Reconciler::new(Nftables::new(Simulator::new(), &variant.detector(), MASQUERADE_MARK))
+}
+
+fn planner(state: &ClusterState, variant: Variant) -> StatePlanner<'_> {
+    StatePlanner {
+        state,
+        node: node_view(state),
+        settings: variant.settings(),
+        nodeport_addresses: variant.nodeport_addresses(),
+    }
+}
+
+/// Compare, and tell which endpoint it met, if any.
+fn check(
+    answer: &Answer,
+    from: Position,
+    source: IpAddr,
+    over: Protocol,
+    to: SocketAddr,
+    outcome: &Outcome,
+) -> Result<Option<(IpAddr, u16)>, String> {
+    let right = match (answer, outcome) {
+        (Answer::Rejected, Outcome::Rejected(how)) => *how == rejection(over),
+        (Answer::Dropped, Outcome::Dropped) => true,
+        (Answer::Untouched, Outcome::Delivered(delivery) | Outcome::Local(delivery)) => {
+            (delivery.to, delivery.port, delivery.source) == (to.ip(), to.port(), source)
+        }
+        (Answer::Forwarded { to, .. }, Outcome::Delivered(delivery) | Outcome::Local(delivery)) => {
+            let met = to.iter().find(|endpoint| (endpoint.ip, endpoint.port) == (delivery.to, delivery.port));
+            let endpoint = met.ok_or_else(|| format!("{delivery:?} is not in the pool"))?;
+            let right = source_is_right(answer, from, source, endpoint, delivery);
+            return if right { Ok(Some((delivery.to, delivery.port))) } else { Err(format!("{delivery:?}")) };
+        }
+        _ => false,
+    };
+    if right { Ok(None) } else { Err(format!("saw {outcome:?}")) }
+}
+
+fn source_is_right(
+    answer: &Answer,
+    from: Position,
+    source: IpAddr,
+    endpoint: &Backend,
+    delivery: &Delivery,
+) -> bool {
+    if from == Position::Node {
+        // Which of its addresses the node uses says nothing.
+        return node_addresses().contains(&delivery.source);
+    }
+    match answer.rewrites(source, endpoint) {
+        true => delivery.masqueraded && node_addresses().contains(&delivery.source),
+        false => !delivery.masqueraded && delivery.source == source,
+    }
+}
