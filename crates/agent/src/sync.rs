@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use cluster::{ClusterState, Update};
 use dataplane::{Backend, Pacing, Planner, Reconciler, SyncError, Synced};
-use model::{Family, NodeView, ServiceKey};
+use model::{Conflict, Family, NodeView, ServiceKey};
 
 use crate::Options;
 use crate::flows::StaleWork;
@@ -40,6 +40,8 @@ pub(crate) struct SyncLoop<B> {
     pacing: Pacing,
     health: Health,
     flows: Sender<StaleWork>,
+    /// Contested addresses that were reported, per family.
+    conflicts: [Vec<Conflict>; 2],
     /// Last failure per family, so that the same one is not logged at each retry.
     last_failure: [Option<String>; 2],
     synced_once: bool,
@@ -61,6 +63,7 @@ impl<B: Backend> SyncLoop<B> {
             pacing: Pacing::new(options.min_sync_period),
             health,
             flows,
+            conflicts: [Vec::new(), Vec::new()],
             last_failure: [None, None],
             synced_once: false,
             options,
@@ -183,6 +186,7 @@ impl<B: Backend> SyncLoop<B> {
             micros = took.as_micros() as u64, "Synced"
         );
         self.health.updated(family);
+        self.report_conflicts(family);
         if !synced.stale.is_empty() {
             let planner_node = self.node_ips(family);
             let work = StaleWork { family, stale: synced.stale, node_ips: planner_node };
@@ -192,6 +196,20 @@ impl<B: Backend> SyncLoop<B> {
         if synced.full {
             kernel::memory::give_back();
         }
+    }
+
+    /// Say once which service goes without an address, and why.
+    fn report_conflicts(&mut self, family: Family) {
+        let now = self.reconciler.conflicts(family);
+        let known = &mut self.conflicts[family.index()];
+        for conflict in now.iter().filter(|conflict| !known.contains(conflict)) {
+            let losers: Vec<&str> = conflict.losers.iter().map(|loser| &**loser).collect();
+            tracing::warn!(
+                %family, address = %conflict.claim, owner = %conflict.owner, without = losers.join(","),
+                "Several services claim one address; the oldest has it, give the others another"
+            );
+        }
+        *known = now;
     }
 
     fn node_ips(&self, family: Family) -> Vec<IpAddr> {

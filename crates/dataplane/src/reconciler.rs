@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use model::{Claims, Family, NodePlan, ServiceKey, ServicePlan, StaleFlows, stale_flows};
+use model::{Claims, Conflict, Family, NodePlan, ServiceKey, ServicePlan, StaleFlows, stale_flows};
 
 use crate::backend::{Backend, Change, Committed, SyncError};
 use crate::slots::keep_order;
@@ -49,8 +49,10 @@ struct Known {
 
 struct FamilyState {
     applied: Applied,
-    /// The plans of before a loss of trust: they still tell which flows became stale.
+    /// The plans of before a loss of trust: they still tell which flows become stale.
     remembered: HashMap<ServiceKey, ServicePlan>,
+    /// Flows that become stale with the next successful rewrite.
+    pending_stale: Vec<StaleFlows>,
     claims: Claims,
 }
 
@@ -64,6 +66,7 @@ impl<B: Backend> Reconciler<B> {
         let families = Family::BOTH.map(|family| FamilyState {
             applied: Applied::Unknown,
             remembered: HashMap::new(),
+            pending_stale: Vec::new(),
             claims: Claims::new(family),
         });
         Reconciler { backend, families }
@@ -83,9 +86,9 @@ impl<B: Backend> Reconciler<B> {
         matches!(self.families[family.index()].applied, Applied::Unknown)
     }
 
-    /// Services that claim an address which another one holds.
-    pub fn claims(&self, family: Family) -> &Claims {
-        &self.families[family.index()].claims
+    /// Addresses that several services want, as of the last sync.
+    pub fn conflicts(&self, family: Family) -> Vec<Conflict> {
+        self.families[family.index()].claims.conflicts()
     }
 
     /// Bring the kernel up to date with the dirty services (or with all of them, if nothing is known).
@@ -101,15 +104,9 @@ impl<B: Backend> Reconciler<B> {
             Applied::Unknown => rewrite(&mut self.backend, state, family, planner),
             Applied::Known(known) => update(&mut self.backend, state, *known, family, dirty, planner),
         };
-        let state = &mut self.families[family.index()];
-        match result {
-            Ok((known, synced)) => {
-                state.applied = Applied::Known(Box::new(known));
-                state.remembered = HashMap::new();
-                Ok(synced)
-            }
-            Err(error) => Err(error),
-        }
+        let (known, synced) = result?;
+        self.families[family.index()].applied = Applied::Known(Box::new(known));
+        Ok(synced)
     }
 }
 
@@ -127,30 +124,57 @@ fn rewrite<B: Backend>(
     family: Family,
     planner: &dyn Planner,
 ) -> Result<(Known, Synced), SyncError> {
-    state.claims = Claims::new(family);
-    let mut plans = HashMap::new();
-    for service in planner.services() {
-        if let Some(planned) = planner.plan(&service, family).filter(asks_something) {
-            state.claims.update(&service, planned.created, planned.plan.wanted());
-            plans.insert(service, planned.plan);
-        }
-    }
-    plans.shrink_to_fit();
-    for (service, plan) in &mut plans {
-        plan.retain(|protocol, at| state.claims.owns(service, protocol, at));
-        if let Some(old) = state.remembered.get(service) {
-            keep_order(old, plan);
-        }
-    }
+    settle_claims(state, family, planner);
+    let plans = plan_all(state, family, planner);
     let node = planner.node(family);
-    let committed = backend.rewrite(family, &plans, &node)?;
-    let gone = state.remembered.iter().filter(|(service, _)| !plans.contains_key(*service));
-    let mut stale: Vec<StaleFlows> = gone.flat_map(|(_, old)| stale_flows(Some(old), None)).collect();
-    for (service, plan) in &plans {
-        stale.extend(stale_flows(state.remembered.get(service), Some(plan)));
+    match backend.rewrite(family, &plans, &node) {
+        Ok(committed) => {
+            let stale = std::mem::take(&mut state.pending_stale);
+            let synced = Synced { full: true, services: plans.len(), committed, stale };
+            Ok((Known { plans, node }, synced))
+        }
+        Err(error) => {
+            state.remembered = plans;
+            Err(error)
+        }
     }
-    let synced = Synced { full: true, services: plans.len(), committed, stale };
-    Ok((Known { plans, node }, synced))
+}
+
+/// Hear every service before any is planned: who owns an address is settled between all of them. The plans
+/// are thrown away at once, because keeping old and new ones of all services doubles the memory.
+fn settle_claims(state: &mut FamilyState, family: Family, planner: &dyn Planner) {
+    state.claims = Claims::new(family);
+    for service in planner.services() {
+        if let Some(planned) = planner.plan(&service, family) {
+            state.claims.update(&service, planned.created, planned.plan.wanted());
+        }
+    }
+}
+
+/// New plans of all services. What they leave stale waits for the commit, and what was remembered is used up.
+fn plan_all(
+    state: &mut FamilyState,
+    family: Family,
+    planner: &dyn Planner,
+) -> HashMap<ServiceKey, ServicePlan> {
+    let mut remembered = std::mem::take(&mut state.remembered);
+    let services = planner.services();
+    let mut plans = HashMap::with_capacity(services.len());
+    for service in services {
+        let Some(planned) = planner.plan(&service, family).filter(asks_something) else { continue };
+        let mut plan = planned.plan;
+        plan.retain(|protocol, at| state.claims.owns(&service, protocol, at));
+        let old = remembered.remove(&service);
+        if let Some(old) = &old {
+            keep_order(old, &mut plan);
+        }
+        state.pending_stale.extend(stale_flows(old.as_ref(), Some(&plan)));
+        plans.insert(service, plan);
+    }
+    let gone = remembered.values().flat_map(|old| stale_flows(Some(old), None));
+    state.pending_stale.extend(gone);
+    plans.shrink_to_fit();
+    plans
 }
 
 fn update<B: Backend>(

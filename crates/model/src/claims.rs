@@ -4,6 +4,7 @@
 //! external IP and port. A cluster IP beats every other role, then the older service wins, then the smaller
 //! name: nothing depends on the order of arrival.
 
+use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::{Address, Family, Protocol, Role, ServiceKey};
@@ -19,6 +20,12 @@ mod tests;
 pub struct Claim {
     pub at: Address,
     pub protocol: Protocol,
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.at, self.protocol)
+    }
 }
 
 /// A destination that several services want.

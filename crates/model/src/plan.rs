@@ -1,6 +1,7 @@
 //! `plan`: one service, its endpoints and this node in; where its packets go out. Per family, pure.
 
-use std::net::IpAddr;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
 
@@ -76,6 +77,15 @@ pub enum Address {
     Vip(IpAddr, u16),
     /// A port on every node-port address of this node.
     NodePort(u16),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Vip(ip, port) => write!(f, "{}", SocketAddr::new(*ip, *port)),
+            Address::NodePort(port) => write!(f, "node port {port}"),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
