@@ -166,7 +166,11 @@ impl fmt::Display for ManifestError {
                 )
             }
             ManifestError::Unreadable { path, source } => {
-                write!(f, "manifests: {} cannot be read: {source}", path.display())
+                write!(
+                    f,
+                    "manifests: {} cannot be read: {source}; let this user read it or name another path",
+                    path.display()
+                )
             }
             ManifestError::Unwatchable { path, source } => write!(
                 f,

@@ -1,8 +1,10 @@
 //! The thread that follows the manifests: asleep until inotify speaks, then one reading for a burst of events.
 
+use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -29,17 +31,24 @@ impl ManifestSource {
         self,
         deliver: impl FnMut(Update) -> ControlFlow<()> + Send + 'static,
     ) -> Result<ManifestWatch, ManifestError> {
-        let missing =
-            std::fs::metadata(&self.path).err().filter(|error| error.kind() == io::ErrorKind::NotFound);
-        if missing.is_some() {
-            return Err(ManifestError::Missing { path: self.path });
-        }
+        check(&self.path)?;
         let path = self.path.clone();
         let unwatchable = move |source: io::Error| ManifestError::Unwatchable { path, source };
         match start(self, deliver) {
             Ok(watch) => Ok(watch),
             Err(source) => Err(unwatchable(source)),
         }
+    }
+}
+
+/// A start without manifests would take down whatever rules an earlier run left: better none at all.
+fn check(path: &Path) -> Result<(), ManifestError> {
+    let path = path.to_owned();
+    // Opening, unlike looking at metadata, fails where reading would, for files and folders alike.
+    match File::open(&path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(ManifestError::Missing { path }),
+        Err(source) => Err(ManifestError::Unreadable { path, source }),
     }
 }
 
