@@ -65,12 +65,10 @@ impl Traffic {
         let streams = std::mem::take(&mut self.streams).into_iter();
         let bad: Vec<String> = streams.flat_map(|stream| stream.join().unwrap()).collect();
         let asked = self.asked.load(Ordering::Relaxed);
-        assert!(
-            bad.is_empty(),
-            "{} of {asked} connections failed or lost a packet: {:?}",
-            bad.len(),
-            first(&bad)
-        );
+        assert!(bad.is_empty(), "{} of {asked} failed: {:?}", bad.len(), bad.get(..5).unwrap_or(&bad));
+        for (client, before) in &self.clients {
+            assert_eq!(sent_again(client), *before, "first packets were lost, in {asked} connections");
+        }
         asked
     }
 }

@@ -1,0 +1,379 @@
+//! What an operator gets for a mistake: one line (flags: one an error) that says what to do, exit code 1, and a
+//! kernel in which nothing was touched.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+use std::io::{self, Read};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use kernel::nft::{self, Connection, ProbeError, Transport};
+use sandbox::Namespace;
+use scenarios::{Case, ManifestFolder, NodeAgent, Report, ServiceManifest, Verdict, binary, wait_until};
+
+const DEADLINE: Duration = Duration::from_secs(10);
+const NOBODY: u32 = 65534;
+
+static BINARY: OnceLock<PathBuf> = OnceLock::new();
+
+fn main() -> ExitCode {
+    let mut report = Report::from_args();
+    let cases = cases();
+    if report.is_list_only() {
+        report.run(&cases, 1);
+        return report.finish();
+    }
+    // As the user whose build folder it is, hence before a user namespace is entered.
+    let found = binary::kube_proxy();
+    match (found, kernel::netns::acquire()) {
+        (Err(why), _) => report.count("build", Verdict::Failed(why)),
+        (_, Err(denied)) => report.count("bad_input", Verdict::Skipped(denied.to_string())),
+        (Ok(path), Ok(_)) => {
+            drop(BINARY.set(path));
+            report.run(&cases, 2);
+        }
+    }
+    report.finish()
+}
+
+fn cases() -> Vec<Case<'static>> {
+    vec![
+        case("a port that is taken is waited for", taken_port_awaited),
+        case("a port that is taken ends the agent if asked to", taken_port_fatal),
+        case("manifests that do not exist", missing_manifests),
+        case("manifests that cannot be reached", unreachable_manifests),
+        Case::new("manifests that may not be read", forbidden_manifests),
+        case("manifests of which every document is broken", broken_manifests),
+        case("broken documents among good ones", partly_broken_manifests),
+        Case::new("no right to use nf_tables", no_permission),
+        Case::new("a kernel that is too old", old_kernel),
+        case("words for a kernel without nf_tables", absent_nf_tables),
+        case("every mistake in the flags is listed", flags),
+        case("flags that contradict each other", contradictions),
+    ]
+}
+
+fn case(name: &'static str, run: fn()) -> Case<'static> {
+    Case::new(name, move || {
+        run();
+        Verdict::Passed
+    })
+}
+
+/// What a run that should end by itself left behind.
+struct Ended {
+    code: Option<i32>,
+    lines: Vec<String>,
+    tables: Vec<String>,
+}
+
+impl Ended {
+    /// One line, with all of these words in it; exit code 1; no table.
+    fn assert_refused(&self, words: &[&str]) {
+        assert_eq!(self.lines.len(), 1, "not one line: {:#?}", self.lines);
+        self.assert_words(words);
+    }
+
+    fn assert_words(&self, words: &[&str]) {
+        for word in words {
+            assert!(self.lines.iter().any(|line| line.contains(word)), "no {word:?} in {:#?}", self.lines);
+        }
+        assert_eq!(self.code, Some(1), "{:#?}", self.lines);
+        assert!(self.tables.is_empty(), "tables were made: {:?}", self.tables);
+    }
+}
+
+fn kube_proxy() -> Command {
+    Command::new(BINARY.get().expect("main has found the binary"))
+}
+
+/// Run in a namespace of its own until it ends.
+fn run(command: Command) -> Ended {
+    let namespace = Namespace::new().unwrap();
+    run_in(&namespace, command)
+}
+
+fn run_in(namespace: &Namespace, mut command: Command) -> Ended {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    // A child begins in the namespace of the thread that starts it, whatever its user may do there.
+    let mut child = namespace.run(|| command.spawn()).unwrap();
+    let code = await_end(&mut child);
+    let mut text = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    assert!(code.is_some(), "the agent runs on:\n{text}");
+    Ended { code, lines: text.lines().map(str::to_owned).collect(), tables: tables(namespace) }
+}
+
+/// The exit code; the child is killed when it takes too long.
+fn await_end(child: &mut Child) -> Option<i32> {
+    let mut status = None;
+    wait_until(DEADLINE, || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    if status.is_none() {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    status.and_then(|status| status.code())
+}
+
+fn tables(namespace: &Namespace) -> Vec<String> {
+    namespace.run(|| {
+        let mut connection = Connection::open().unwrap();
+        let families = [nft::Family::Ip, nft::Family::Ip6];
+        families.into_iter().flat_map(|family| connection.tables(family).unwrap()).map(|table| table.name).collect()
+    })
+}
+
+fn missing_manifests() {
+    let mut command = kube_proxy();
+    command.args(["--manifests", "/nonexistent/manifests"]);
+    run(command).assert_refused(&["/nonexistent/manifests does not exist", "name a file or a folder"]);
+}
+
+/// A path through something that is no folder.
+fn unreachable_manifests() {
+    let folder = ManifestFolder::create();
+    folder.put_text("file.yaml", "");
+    let mut command = kube_proxy();
+    command.arg("--manifests").arg(folder.path().join("file.yaml/inside"));
+    run(command).assert_refused(&["file.yaml/inside cannot be read", "Not a directory"]);
+}
+
+/// A copy of the agent that anybody can run, in a folder that anybody can enter.
+fn public_copy() -> (ManifestFolder, PathBuf) {
+    let folder = ManifestFolder::create();
+    open_to_all(folder.path());
+    let copy = folder.path().join("kube-proxy");
+    fs::copy(BINARY.get().unwrap(), &copy).unwrap();
+    open_to_all(&copy);
+    (folder, copy)
+}
+
+fn open_to_all(path: &Path) {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn is_root_outside() -> bool {
+    // The first line maps our user 0; only real root has the whole range.
+    fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| map.split_whitespace().nth(2) != Some("1"))
+}
+
+/// Nobody, but with CAP_NET_ADMIN: the manifests are all that stands in the way.
+fn forbidden_manifests() -> Verdict {
+    if !is_root_outside() {
+        return Verdict::Skipped("needs root to become somebody else".into());
+    }
+    if Command::new("setpriv").arg("--version").stdout(Stdio::null()).status().is_err() {
+        return Verdict::Skipped("needs setpriv of util-linux".into());
+    }
+    let (_keep, binary) = public_copy();
+    let as_nobody = |manifests: &Path| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        command.args(["--inh-caps=+net_admin", "--ambient-caps=+net_admin"]);
+        command.arg(&binary).arg("--manifests").arg(manifests);
+        run(command)
+    };
+    let folder = ManifestFolder::create();
+    folder.put_text("file.yaml", "");
+    let closed = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o000)).unwrap();
+    open_to_all(folder.path());
+    let file = folder.path().join("file.yaml");
+    closed(&file);
+    as_nobody(&file).assert_refused(&["file.yaml cannot be read", "Permission denied"]);
+    closed(folder.path());
+    as_nobody(folder.path()).assert_refused(&["cannot be read", "Permission denied"]);
+    Verdict::Passed
+}
+
+const BROKEN: &str = "\
+apiVersion: v1
+kind: Service
+metadata: {name: first, namespace: default}
+spec: {clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1], ports: [{name: main, port: many}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: second, namespace: default}
+spec: {clusterIP: 10.96.0.2, clusterIPs: [nowhere], ports: [{name: main, port: 80}]}
+---
+this is no object
+";
+
+/// Documents, and the field each complains of; the last has none.
+const PROBLEMS: [(&str, &str); 3] =
+    [("document 1", "spec.ports[0].port"), ("document 2", "spec.clusterIPs[0]"), ("document 3", "")];
+
+fn assert_problems(log: &str) {
+    for (document, field) in PROBLEMS {
+        let words = ["broken.yaml", document, field];
+        let lines = log.lines().filter(|line| words.iter().all(|word| line.contains(word)));
+        assert_eq!(lines.count(), 1, "not one line about {words:?}:\n{log}");
+    }
+}
+
+fn start_with(folder: &ManifestFolder, namespace: &Namespace) -> NodeAgent {
+    let binary = BINARY.get().unwrap();
+    NodeAgent::start(binary, namespace, folder, "node-1", &[]).unwrap_or_else(|why| panic!("{why}"))
+}
+
+fn broken_manifests() {
+    let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
+    folder.put_text("broken.yaml", BROKEN);
+    let agent = start_with(&folder, &namespace);
+    assert_problems(&agent.log());
+    assert_eq!(tables(&namespace), ["kube-proxy", "kube-proxy"], "ready means that there are rules");
+}
+
+fn partly_broken_manifests() {
+    let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
+    folder.put_text("broken.yaml", BROKEN);
+    let good = ServiceManifest::new("good", &[[10, 96, 0, 9].into()]).port("main", model::Protocol::Tcp, 80, 0);
+    folder.put_service(&good);
+    let agent = start_with(&folder, &namespace);
+    assert_problems(&agent.log());
+    let mut found = Vec::new();
+    namespace.run(|| {
+        let mut connection = Connection::open().unwrap();
+        let mut take = |element: nft::DumpedElement<'_>| found.push(element.key.to_vec());
+        connection.dump_elements(nft::Family::Ip, "kube-proxy", "cluster-ips", &mut take).unwrap();
+    });
+    assert_eq!(found, [[10, 96, 0, 9]], "cluster IPs");
+}
+
+fn no_permission() -> Verdict {
+    if !is_root_outside() {
+        return Verdict::Skipped("needs root to become somebody else".into());
+    }
+    let (folder, binary) = public_copy();
+    let mut command = Command::new(binary);
+    command.arg("--manifests").arg(folder.path()).uid(NOBODY).gid(NOBODY);
+    run(command).assert_refused(&["CAP_NET_ADMIN"]);
+    Verdict::Passed
+}
+
+/// The personality that makes any kernel call itself 2.6.
+fn old_kernel() -> Verdict {
+    if Command::new("setarch").arg("--version").stdout(Stdio::null()).status().is_err() {
+        return Verdict::Skipped("needs setarch of util-linux".into());
+    }
+    let folder = ManifestFolder::create();
+    let mut command = Command::new("setarch");
+    command.arg("--uname-2.6").arg(BINARY.get().unwrap()).arg("--manifests").arg(folder.path());
+    run(command).assert_refused(&["the kernel is release 2.6", "needs 5.13 or later"]);
+    Verdict::Passed
+}
+
+/// No running kernel can be made to lose nf_tables, so only the words are looked at here.
+fn absent_nf_tables() {
+    let text = ProbeError::Absent(io::Error::from_raw_os_error(93)).to_string();
+    assert!(text.contains("no nf_tables") && text.contains("load module nf_tables"), "{text}");
+    assert!(!text.contains('\n'), "{text}");
+}
+
+fn taken_port_fatal() {
+    let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
+    let _taken = namespace.run(|| TcpListener::bind("0.0.0.0:10256")).unwrap();
+    let mut command = kube_proxy();
+    command.arg("--manifests").arg(folder.path()).arg("--bind-address-hard-fail");
+    run_in(&namespace, command)
+        .assert_refused(&["0.0.0.0:10256", "stop what holds the port or choose another --healthz-bind-address"]);
+}
+
+/// The rules are what matters; the probes follow when they can.
+fn taken_port_awaited() {
+    let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
+    let log = folder.path().join(".log");
+    let taken = namespace.run(|| TcpListener::bind("127.0.0.1:10256")).unwrap();
+    let mut command = kube_proxy();
+    command.arg("--manifests").arg(folder.path()).arg("--healthz-bind-address=127.0.0.1:10256");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(fs::File::create(&log).unwrap());
+    let mut child = namespace.run(|| command.spawn()).unwrap();
+    let said = || fs::read_to_string(&log).unwrap();
+    assert!(wait_until(DEADLINE, || tables(&namespace).len() == 2), "no rules:\n{}", said());
+    let complaint = |text: &str| text.lines().filter(|line| line.contains("Cannot serve the probes")).count();
+    assert!(wait_until(DEADLINE, || complaint(&said()) > 0), "no word about the port:\n{}", said());
+    let text = said();
+    let line = text.lines().find(|line| line.contains("Cannot serve")).unwrap();
+    for word in ["127.0.0.1:10256", "stop what holds the port", "--healthz-bind-address"] {
+        assert!(line.contains(word), "no {word:?} in {line}");
+    }
+    drop(taken);
+    let freed = Instant::now();
+    assert!(wait_until(DEADLINE, || is_ready(&namespace)), "never served:\n{}", said());
+    println!("a freed port was served after {:?}", freed.elapsed());
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+fn is_ready(namespace: &Namespace) -> bool {
+    use std::io::Write;
+    let ask = || -> io::Result<String> {
+        let mut stream = std::net::TcpStream::connect("127.0.0.1:10256")?;
+        stream.write_all(b"GET /readyz HTTP/1.0\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    namespace.run(|| ask().is_ok_and(|answer| answer.contains(" 200 ")))
+}
+
+fn flags() {
+    let mut command = kube_proxy();
+    command.args([
+        "--manifets=/tmp",
+        "serve",
+        "--cluster-cidr=10.0.0.0/33",
+        "--iptables-sync-period=3x",
+        "--iptables-masquerade-bit=40",
+        "--healthz-bind-address=everywhere",
+        "--nodeport-addresses=eth0",
+        "--proxy-mode=ipvs",
+        "--masquerade-all=perhaps",
+        "-v=loud",
+    ]);
+    let ended = run(command);
+    ended.assert_words(&[
+        "unknown flag --manifets",
+        "unexpected argument \"serve\"",
+        "--manifests: name a file or folder",
+        "10.0.0.0/33",
+        "--iptables-sync-period: ",
+        "--iptables-masquerade-bit: ",
+        "--healthz-bind-address: \"everywhere\"",
+        "\"eth0\"",
+        "mode ipvs is not in this build; use nftables",
+        "--masquerade-all: \"perhaps\" is neither true nor false",
+        "\"loud\"",
+    ]);
+    assert_eq!(ended.lines.len(), 11, "one line an error: {:#?}", ended.lines);
+    assert!(ended.lines.iter().all(|line| line.starts_with("kube-proxy: ")), "{:#?}", ended.lines);
+}
+
+fn contradictions() {
+    let folder = ManifestFolder::create();
+    let path = folder.path().display().to_string();
+    for (given, words) in [
+        (&["--iptables-sync-period=1s", "--iptables-min-sync-period=2s"][..], "longer than --iptables-sync-period"),
+        (&["--iptables-sync-period=0"], "--iptables-sync-period: must be greater than 0"),
+        (&["--detect-local-mode=BridgeInterface"], "needs --pod-bridge-interface"),
+        (&["--detect-local-mode=InterfaceNamePrefix"], "needs --pod-interface-name-prefix"),
+        (&["--detect-local-mode=NodeCIDR"], "use ClusterCIDR, BridgeInterface or InterfaceNamePrefix"),
+        (&["--cluster-cidr=10.0.0.0/8,10.1.0.0/16"], "at most one a family"),
+        (&["--proxy-mode=iptables"], "mode iptables is not in this build; use nftables"),
+        (&["--proxy-mode=userspace"], "mode userspace is not in this build; use nftables"),
+        (&["--proxy-mode=magic"], "\"magic\" is not a proxy mode; use nftables"),
+        (&["--iptables-min-sync-period"], "a value is missing"),
+    ] {
+        let mut command = kube_proxy();
+        command.arg("--manifests").arg(&path).args(given);
+        run(command).assert_words(&[words]);
+    }
+}
