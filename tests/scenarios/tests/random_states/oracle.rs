@@ -84,8 +84,8 @@ impl Oracle {
             serves.then(|| self.destinations.get(&(protocol, Address::NodePort(to.port()))))?
         };
         let Some(owned) = at_vip.or_else(at_node) else { return self.unowned(to.ip()) };
-        let shut_out = |nets: &Box<[ipnet::IpNet]>| !nets.iter().any(|net| net.contains(&source));
-        if owned.destination.allowed_sources.as_ref().is_some_and(shut_out) {
+        let allowed = owned.destination.allowed_sources.as_deref();
+        if allowed.is_some_and(|nets| !nets.iter().any(|net| net.contains(&source))) {
             return Answer::Dropped;
         }
         let (verdict, everyone) = match owned.destination.routing {
