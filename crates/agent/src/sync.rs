@@ -104,6 +104,7 @@ impl<B: Backend> SyncLoop<B> {
             Event::Drift(drift) => {
                 tracing::warn!(family = %drift.family, "Somebody else changed our rules; writing them anew");
                 self.reconciler.distrust(drift.family);
+                self.pacing.repair(Instant::now());
             }
             Event::Addresses(addresses) => self.addresses = addresses,
             Event::Stop => return false,

@@ -6,24 +6,37 @@ use std::time::{Duration, Instant};
 const REST_PER_COST: u32 = 19;
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
+/// A repair may jump the queue this often. Whoever damages our rules more often than that keeps at it, and
+/// must not cost more than ordinary changes do.
+const BETWEEN_REPAIRS: Duration = Duration::from_secs(5);
 
 /// Decides how long to wait. Holds no clock: times are passed in.
 #[derive(Debug)]
 pub struct Pacing {
     min_sync_period: Duration,
     not_before: Option<Instant>,
+    last_repair: Option<Instant>,
     failures: u32,
 }
 
 impl Pacing {
     /// `min_sync_period` is the most a change waits.
     pub fn new(min_sync_period: Duration) -> Pacing {
-        Pacing { min_sync_period, not_before: None, failures: 0 }
+        Pacing { min_sync_period, not_before: None, last_repair: None, failures: 0 }
     }
 
     /// How long from `now` until a sync may start.
     pub fn wait(&self, now: Instant) -> Duration {
         self.not_before.map_or(Duration::ZERO, |time| time.saturating_duration_since(now))
+    }
+
+    /// Our rules were damaged: the next sync may start at once.
+    pub fn repair(&mut self, now: Instant) {
+        let recent = |last: Instant| now.saturating_duration_since(last) < BETWEEN_REPAIRS;
+        if self.failures == 0 && !self.last_repair.is_some_and(recent) {
+            self.last_repair = Some(now);
+            self.not_before = None;
+        }
     }
 
     pub fn succeeded(&mut self, started: Instant, ended: Instant) {
@@ -68,6 +81,19 @@ mod tests {
         let dear = start + Duration::from_millis(400);
         pacing.succeeded(start, dear);
         assert_eq!(pacing.wait(dear), SECOND);
+    }
+
+    #[test]
+    fn a_repair_starts_at_once_but_a_quarrel_is_paced() {
+        let (mut pacing, now) = (Pacing::new(SECOND), Instant::now());
+        pacing.succeeded(now, now + SECOND);
+        pacing.repair(now + SECOND);
+        assert_eq!(pacing.wait(now + SECOND), Duration::ZERO);
+        pacing.succeeded(now + SECOND, now + 2 * SECOND);
+        pacing.repair(now + 2 * SECOND);
+        assert_eq!(pacing.wait(now + 2 * SECOND), SECOND);
+        pacing.repair(now + 9 * SECOND);
+        assert_eq!(pacing.wait(now + 9 * SECOND), Duration::ZERO);
     }
 
     #[test]
