@@ -12,151 +12,15 @@ mod firewall;
 pub mod judge;
 mod node_port;
 mod odd;
-
-use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+mod position;
+mod target;
 
 use model::{Family, Protocol};
-use sandbox::address;
 
-use crate::directory::{TUNNEL, address_of};
 use crate::variant::Variant;
-use crate::world::{Range, SECOND_BALANCER, World, address_in, node_port};
 
-/// Where the client is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Position {
-    /// A pod of this node that is no endpoint.
-    Guest,
-    /// The pod `b`, an endpoint of many services: it may reach itself.
-    EndpointB,
-    /// The node itself, with its primary address.
-    Node,
-    /// A pod of another node whose traffic to services comes through this one.
-    Far,
-    /// Outside the cluster.
-    Outside,
-    /// The same with another address.
-    OutsideSecond,
-    /// The same with an address of a load balancer.
-    OutsideAsBalancer,
-}
-
-impl Position {
-    pub fn address(self, family: Family) -> IpAddr {
-        let pick = |v4: Ipv4Addr, v6: Ipv6Addr| match family {
-            Family::V4 => IpAddr::V4(v4),
-            Family::V6 => IpAddr::V6(v6),
-        };
-        match self {
-            Position::Guest => address_of("guest", family),
-            Position::EndpointB => address_of("b", family),
-            Position::Node => address_of("node", family),
-            Position::Far => address_of("far", family),
-            Position::Outside => pick(address::CLIENT_V4, address::CLIENT_V6),
-            Position::OutsideSecond => pick(address::CLIENT_SECOND_V4, address::CLIENT_SECOND_V6),
-            Position::OutsideAsBalancer => address_in(Range::Balancer, SECOND_BALANCER, family),
-        }
-    }
-
-    /// The interface through which its packets reach the node; `None` for the node's own.
-    pub fn interface(self) -> Option<String> {
-        match self {
-            Position::Guest => Some(format!("{}guest", address::POD_LINK_PREFIX)),
-            Position::EndpointB => Some(format!("{}b", address::POD_LINK_PREFIX)),
-            Position::Node => None,
-            Position::Far => Some(TUNNEL.to_owned()),
-            Position::Outside | Position::OutsideSecond | Position::OutsideAsBalancer => {
-                Some(address::NODE_OUTSIDE.to_owned())
-            }
-        }
-    }
-}
-
-impl fmt::Display for Position {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Position::Guest => "pod",
-            Position::EndpointB => "pod b",
-            Position::Node => "node",
-            Position::Far => "pod of another node",
-            Position::Outside => "client",
-            Position::OutsideSecond => "second client",
-            Position::OutsideAsBalancer => "client with a balancer's address",
-        })
-    }
-}
-
-/// What is called, by the name of the service and the port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    Vip(Range, &'static str, u16),
-    /// The service's node port on the node's primary address.
-    NodePort(&'static str),
-    /// ... on the node's other address.
-    OtherNodePort(&'static str),
-    LoopbackNodePort(&'static str),
-    /// Any port of the node's primary address.
-    OnNode(u16),
-    /// A cluster IP that no service has.
-    Unallocated(u16),
-}
-
-pub const fn cluster(service: &'static str) -> Target {
-    Target::Vip(Range::Cluster, service, 80)
-}
-
-pub const fn external(service: &'static str) -> Target {
-    Target::Vip(Range::External, service, 80)
-}
-
-pub const fn balancer(service: &'static str) -> Target {
-    Target::Vip(Range::Balancer, service, 80)
-}
-
-/// The three ways in from outside.
-pub const fn doors(service: &'static str) -> [Target; 3] {
-    [external(service), balancer(service), Target::NodePort(service)]
-}
-
-impl Target {
-    pub fn at(self, world: &World, family: Family) -> SocketAddr {
-        let pick = |v4: Ipv4Addr, v6: Ipv6Addr, port| match family {
-            Family::V4 => SocketAddr::new(v4.into(), port),
-            Family::V6 => SocketAddr::new(v6.into(), port),
-        };
-        let port_of = |service| node_port(world.number(service));
-        match self {
-            Target::Vip(range, service, port) => {
-                SocketAddr::new(address_in(range, world.number(service), family), port)
-            }
-            Target::NodePort(service) => pick(address::NODE_V4, address::NODE_V6, port_of(service)),
-            Target::OtherNodePort(service) => {
-                pick(address::NODE_OUTER_V4, address::NODE_OUTER_V6, port_of(service))
-            }
-            Target::LoopbackNodePort(service) => {
-                pick(Ipv4Addr::LOCALHOST, Ipv6Addr::LOCALHOST, port_of(service))
-            }
-            Target::OnNode(port) => pick(address::NODE_V4, address::NODE_V6, port),
-            Target::Unallocated(port) => SocketAddr::new(address_in(Range::Cluster, 4000, family), port),
-        }
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Target::Vip(Range::Cluster, service, port) => write!(f, "{service} cluster IP:{port}"),
-            Target::Vip(Range::External, service, port) => write!(f, "{service} external IP:{port}"),
-            Target::Vip(Range::Balancer, service, port) => write!(f, "{service} balancer IP:{port}"),
-            Target::NodePort(service) => write!(f, "{service} node port"),
-            Target::OtherNodePort(service) => write!(f, "{service} node port, other address"),
-            Target::LoopbackNodePort(service) => write!(f, "{service} node port, loopback"),
-            Target::OnNode(port) => write!(f, "node:{port}"),
-            Target::Unallocated(port) => write!(f, "unallocated cluster IP:{port}"),
-        }
-    }
-}
+pub use position::Position;
+pub use target::{Target, balancer, cluster, doors, external};
 
 /// Whose address the endpoint sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use sandbox::{Namespace, Outcome, Place, Sandbox, SandboxSpec, Server, probe};
 
 use crate::directory::{self, NODE, PODS};
 use crate::flows::judge::{Asker, CLIENTS, Observed, client_address};
-use crate::flows::{Expect, Flow, Position, Target};
+use crate::flows::{Expect, Flow, Position};
 use crate::world::World;
 use crate::{ManifestFolder, NodeAgent, Variant};
 
@@ -19,6 +19,7 @@ use crate::{ManifestFolder, NodeAgent, Variant};
 const ANSWER: Duration = Duration::from_secs(5);
 /// How long to listen to what must be silence.
 const SILENCE: Duration = Duration::from_millis(300);
+const EPERM: i32 = 1;
 
 /// A sandbox in which the table can be asked. Parts are dropped in this order.
 #[derive(Debug)]
@@ -107,7 +108,7 @@ impl<'a> Calls<'a> {
         let to = flow.to.at(world, family);
         let silent = match flow.expected(variant) {
             Expect::Dropped => true,
-            Expect::Untouched => untouched(flow.to) == Observed::Silent,
+            Expect::Untouched => untouched(to) == Observed::Silent,
             Expect::Answered(..) | Expect::Rejected => false,
         };
         Calls {
@@ -138,22 +139,15 @@ impl Asker for Calls<'_> {
     }
 
     fn untouched(&self) -> Observed {
-        let of_node = directory::node_addresses().contains(&self.to.ip()) || self.to.ip().is_loopback();
-        if of_node { Observed::Rejected } else { Observed::Silent }
+        untouched(self.to)
     }
 }
 
-const EPERM: i32 = 1;
-
 /// A port of the node on which nobody listens is refused by the node's own kernel; any other address is sent
 /// on to the client, which does not forward.
-fn untouched(to: Target) -> Observed {
-    match to {
-        Target::Vip(..) | Target::Unallocated(_) => Observed::Silent,
-        Target::NodePort(_) | Target::OtherNodePort(_) | Target::LoopbackNodePort(_) | Target::OnNode(_) => {
-            Observed::Rejected
-        }
-    }
+fn untouched(to: SocketAddr) -> Observed {
+    let of_node = directory::node_addresses().contains(&to.ip()) || to.ip().is_loopback();
+    if of_node { Observed::Rejected } else { Observed::Silent }
 }
 
 /// Why SCTP flows cannot be asked here.
