@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::case;
 use super::nft;
-use super::stage::{From, OTHER_NODE, SOON, Stage, at_cluster_ip, at_node_port, list, slices};
+use super::stage::{From, OTHER_NODE, PROMPT, SOON, Stage, at_cluster_ip, at_node_port, slices};
 use super::traffic::Traffic;
 
 const NODE_PORT: u16 = 30080;
@@ -43,13 +43,17 @@ pub fn crowd_member(number: u16, port: u16, first: u16, size: u16) -> Vec<Value>
     std::iter::once(service.to_json()).chain(slices).collect()
 }
 
-/// Round by round other members exist, with other pools. The first tells by its port which round it is.
-fn crowd(round: u16) -> Value {
-    let members = (0..330).filter(|number| *number == 0 || (number + round) % 11 != 0);
-    list(members.flat_map(|number| {
-        let port = if number == 0 { 1000 + round } else { 80 };
-        crowd_member(number, port, number % 7 * 30 + round % 5, (number * 3 + round) % 6)
-    }))
+/// Round by round a third of the members get another pool, or go, or come back. The first tells by its port
+/// which round it is.
+fn crowd(round: u16) -> String {
+    let members = (1..=330).filter_map(|number| {
+        let version = (round + number) / 3;
+        let exists = (number + version) % 11 != 0;
+        exists.then(|| crowd_member(number, 80, number % 7 * 30 + version % 5, (number * 3 + version) % 6))
+    });
+    let first = crowd_member(0, 1000 + round, 1, round % 6);
+    let documents = members.flatten().chain(first).map(|object| object.to_string());
+    documents.collect::<Vec<_>>().join("\n---\n")
 }
 
 fn has_round(stage: &Stage, round: u16, family: Family) -> bool {
@@ -66,13 +70,13 @@ fn churn() {
         &stage.service("stable", 1, Protocol::Tcp).with("type", "NodePort").with("ports", ports),
     );
     stage.put_endpoints("stable", Protocol::Tcp, &["a", "b", "c"]);
-    stage.folder.put("crowd", &crowd(0));
-    stage.start();
+    stage.folder.put_text("crowd.yaml", &crowd(0));
+    stage.start_with(&[PROMPT]);
     let [v4, v6] = Family::BOTH.map(|family| at_cluster_ip(1, family));
     let outside = Family::BOTH.map(|family| (From::Outside, at_node_port(NODE_PORT, family)));
     let traffic = Traffic::start(&stage, &[(From::Guest, v4), (From::Guest, v6), outside[0], outside[1]]);
     for round in 1..=100 {
-        stage.folder.put("crowd", &crowd(round));
+        stage.folder.put_text("crowd.yaml", &crowd(round));
         let arrived = || Family::BOTH.into_iter().all(|family| has_round(&stage, round, family));
         assert!(wait_until(SOON, arrived), "round {round} never arrived\n{}", stage.log());
     }

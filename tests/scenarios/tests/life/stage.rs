@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use kernel::sysctl;
 use model::{Family, Protocol};
 use sandbox::{Outcome, Place, Sandbox, SandboxSpec, Server, address, probe};
 use scenarios::{
@@ -38,6 +39,14 @@ pub const PROMPT: &str = "--iptables-min-sync-period=100ms";
 /// Set by `main`, before any case runs.
 pub static BINARY: OnceLock<PathBuf> = OnceLock::new();
 
+/// A time limit on this machine as it is: in proportion to how many others want each of its processors.
+pub fn at_load(limit: Duration) -> Duration {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let wanting: f64 = text.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(1.0);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    limit.mul_f64((wanting / processors as f64).max(1.0))
+}
+
 pub struct Stage {
     // Dropped in this order: the agent before the namespaces it lives in.
     agent: Option<NodeAgent>,
@@ -67,6 +76,9 @@ impl Stage {
         let mut servers = Vec::new();
         for name in ENDPOINTS {
             let pod = sandbox.pod(name).unwrap();
+            // A masqueraded client has another port each time, and now and then one whose last connection the
+            // server still remembers; the server would not answer its first packet.
+            pod.namespace.run(|| sysctl::write("net/ipv4/tcp_max_tw_buckets", 0).unwrap());
             for ip in pod.addresses() {
                 let at = SocketAddr::new(ip, POD_PORT);
                 servers.push(Server::tcp(&pod.namespace, name, at).unwrap());

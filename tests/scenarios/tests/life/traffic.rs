@@ -14,7 +14,7 @@ use sandbox::{Namespace, probe};
 use super::stage::{ANSWER, From, Stage};
 
 /// Leaves the machine some time for what the connections are meant to watch.
-const PAUSE: Duration = Duration::from_millis(1);
+const PAUSE: Duration = Duration::from_millis(3);
 
 pub struct Traffic {
     stop: Arc<AtomicBool>,
