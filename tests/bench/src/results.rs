@@ -24,6 +24,14 @@ pub(crate) struct Machine {
     pub(crate) load: [String; 2],
 }
 
+impl Machine {
+    /// More wanted to run before we began than there are processors for.
+    pub(crate) fn is_busy(&self) -> bool {
+        let load = self.load[0].split(' ').next().and_then(|load| load.parse::<f64>().ok());
+        load.is_some_and(|load| load > self.processors as f64)
+    }
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SizeResult {
     pub(crate) services: u32,
