@@ -127,7 +127,11 @@ fn tables(namespace: &Namespace) -> Vec<String> {
     namespace.run(|| {
         let mut connection = Connection::open().unwrap();
         let families = [nft::Family::Ip, nft::Family::Ip6];
-        families.into_iter().flat_map(|family| connection.tables(family).unwrap()).map(|table| table.name).collect()
+        families
+            .into_iter()
+            .flat_map(|family| connection.tables(family).unwrap())
+            .map(|table| table.name)
+            .collect()
     })
 }
 
@@ -235,7 +239,8 @@ fn broken_manifests() {
 fn partly_broken_manifests() {
     let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
     folder.put_text("broken.yaml", BROKEN);
-    let good = ServiceManifest::new("good", &[[10, 96, 0, 9].into()]).port("main", model::Protocol::Tcp, 80, 0);
+    let good =
+        ServiceManifest::new("good", &[[10, 96, 0, 9].into()]).port("main", model::Protocol::Tcp, 80, 0);
     folder.put_service(&good);
     let agent = start_with(&folder, &namespace);
     assert_problems(&agent.log());
@@ -283,8 +288,10 @@ fn taken_port_fatal() {
     let _taken = namespace.run(|| TcpListener::bind("0.0.0.0:10256")).unwrap();
     let mut command = kube_proxy();
     command.arg("--manifests").arg(folder.path()).arg("--bind-address-hard-fail");
-    run_in(&namespace, command)
-        .assert_refused(&["0.0.0.0:10256", "stop what holds the port or choose another --healthz-bind-address"]);
+    run_in(&namespace, command).assert_refused(&[
+        "0.0.0.0:10256",
+        "stop what holds the port or choose another --healthz-bind-address",
+    ]);
 }
 
 /// The rules are what matters; the probes follow when they can.
@@ -361,7 +368,10 @@ fn contradictions() {
     let folder = ManifestFolder::create();
     let path = folder.path().display().to_string();
     for (given, words) in [
-        (&["--iptables-sync-period=1s", "--iptables-min-sync-period=2s"][..], "longer than --iptables-sync-period"),
+        (
+            &["--iptables-sync-period=1s", "--iptables-min-sync-period=2s"][..],
+            "longer than --iptables-sync-period",
+        ),
         (&["--iptables-sync-period=0"], "--iptables-sync-period: must be greater than 0"),
         (&["--detect-local-mode=BridgeInterface"], "needs --pod-bridge-interface"),
         (&["--detect-local-mode=InterfaceNamePrefix"], "needs --pod-interface-name-prefix"),

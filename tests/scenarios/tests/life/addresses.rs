@@ -13,7 +13,7 @@ use super::stage::{From, SOON, Stage, at_node_port, cluster_ip};
 
 const NODE_PORT: u16 = 30080;
 
-pub fn cases() -> Vec<Case<'static>> {
+pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
         case("node ports follow the node's addresses, all of them", || follow("all", true)),
         case("node ports follow the node's addresses, those of a prefix", || {
@@ -33,7 +33,8 @@ fn extra(family: Family) -> IpAddr {
 fn follow(addresses: &str, everywhere: bool) {
     let mut stage = Stage::new();
     let ips = Family::BOTH.map(|family| cluster_ip(1, family));
-    let web = ServiceManifest::new("web", &ips).with("type", "NodePort").port("main", Protocol::Tcp, 80, NODE_PORT);
+    let web =
+        ServiceManifest::new("web", &ips).with("type", "NodePort").port("main", Protocol::Tcp, 80, NODE_PORT);
     stage.folder.put_service(&web);
     stage.put_endpoints("web", Protocol::Tcp, &["a", "c"]);
     stage.start_with(&[&format!("--nodeport-addresses={addresses}")]);

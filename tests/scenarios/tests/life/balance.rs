@@ -10,7 +10,7 @@ use super::case;
 use super::stage::{ENDPOINTS, From, SOON, Stage, at_cluster_ip, at_load};
 use super::traffic::Traffic;
 
-pub fn cases() -> Vec<Case<'static>> {
+pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
         case("connections spread evenly after scaling up and down", spread),
         case("scaling a service fails no connection", scaling),

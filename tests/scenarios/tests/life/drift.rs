@@ -13,7 +13,7 @@ use super::stage::{From, PROMPT, SOON, Stage, at_cluster_ip, at_load, cluster_ip
 
 const REPAIRED_WITHIN: Duration = Duration::from_secs(1);
 
-pub fn cases() -> Vec<Case<'static>> {
+pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
         case("damage to the rules is repaired within a second, ipv4", || damage(Family::V4)),
         case("damage to the rules is repaired within a second, ipv6", || damage(Family::V6)),
@@ -63,7 +63,10 @@ fn damage(family: Family) {
         ("a chain flushed", format!("flush chain {word} {TABLE} services-prerouting")),
         ("a set flushed", format!("flush set {word} {TABLE} cluster-ips")),
         ("a map flushed", format!("flush map {word} {TABLE} service-ips")),
-        ("an element added", format!("add element {word} {TABLE} no-endpoint-drop-ips {{ {vip} . tcp . 81 }}")),
+        (
+            "an element added",
+            format!("add element {word} {TABLE} no-endpoint-drop-ips {{ {vip} . tcp . 81 }}"),
+        ),
     ];
     for (what, commands) in damages {
         let commands = if what == "a rule deleted" {

@@ -20,7 +20,7 @@ const SERVICES: u16 = 200;
 const PER_FILE: u16 = 20;
 const LONGEST_LIFE_MS: u64 = 150;
 
-pub fn cases() -> Vec<Case<'static>> {
+pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![case("a hundred kills leave no wrong rule behind", kills)]
 }
 
@@ -69,7 +69,8 @@ fn write_file(stage: &Stage, wanted: &Wanted, file: u16) {
         let name = format!("crowd-{number}");
         let ips = Family::BOTH.map(|family| vip(*number, family));
         let service = ServiceManifest::new(&name, &ips).port("main", Protocol::Tcp, *port, 0);
-        let pods: Vec<_> = pods.iter().map(|number| Family::BOTH.map(|family| pod(*number, family))).collect();
+        let pods: Vec<_> =
+            pods.iter().map(|number| Family::BOTH.map(|family| pod(*number, family))).collect();
         let slices = slices(&name, Protocol::Tcp, &pods, &vec![OTHER_NODE; pods.len()]);
         std::iter::once(service.to_json()).chain(slices)
     });
@@ -119,7 +120,11 @@ fn assert_rules(stage: &Stage, wanted: &Wanted, when: &str) {
     for family in Family::BOTH {
         let expected = expected(stage, wanted, family);
         let found = || found(stage, family);
-        assert!(wait_until(SOON, || found() == expected), "{when}, {family}: {}", differences(&expected, &found()));
+        assert!(
+            wait_until(SOON, || found() == expected),
+            "{when}, {family}: {}",
+            differences(&expected, &found())
+        );
     }
 }
 
@@ -154,7 +159,8 @@ fn found(stage: &Stage, family: Family) -> Rules {
     for (key, endpoint) in elements("endpoints") {
         let mut key = parsed(&key)["concat"].take();
         let slot = key.as_array_mut().and_then(Vec::pop);
-        let rule = rules.entry(key.to_string()).or_insert_with(|| (format!("slot {slot:?} only"), BTreeSet::new()));
+        let rule =
+            rules.entry(key.to_string()).or_insert_with(|| (format!("slot {slot:?} only"), BTreeSet::new()));
         rule.1.insert(parsed(&endpoint)["concat"].to_string());
     }
     rules
@@ -163,6 +169,7 @@ fn found(stage: &Stage, family: Family) -> Rules {
 fn differences(expected: &Rules, found: &Rules) -> String {
     let missing = expected.iter().filter(|(key, rule)| found.get(*key) != Some(rule));
     let surplus = found.iter().filter(|(key, rule)| expected.get(*key) != Some(rule));
-    let lines = missing.map(|line| format!("wanted {line:?}")).chain(surplus.map(|line| format!("found {line:?}")));
+    let lines =
+        missing.map(|line| format!("wanted {line:?}")).chain(surplus.map(|line| format!("found {line:?}")));
     lines.take(6).collect::<Vec<_>>().join("\n")
 }

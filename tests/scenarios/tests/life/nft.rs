@@ -8,9 +8,9 @@ use model::Family;
 use sandbox::Namespace;
 use serde_json::Value;
 
-pub const TABLE: &str = "kube-proxy";
+pub(crate) const TABLE: &str = "kube-proxy";
 
-pub fn family_word(family: Family) -> &'static str {
+pub(crate) fn family_word(family: Family) -> &'static str {
     match family {
         Family::V4 => "ip",
         Family::V6 => "ip6",
@@ -18,7 +18,7 @@ pub fn family_word(family: Family) -> &'static str {
 }
 
 /// Whether the tool is there; half of the cases cannot do without.
-pub fn is_installed() -> bool {
+pub(crate) fn is_installed() -> bool {
     let mut command = command();
     command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
@@ -32,7 +32,7 @@ fn command() -> Command {
 }
 
 /// Run `nft ARGUMENTS` inside the namespace; `Err` holds what it complained of.
-pub fn run(namespace: &Namespace, arguments: &[&str]) -> Result<String, String> {
+pub(crate) fn run(namespace: &Namespace, arguments: &[&str]) -> Result<String, String> {
     let mut command = command();
     command.args(arguments).stdin(Stdio::null());
     namespace.enter(&mut command).unwrap();
@@ -44,7 +44,7 @@ pub fn run(namespace: &Namespace, arguments: &[&str]) -> Result<String, String> 
 }
 
 /// Load a file's text in one transaction.
-pub fn load(namespace: &Namespace, text: &str) {
+pub(crate) fn load(namespace: &Namespace, text: &str) {
     let mut command = command();
     command.args(["-f", "-"]).stdin(Stdio::piped()).stderr(Stdio::piped());
     namespace.enter(&mut command).unwrap();
@@ -55,7 +55,7 @@ pub fn load(namespace: &Namespace, text: &str) {
 }
 
 /// Elements of a set or map of ours, key to data (`null` in a set), as compact JSON. `None`: no such thing.
-pub fn elements(namespace: &Namespace, family: Family, set: &str) -> Option<BTreeMap<String, String>> {
+pub(crate) fn elements(namespace: &Namespace, family: Family, set: &str) -> Option<BTreeMap<String, String>> {
     let word = family_word(family);
     // The tool asks for the kind; our names are unique among both.
     let text = ["map", "set"]
@@ -77,7 +77,7 @@ fn element(element: &Value) -> (String, String) {
 }
 
 /// The whole table as comparable text: without handles, sorted, without the pins that packets write.
-pub fn table(namespace: &Namespace, family: Family) -> Option<String> {
+pub(crate) fn table(namespace: &Namespace, family: Family) -> Option<String> {
     let text = run(namespace, &["-j", "list", "table", family_word(family), TABLE]).ok()?;
     let listing: Value = serde_json::from_str(&text).unwrap();
     let mut lines: Vec<String> = Vec::new();

@@ -9,11 +9,14 @@ use scenarios::{Case, wait_until};
 use serde_json::Value;
 
 use super::case;
+use super::nft;
 use super::stage::{From, SOON, Stage, at_cluster_ip, list, slices};
 
-pub fn cases() -> Vec<Case<'static>> {
+pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
         case("a ConfigMap's swap of ..data is followed", swap),
+        case("a slice that changes its service leaves the old one", relabelled_slice),
+        case("a new ServiceCIDR takes effect by itself", new_service_cidr),
         case("a broken document leaves the rest working and its last good version in force", broken),
     ]
 }
@@ -72,7 +75,11 @@ fn broken() {
     assert_eq!(stage.who(Protocol::Tcp, From::Guest, other), "c");
     for (text, document, field) in [
         (documents(&stage, "b", "\"many\""), "document 3", "spec.ports[0].port"),
-        (documents(&stage, "b", "80").replace("\"addressType\":\"IPv4\"", "\"addressType\":4"), "document 2", "addressType"),
+        (
+            documents(&stage, "b", "80").replace("\"addressType\":\"IPv4\"", "\"addressType\":4"),
+            "document 2",
+            "addressType",
+        ),
     ] {
         stage.folder.put_text("all.yaml", &text);
         let reported = |line: &str| [document, field, "all.yaml"].iter().all(|part| line.contains(part));
@@ -94,4 +101,46 @@ fn broken() {
     let repaired = std::net::SocketAddr::new(other.ip(), 81);
     stage.await_answer(Protocol::Tcp, From::Guest, repaired, "c");
     stage.await_answer(Protocol::Tcp, From::Guest, web, "e");
+}
+
+fn relabelled_slice() {
+    let mut stage = Stage::new();
+    for (name, number) in [("web", 1), ("other", 2)] {
+        stage.folder.put_service(&stage.service(name, number, Protocol::Tcp));
+    }
+    stage.put_endpoints("other", Protocol::Tcp, &["c"]);
+    let slice = |service: &str| {
+        let mut slices = slices("web", Protocol::Tcp, &[stage.addresses("a")], &["node-1"]);
+        for slice in &mut slices {
+            slice["metadata"]["labels"]["kubernetes.io/service-name"] = service.into();
+        }
+        list(slices)
+    };
+    let (before, after) = (slice("web"), slice("other"));
+    stage.folder.put("slices-web", &before);
+    stage.start();
+    for family in Family::BOTH {
+        stage.await_answer(Protocol::Tcp, From::Guest, at_cluster_ip(1, family), "a");
+        assert_eq!(stage.who(Protocol::Tcp, From::Guest, at_cluster_ip(2, family)), "c");
+    }
+    stage.folder.put("slices-web", &after);
+    for family in Family::BOTH {
+        stage.await_answer(Protocol::Tcp, From::Guest, at_cluster_ip(2, family), "a");
+        let outcome = stage.tcp(From::Guest, at_cluster_ip(1, family));
+        assert_eq!(outcome, sandbox::Outcome::Refused, "{family}: the old service has no endpoint");
+    }
+}
+
+fn new_service_cidr() {
+    let mut stage = Stage::new();
+    stage.start();
+    let cidrs = ["10.97.0.0/16", "fd00:97::/112"].map(|net| net.parse::<ipnet::IpNet>().unwrap());
+    stage.folder.put("more-cidrs", &scenarios::manifest::service_cidr("more", &cidrs));
+    for (family, net) in Family::BOTH.into_iter().zip(cidrs) {
+        let known = || {
+            let nets = nft::elements(&stage.sandbox.node, family, "service-cidrs").unwrap_or_default();
+            nets.keys().any(|key| key.contains(&net.addr().to_string()))
+        };
+        assert!(wait_until(SOON, known), "{net} is not there\n{}", stage.log());
+    }
 }

@@ -15,49 +15,49 @@ use serde_json::{Value, json};
 
 use super::nft;
 
-pub const NODE: &str = "node-1";
-pub const OTHER_NODE: &str = "node-2";
+pub(crate) const NODE: &str = "node-1";
+pub(crate) const OTHER_NODE: &str = "node-2";
 
 /// Pods that serve: `a`, `b` and `e` on the node, `c` and `d` on the other one. `guest` only asks.
-pub const ENDPOINTS: [&str; 5] = ["a", "b", "c", "d", "e"];
-pub const GUEST: &str = "guest";
+pub(crate) const ENDPOINTS: [&str; 5] = ["a", "b", "c", "d", "e"];
+pub(crate) const GUEST: &str = "guest";
 
 /// Where the servers listen, TCP and UDP.
-pub const POD_PORT: u16 = 8080;
+pub(crate) const POD_PORT: u16 = 8080;
 /// The port of every service here.
-pub const PORT: u16 = 80;
+pub(crate) const PORT: u16 = 80;
 
 /// Enough for one lost packet and its retransmission, so that a loss is seen as slowness and not as failure.
-pub const ANSWER: Duration = Duration::from_secs(5);
+pub(crate) const ANSWER: Duration = Duration::from_secs(5);
 /// For everything that should happen at once: a deadline, not an expectation.
-pub const SOON: Duration = Duration::from_secs(10);
+pub(crate) const SOON: Duration = Duration::from_secs(10);
 
 /// The pause after a costly sync. By default it is up to 1 s; a case that measures the agent's reactions on a
 /// slow machine would measure little else.
-pub const PROMPT: &str = "--iptables-min-sync-period=100ms";
+pub(crate) const PROMPT: &str = "--iptables-min-sync-period=100ms";
 
 /// Set by `main`, before any case runs.
-pub static BINARY: OnceLock<PathBuf> = OnceLock::new();
+pub(crate) static BINARY: OnceLock<PathBuf> = OnceLock::new();
 
 /// A time limit on this machine as it is: in proportion to how many others want each of its processors.
-pub fn at_load(limit: Duration) -> Duration {
+pub(crate) fn at_load(limit: Duration) -> Duration {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let wanting: f64 = text.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(1.0);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     limit.mul_f64((wanting / processors as f64).max(1.0))
 }
 
-pub struct Stage {
+pub(crate) struct Stage {
     // Dropped in this order: the agent before the namespaces it lives in.
     agent: Option<NodeAgent>,
     _servers: Vec<Server>,
-    pub folder: ManifestFolder,
-    pub sandbox: Sandbox,
+    pub(crate) folder: ManifestFolder,
+    pub(crate) sandbox: Sandbox,
 }
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
+pub(crate) enum From {
     Guest,
     /// The client outside, from its usual address.
     Outside,
@@ -68,7 +68,7 @@ pub enum From {
 
 impl Stage {
     /// Everything but the agent.
-    pub fn new() -> Stage {
+    pub(crate) fn new() -> Stage {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let spec =
             SandboxSpec { local_pods: names(&["a", "b", "e", GUEST]), remote_pods: names(&["c", "d"]) };
@@ -93,12 +93,12 @@ impl Stage {
         Stage { agent: None, _servers: servers, folder, sandbox }
     }
 
-    pub fn start(&mut self) {
+    pub(crate) fn start(&mut self) {
         self.start_with(&[]);
     }
 
     /// Start the agent and wait until it is ready.
-    pub fn start_with(&mut self, flags: &[&str]) {
+    pub(crate) fn start_with(&mut self, flags: &[&str]) {
         let mut all = vec![format!("--cluster-cidr={},{}", address::CLUSTER_V4, address::CLUSTER_V6)];
         all.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let binary = BINARY.get().expect("main has found the binary");
@@ -106,16 +106,16 @@ impl Stage {
         self.agent = Some(agent.unwrap_or_else(|why| panic!("{why}")));
     }
 
-    pub fn agent(&mut self) -> &mut NodeAgent {
+    pub(crate) fn agent(&mut self) -> &mut NodeAgent {
         self.agent.as_mut().expect("the agent has been started")
     }
 
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         self.agent.as_ref().map(NodeAgent::log).unwrap_or_default()
     }
 
     /// SIGTERM (or SIGKILL), and the next life.
-    pub fn restart(&mut self, kill: bool) {
+    pub(crate) fn restart(&mut self, kill: bool) {
         let agent = self.agent();
         if kill {
             agent.kill();
@@ -126,23 +126,23 @@ impl Stage {
     }
 
     /// A service with a cluster IP of each family and one port, which is also its name's only one.
-    pub fn service(&self, name: &str, number: u8, protocol: Protocol) -> ServiceManifest {
+    pub(crate) fn service(&self, name: &str, number: u8, protocol: Protocol) -> ServiceManifest {
         let ips = Family::BOTH.map(|family| cluster_ip(number, family));
         ServiceManifest::new(name, &ips).port("main", protocol, PORT, 0)
     }
 
     /// Both families' slices of a service in one file, so that they change together.
-    pub fn put_endpoints(&self, service: &str, protocol: Protocol, pods: &[&str]) {
+    pub(crate) fn put_endpoints(&self, service: &str, protocol: Protocol, pods: &[&str]) {
         let ips: Vec<[IpAddr; 2]> = pods.iter().map(|pod| self.addresses(pod)).collect();
         let nodes: Vec<&str> = pods.iter().map(|pod| self.node_of(pod)).collect();
         self.folder.put(&format!("slices-{service}"), &list(slices(service, protocol, &ips, &nodes)));
     }
 
-    pub fn addresses(&self, pod: &str) -> [IpAddr; 2] {
+    pub(crate) fn addresses(&self, pod: &str) -> [IpAddr; 2] {
         self.sandbox.pod(pod).unwrap().addresses()
     }
 
-    pub fn address(&self, pod: &str, family: Family) -> IpAddr {
+    pub(crate) fn address(&self, pod: &str, family: Family) -> IpAddr {
         self.addresses(pod)[family.index()]
     }
 
@@ -154,13 +154,13 @@ impl Stage {
     }
 
     /// Further addresses of the outside client, for [`From::OutsideAs`] from 0 on.
-    pub fn add_clients(&self, family: Family, count: u8) {
+    pub(crate) fn add_clients(&self, family: Family, count: u8) {
         for number in 0..count {
             self.sandbox.add_client_address(client_address(number, family)).unwrap();
         }
     }
 
-    pub fn namespace(&self, from: From) -> &sandbox::Namespace {
+    pub(crate) fn namespace(&self, from: From) -> &sandbox::Namespace {
         match from {
             From::Guest => &self.sandbox.pod(GUEST).unwrap().namespace,
             From::Outside | From::OutsideAs(_) => &self.sandbox.client,
@@ -168,26 +168,26 @@ impl Stage {
         }
     }
 
-    pub fn tcp(&self, from: From, to: SocketAddr) -> Outcome {
+    pub(crate) fn tcp(&self, from: From, to: SocketAddr) -> Outcome {
         probe::tcp(self.namespace(from), from.source(to), to, ANSWER)
     }
 
-    pub fn udp(&self, from: From, to: SocketAddr) -> Outcome {
+    pub(crate) fn udp(&self, from: From, to: SocketAddr) -> Outcome {
         probe::udp(self.namespace(from), from.source(to), to, Duration::from_millis(500))
     }
 
-    pub fn ask(&self, protocol: Protocol, from: From, to: SocketAddr) -> Outcome {
+    pub(crate) fn ask(&self, protocol: Protocol, from: From, to: SocketAddr) -> Outcome {
         if protocol == Protocol::Udp { self.udp(from, to) } else { self.tcp(from, to) }
     }
 
     /// Who answers a connection; panics if nobody does.
-    pub fn who(&self, protocol: Protocol, from: From, to: SocketAddr) -> String {
+    pub(crate) fn who(&self, protocol: Protocol, from: From, to: SocketAddr) -> String {
         let outcome = self.ask(protocol, from, to);
         outcome.by().unwrap_or_else(|| panic!("{from:?} to {protocol} {to}: {outcome:?}")).to_owned()
     }
 
     /// Wait until the kernel's pool of a cluster IP has this many endpoints: the change has reached traffic.
-    pub fn await_pool(&self, number: u8, family: Family, size: usize) {
+    pub(crate) fn await_pool(&self, number: u8, family: Family, size: usize) {
         let ip = format!("\"{}\"", cluster_ip(number, family));
         let slots = || {
             let slots = nft::elements(&self.sandbox.node, family, "endpoints").unwrap_or_default();
@@ -197,7 +197,7 @@ impl Stage {
     }
 
     /// Wait until connections to `to` are answered by `by`.
-    pub fn await_answer(&self, protocol: Protocol, from: From, to: SocketAddr, by: &str) -> Duration {
+    pub(crate) fn await_answer(&self, protocol: Protocol, from: From, to: SocketAddr, by: &str) -> Duration {
         let started = Instant::now();
         while started.elapsed() < SOON {
             if self.ask(protocol, from, to).by() == Some(by) {
@@ -209,7 +209,7 @@ impl Stage {
 }
 
 impl From {
-    pub fn source(self, to: SocketAddr) -> Option<IpAddr> {
+    pub(crate) fn source(self, to: SocketAddr) -> Option<IpAddr> {
         match self {
             From::OutsideAs(number) => Some(client_address(number, Family::of(to.ip()))),
             _ => None,
@@ -218,7 +218,7 @@ impl From {
 }
 
 /// A slice of each family.
-pub fn slices(service: &str, protocol: Protocol, ips: &[[IpAddr; 2]], nodes: &[&str]) -> [Value; 2] {
+pub(crate) fn slices(service: &str, protocol: Protocol, ips: &[[IpAddr; 2]], nodes: &[&str]) -> [Value; 2] {
     let slice = |family: Family| {
         let slice = SliceManifest::new(service, "1", family).port("main", protocol, POD_PORT);
         let endpoints =
@@ -228,18 +228,18 @@ pub fn slices(service: &str, protocol: Protocol, ips: &[[IpAddr; 2]], nodes: &[&
     Family::BOTH.map(slice)
 }
 
-pub fn list(items: impl IntoIterator<Item = Value>) -> Value {
+pub(crate) fn list(items: impl IntoIterator<Item = Value>) -> Value {
     json!({"apiVersion": "v1", "kind": "List", "items": items.into_iter().collect::<Vec<_>>()})
 }
 
-pub fn cluster_ip(number: u8, family: Family) -> IpAddr {
+pub(crate) fn cluster_ip(number: u8, family: Family) -> IpAddr {
     match family {
         Family::V4 => [10, 96, 0, number].into(),
         Family::V6 => [0xfd00, 0x96, 0, 0, 0, 0, 0, u16::from(number)].into(),
     }
 }
 
-pub fn external_ip(family: Family) -> IpAddr {
+pub(crate) fn external_ip(family: Family) -> IpAddr {
     match family {
         Family::V4 => [198, 51, 100, 7].into(),
         Family::V6 => [0x2001, 0xdb8, 0x100, 0, 0, 0, 0, 7].into(),
@@ -254,11 +254,11 @@ fn client_address(number: u8, family: Family) -> IpAddr {
 }
 
 /// The cluster IP of service `number` at its port.
-pub fn at_cluster_ip(number: u8, family: Family) -> SocketAddr {
+pub(crate) fn at_cluster_ip(number: u8, family: Family) -> SocketAddr {
     SocketAddr::new(cluster_ip(number, family), PORT)
 }
 
-pub fn at_node_port(port: u16, family: Family) -> SocketAddr {
+pub(crate) fn at_node_port(port: u16, family: Family) -> SocketAddr {
     let ip: IpAddr = match family {
         Family::V4 => address::NODE_V4.into(),
         Family::V6 => address::NODE_V6.into(),

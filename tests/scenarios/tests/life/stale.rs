@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use kernel::conntrack::{Conntrack, Filter};
 use model::{Family, Protocol};
-use sandbox::probe::{Hold, UdpFlow};
 use sandbox::Outcome;
+use sandbox::probe::{Hold, UdpFlow};
 use scenarios::{Case, ServiceManifest, wait_until};
 
 use super::case;
 use super::nft;
 use super::stage::{
-    From, PORT, SOON, Stage, at_cluster_ip, at_load, at_node_port, cluster_ip, external_ip, PROMPT,
+    From, PORT, PROMPT, SOON, Stage, at_cluster_ip, at_load, at_node_port, cluster_ip, external_ip,
 };
 
 const NODE_PORT: u16 = 30053;
@@ -23,7 +23,7 @@ const MOVED_WITHIN: Duration = Duration::from_secs(1);
 /// The answer of a datagram that arrives comes in far less.
 const ANSWER: Duration = Duration::from_millis(100);
 
-pub fn cases() -> Vec<Case<'static>> {
+pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
         case("a UDP flow leaves a removed endpoint", udp_moves),
         case("a UDP flow from before the first endpoint finds it", udp_before_endpoints),
@@ -197,11 +197,16 @@ fn half_open() {
             await_flow(&stage, family);
             stage.put_endpoints("web", Protocol::Tcp, &["b"]);
             let hold = asking.join().unwrap();
-            let hold = hold.unwrap_or_else(|outcome| panic!("{seen}, {family}: {outcome:?}\n{}", stage.log()));
+            let hold =
+                hold.unwrap_or_else(|outcome| panic!("{seen}, {family}: {outcome:?}\n{}", stage.log()));
             let took = hold.opened().took().unwrap_or_default();
             assert_eq!(hold.by(), "b");
             println!("half-open connection of {seen}, {family}: moved, connected after {took:?}");
-            assert!(took < at_load(Duration::from_millis(1800)), "{seen}, {family}: {took:?}\n{}", stage.log());
+            assert!(
+                took < at_load(Duration::from_millis(1800)),
+                "{seen}, {family}: {took:?}\n{}",
+                stage.log()
+            );
         }
         assert_eq!(stage.agent().probe("/healthz"), Some(200));
     }

@@ -27,7 +27,7 @@ table ip kube-proxy-of-others {
 }
 "#;
 
-pub fn cases() -> Vec<Case<'static>> {
+pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
         case("the first rules to appear are complete", first_rules),
         case("SIGTERM ends the agent within a second and leaves the rules", terminate),
@@ -48,7 +48,8 @@ fn first_rules() {
         std::thread::spawn(move || watch_start(&node, family))
     });
     stage.start();
-    let before = watchers.map(|watcher| watcher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+    let before =
+        watchers.map(|watcher| watcher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
     println!("a start with {CROWD} services: {before:?} looks at no table, the next one saw all of it");
     assert!(before.iter().all(|looks| *looks > 0), "nobody looked before the rules were there");
 }
@@ -60,7 +61,8 @@ fn watch_start(node: &Namespace, family: Family) -> usize {
     loop {
         if let Some(found) = nft::elements(node, family, "service-ips") {
             assert_eq!(found.len(), usize::from(CROWD), "{family}: services of the first table");
-            let others = ["endpoints", "cluster-ips"].map(|set| nft::elements(node, family, set).unwrap().len());
+            let others =
+                ["endpoints", "cluster-ips"].map(|set| nft::elements(node, family, set).unwrap().len());
             assert_eq!(others, [3 * usize::from(CROWD), usize::from(CROWD)], "{family}");
             return before;
         }

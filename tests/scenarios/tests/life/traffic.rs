@@ -16,7 +16,7 @@ use super::stage::{ANSWER, From, Stage};
 /// Leaves the machine some time for what the connections are meant to watch.
 const PAUSE: Duration = Duration::from_millis(3);
 
-pub struct Traffic {
+pub(crate) struct Traffic {
     stop: Arc<AtomicBool>,
     asked: Arc<AtomicUsize>,
     streams: Vec<JoinHandle<Vec<String>>>,
@@ -26,7 +26,7 @@ pub struct Traffic {
 
 impl Traffic {
     /// New connections one after the other from each client to its destination, each pair in its own thread.
-    pub fn start(stage: &Stage, pairs: &[(From, SocketAddr)]) -> Traffic {
+    pub(crate) fn start(stage: &Stage, pairs: &[(From, SocketAddr)]) -> Traffic {
         let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let clients = pairs.iter().map(|(from, _)| {
             let namespace = stage.namespace(*from).try_clone().unwrap();
@@ -55,12 +55,12 @@ impl Traffic {
     }
 
     /// Connections made so far.
-    pub fn asked(&self) -> usize {
+    pub(crate) fn asked(&self) -> usize {
         self.asked.load(Ordering::Relaxed)
     }
 
     /// Every connection must have been answered, and none have needed a second first packet. Returns how many there were.
-    pub fn finish(mut self) -> usize {
+    pub(crate) fn finish(mut self) -> usize {
         self.stop.store(true, Ordering::Relaxed);
         let streams = std::mem::take(&mut self.streams).into_iter();
         let bad: Vec<String> = streams.flat_map(|stream| stream.join().unwrap()).collect();

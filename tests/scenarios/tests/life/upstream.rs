@@ -15,7 +15,7 @@ use super::traffic::Traffic;
 
 const CLIENTS: u8 = 10;
 
-pub fn cases() -> Vec<Case<'static>> {
+pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![case("upstream's table is replaced without a lost packet, pins included", take_over)]
 }
 
@@ -42,7 +42,8 @@ fn upstream_table(stage: &Stage, family: Family) -> String {
             let ip = stage.address(pod, family);
             let dotted = ip.to_string().replace(':', ".");
             let id = format!("HQZAAB3{slot}-{service}__{dotted}/{POD_PORT}");
-            let target = if family == Family::V4 { format!("{ip}:{POD_PORT}") } else { format!("[{ip}]:{POD_PORT}") };
+            let target =
+                if family == Family::V4 { format!("{ip}:{POD_PORT}") } else { format!("[{ip}]:{POD_PORT}") };
             let mut record = String::new();
             if affine {
                 let clients: Vec<String> = (0..CLIENTS)
@@ -106,7 +107,10 @@ fn take_over() {
     assert_pinned(&stage, "under upstream's rules");
     let mut pairs: Vec<(From, SocketAddr)> = Vec::new();
     for family in Family::BOTH {
-        pairs.extend([(From::Guest, at_cluster_ip(2, family)), (From::OutsideAs(0), at_cluster_ip(1, family))]);
+        pairs.extend([
+            (From::Guest, at_cluster_ip(2, family)),
+            (From::OutsideAs(0), at_cluster_ip(1, family)),
+        ]);
     }
     let traffic = Traffic::start(&stage, &pairs);
     let before = traffic.asked();

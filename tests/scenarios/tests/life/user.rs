@@ -15,7 +15,7 @@ const NOBODY: u32 = 65534;
 /// A short one that changes rules, damages them and passes packets.
 const SMOKE: &str = "tables of others are left alone";
 
-pub fn cases() -> Vec<Case<'static>> {
+pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![Case::new("an ordinary user runs the agent in a user namespace", as_nobody)]
 }
 
@@ -44,7 +44,8 @@ fn as_nobody() -> Verdict {
     command.arg(SMOKE).env(binary::OVERRIDE, agent).uid(NOBODY).gid(NOBODY).current_dir("/");
     command.env("TMPDIR", std::env::temp_dir());
     let output = command.output().unwrap();
-    let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    let text =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
     match output.status.success() && text.contains("1 passed, 0 failed, 0 skipped") {
         true => Verdict::Passed,
         false => Verdict::Failed(format!("as nobody: {text}")),

@@ -28,10 +28,11 @@ const RANGES: [&str; 9] = [
     "fd00:244::/32",
     "fd00:50::2/128",
 ];
-pub(crate) const POSITIONS: [Position; 7] = [
+pub(crate) const POSITIONS: [Position; 8] = [
     Position::Guest,
     Position::EndpointB,
     Position::Node,
+    Position::NodeOuter,
     Position::Far,
     Position::Outside,
     Position::OutsideSecond,

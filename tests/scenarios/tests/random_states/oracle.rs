@@ -90,7 +90,7 @@ impl Oracle {
         }
         let (verdict, everyone) = match owned.destination.routing {
             Routing::Same(verdict, masquerade) => (verdict, masquerade == Masquerade::Everyone),
-            Routing::Split { inside, .. } if self.variant.is_inside(from) => (inside, from == Position::Node),
+            Routing::Split { inside, .. } if self.variant.is_inside(from) => (inside, from.is_node()),
             Routing::Split { outside, .. } => (outside, false),
         };
         match verdict {

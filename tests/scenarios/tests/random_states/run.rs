@@ -191,8 +191,8 @@ fn source_is_right(
     endpoint: &Backend,
     delivery: &Delivery,
 ) -> bool {
-    if from == Position::Node {
-        // Which of its addresses the node uses says nothing.
+    if from == Position::Node || (from.is_node() && node_addresses().contains(&endpoint.ip)) {
+        // Which of its addresses the node uses says nothing: the simulator's favourite, or toward itself.
         return node_addresses().contains(&delivery.source);
     }
     match answer.rewrites(source, endpoint) {
