@@ -48,7 +48,7 @@ impl Rig {
             Position::Guest => namespace_of(&self.sandbox, "guest"),
             Position::EndpointB => namespace_of(&self.sandbox, "b"),
             Position::Far => &self.far,
-            Position::Node => &self.sandbox.node,
+            Position::Node | Position::NodeOuter => &self.sandbox.node,
             Position::Outside | Position::OutsideSecond | Position::OutsideAsBalancer => &self.sandbox.client,
         }
     }
@@ -128,7 +128,7 @@ impl Asker for Calls<'_> {
             Protocol::Udp => probe::udp(self.from, Some(source), self.to, self.timeout),
             Protocol::Sctp => Outcome::Failed("the sandbox speaks no SCTP".to_owned()),
         };
-        let own_datagram = self.position == Position::Node && self.protocol == Protocol::Udp;
+        let own_datagram = self.position.is_node() && self.protocol == Protocol::Udp;
         match outcome {
             Outcome::Answered { by, seen_as, .. } => Observed::Answered { by, seen_as },
             Outcome::Refused => Observed::Rejected,

@@ -81,15 +81,17 @@ impl Variant {
             Position::Guest | Position::EndpointB => self != Variant::NoDetector,
             // Its address is in the cluster's range, its packets come in through the tunnel.
             Position::Far => !matches!(self, Variant::NoDetector | Variant::InterfacePrefix),
-            Position::Node | Position::Outside | Position::OutsideSecond | Position::OutsideAsBalancer => {
-                false
-            }
+            Position::Node
+            | Position::NodeOuter
+            | Position::Outside
+            | Position::OutsideSecond
+            | Position::OutsideAsBalancer => false,
         }
     }
 
     /// Whether it is short-circuited to all endpoints where policy Local keeps others on this node.
     pub fn is_inside(self, from: Position) -> bool {
-        from == Position::Node || self.is_pod(from)
+        from.is_node() || self.is_pod(from)
     }
 
     /// Whether cluster-IP traffic of the client is masqueraded. Without a detector nobody can be told from a

@@ -69,7 +69,7 @@ fn host_network(flows: &mut Vec<Flow>) {
         }
     }
     let why = "an endpoint in another node's host network is reached as a pod would be";
-    for from in [Guest, Node, Far, Outside] {
+    for from in [Guest, Node, NodeOuter, Far, Outside] {
         flows.push(Flow::new(from, Tcp, cluster("far-hosted"), Answered(REMOTE, ByDetector), why));
         for to in doors("far-hosted") {
             flows.push(Flow::new(from, Tcp, to, Answered(REMOTE, Rewritten), why));

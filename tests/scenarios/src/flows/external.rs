@@ -48,7 +48,7 @@ fn local_policy(flows: &mut Vec<Flow>) {
                elsewhere; pods and the node still reach all";
     for to in doors("away") {
         for protocol in [Tcp, Udp] {
-            for from in [Guest, Node, Far, Outside] {
+            for from in [Guest, Node, NodeOuter, Far, Outside] {
                 let flow = Flow::new(from, protocol, to, Rejected, why);
                 flows.push(flow.split(Answered(C, node_or_kept(from)), Dropped));
             }
@@ -57,6 +57,8 @@ fn local_policy(flows: &mut Vec<Flow>) {
     let why = "externalTrafficPolicy does not concern the cluster IP";
     for from in [Guest, Outside] {
         flows.push(Flow::new(from, Tcp, cluster("local"), Answered(ALL, ByDetector), why));
+    }
+    for from in [Guest, NodeOuter, Outside] {
         flows.push(Flow::new(from, Tcp, cluster("away"), Answered(C, ByDetector), why));
     }
     let why = "external IPs of a service of type ClusterIP have a policy too";
@@ -68,7 +70,7 @@ fn local_policy(flows: &mut Vec<Flow>) {
 
 /// The node's own address is rewritten to an address of the node.
 fn node_or_kept(from: super::Position) -> super::Source {
-    if from == Node { Rewritten } else { Kept }
+    if from.is_node() { Rewritten } else { Kept }
 }
 
 fn nobody(flows: &mut Vec<Flow>) {

@@ -18,6 +18,8 @@ pub enum Position {
     EndpointB,
     /// The node itself, with its primary address.
     Node,
+    /// The node itself, with its address toward the client: masquerade toward the other node shows.
+    NodeOuter,
     /// A pod of another node whose traffic to services comes through this one.
     Far,
     /// Outside the cluster.
@@ -38,6 +40,7 @@ impl Position {
             Position::Guest => address_of("guest", family),
             Position::EndpointB => address_of("b", family),
             Position::Node => address_of("node", family),
+            Position::NodeOuter => pick(address::NODE_OUTER_V4, address::NODE_OUTER_V6),
             Position::Far => address_of("far", family),
             Position::Outside => pick(address::CLIENT_V4, address::CLIENT_V6),
             Position::OutsideSecond => pick(address::CLIENT_SECOND_V4, address::CLIENT_SECOND_V6),
@@ -45,12 +48,16 @@ impl Position {
         }
     }
 
+    pub fn is_node(self) -> bool {
+        matches!(self, Position::Node | Position::NodeOuter)
+    }
+
     /// The interface through which its packets reach the node; `None` for the node's own.
     pub fn interface(self) -> Option<String> {
         match self {
             Position::Guest => Some(format!("{}guest", address::POD_LINK_PREFIX)),
             Position::EndpointB => Some(format!("{}b", address::POD_LINK_PREFIX)),
-            Position::Node => None,
+            Position::Node | Position::NodeOuter => None,
             Position::Far => Some(TUNNEL.to_owned()),
             Position::Outside | Position::OutsideSecond | Position::OutsideAsBalancer => {
                 Some(address::NODE_OUTSIDE.to_owned())
@@ -65,6 +72,7 @@ impl fmt::Display for Position {
             Position::Guest => "pod",
             Position::EndpointB => "pod b",
             Position::Node => "node",
+            Position::NodeOuter => "node with its other address",
             Position::Far => "pod of another node",
             Position::Outside => "client",
             Position::OutsideSecond => "second client",
