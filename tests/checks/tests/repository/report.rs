@@ -83,7 +83,8 @@ fn results_inside_a_tests_output_are_not_counted() {
 
 #[test]
 fn what_never_came_to_a_result_has_failed() {
-    let died = "     Running tests/x.rs (target/debug/deps/x-0123abcd)\nrunning 1 test\nout of memory\n";
+    let died = "     Running tests/x.rs (target/debug/deps/x-0123abcd)\nrunning 1 test\nout of memory\n\
+                error: test failed, to rerun pass `--test x`\n";
     let (good, text) = report(died);
     assert!(!good && last(&text) == "0 passed, 1 failed, 0 skipped", "{text}");
     assert!(text.contains("out of memory"), "{text}");
@@ -92,4 +93,13 @@ fn what_never_came_to_a_result_has_failed() {
     assert!(!good && last(&text) == "0 passed, 1 failed, 0 skipped", "{text}");
     let (good, text) = report(&format!("STEP FAILED: cargo fmt --check\n{PASSING}"));
     assert!(!good && last(&text) == "1 passed, 1 failed, 2 skipped", "{text}");
+}
+
+#[test]
+fn a_test_without_a_harness_speaks_by_its_exit_code() {
+    let log = "     Running tests/x.rs (target/debug/deps/x-0123abcd)\nall is well\n\
+               \x20    Running tests/y.rs (target/debug/deps/y-0123abcd)\nSKIPPED: not here\n";
+    let (good, text) = report(log);
+    assert!(good, "{text}");
+    assert_eq!(last(&text), "1 passed, 0 failed, 1 skipped");
 }
