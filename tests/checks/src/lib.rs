@@ -7,10 +7,18 @@ pub mod licence;
 pub mod markdown;
 pub mod packages;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 /// The folder that holds the workspace's Cargo.toml.
+///
+/// Asked for when running: a target folder shared by two copies of the repository keeps what was compiled in.
 pub fn root() -> &'static Path {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).unwrap_or(here)
+    static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
+        let here =
+            std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        let here = PathBuf::from(here);
+        here.ancestors().nth(2).unwrap_or(&here).to_owned()
+    });
+    &ROOT
 }
