@@ -80,6 +80,14 @@ impl Batch {
         self.message(NFT_MSG_NEWCHAIN, NLM_F_CREATE, |writer, _, table| encode::chain(writer, table, chain));
     }
 
+    /// Delete a chain with its rules; it must be there, and no rule or element may lead to it any more.
+    pub fn delete_chain(&mut self, chain: &str) {
+        self.message(NFT_MSG_DELCHAIN, 0, |writer, _, table| {
+            writer.string(NFTA_CHAIN_TABLE, table);
+            writer.string(NFTA_CHAIN_NAME, chain);
+        });
+    }
+
     /// Append a rule to its chain.
     pub fn add_rule(&mut self, rule: &Rule<'_>) {
         self.message(NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND, |writer, family, table| {
@@ -96,6 +104,14 @@ impl Batch {
         self.sets += 1;
         let id = self.sets;
         self.message(NFT_MSG_NEWSET, NLM_F_CREATE, |writer, _, table| encode::set(writer, table, set, id));
+    }
+
+    /// Delete a set with its elements; it must be there, and no rule may use it any more.
+    pub fn delete_set(&mut self, set: &str) {
+        self.message(NFT_MSG_DELSET, 0, |writer, _, table| {
+            writer.string(NFTA_SET_TABLE, table);
+            writer.string(NFTA_SET_NAME, set);
+        });
     }
 
     /// Delete every element of the set.

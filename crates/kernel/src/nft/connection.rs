@@ -159,9 +159,28 @@ impl Transport for Connection {
     fn sets(&mut self, family: Family, table: &str) -> Result<Vec<String>, Error> {
         let what = format!("the sets of table {table:?}");
         let of_table = |writer: &mut Writer| writer.string(NFTA_SET_TABLE, table);
-        self.list(&what, NFT_MSG_GETSET, family, of_table, |message| {
+        let listed = self.list(&what, NFT_MSG_GETSET, family, of_table, |message| {
             decode::text(message, NFTA_SET_NAME).map(str::to_owned)
-        })
+        });
+        match listed {
+            Err(error) if error.errno() == Some(libc::ENOENT) => Ok(Vec::new()),
+            other => other,
+        }
+    }
+
+    fn chains(&mut self, family: Family, table: &str) -> Result<Vec<String>, Error> {
+        let what = format!("the chains of table {table:?}");
+        // The kernel lists the chains of all tables, whatever table the question names.
+        self.list(
+            &what,
+            NFT_MSG_GETCHAIN,
+            family,
+            |_| {},
+            |message| {
+                let of_table = decode::text(message, NFTA_CHAIN_TABLE) == Some(table);
+                of_table.then(|| decode::text(message, NFTA_CHAIN_NAME).map(str::to_owned)).flatten()
+            },
+        )
     }
 
     fn dump_elements(

@@ -20,6 +20,7 @@ pub(crate) enum SubjectKind {
     Table,
     Chain,
     BaseChain,
+    OldChain,
     Set,
     Rule,
     /// One instruction of a rule, by the kernel's name, and the set or chain it refers to.
@@ -45,9 +46,11 @@ pub(crate) fn subject(batch: &Batch, sequence: u32, offset: Option<usize>) -> Su
         NFT_MSG_NEWTABLE => (format!("adding {}", table(batch)), SubjectKind::Table),
         NFT_MSG_DELTABLE => (format!("deleting {}", table(batch)), SubjectKind::Table),
         NFT_MSG_NEWCHAIN => chain(&message),
+        NFT_MSG_DELCHAIN => (format!("deleting chain {:?}", name(NFTA_CHAIN_NAME)), SubjectKind::OldChain),
         NFT_MSG_DELRULE => (format!("deleting the rules of {}", table(batch)), SubjectKind::Table),
         NFT_MSG_NEWRULE => return rule(batch, &message, offset),
         NFT_MSG_NEWSET => (format!("adding set {:?}", name(NFTA_SET_NAME)), SubjectKind::Set),
+        NFT_MSG_DELSET => (format!("deleting set {:?}", name(NFTA_SET_NAME)), SubjectKind::Set),
         NFT_MSG_NEWSETELEM | NFT_MSG_DELSETELEM | NFT_MSG_DESTROYSETELEM => {
             return element(&message, name(NFTA_SET_ELEM_LIST_SET), offset);
         }

@@ -67,6 +67,7 @@ fn missing(subject: &Subject) -> (CommitErrorKind, String) {
             (Kind::Missing, reason.to_owned())
         }
         SubjectKind::Table => (Kind::Missing, "it does not exist".to_owned()),
+        SubjectKind::OldChain => (Kind::Missing, "the chain or its table does not exist".to_owned()),
         SubjectKind::Rule => (Kind::Missing, "its table or chain does not exist".to_owned()),
         SubjectKind::Set => (Kind::Missing, "the set or its table does not exist".to_owned()),
         SubjectKind::Batch | SubjectKind::Chain => (Kind::Missing, "the table does not exist".to_owned()),

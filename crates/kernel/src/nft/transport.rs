@@ -14,6 +14,9 @@ pub trait Transport {
     /// The names of a table's sets and maps; empty if there is no such table.
     fn sets(&mut self, family: Family, table: &str) -> Result<Vec<String>, Error>;
 
+    /// The names of a table's chains; empty if there is no such table.
+    fn chains(&mut self, family: Family, table: &str) -> Result<Vec<String>, Error>;
+
     /// Hand every element to `each`. While packets or others write to the set, the kernel may leave out
     /// elements and repeat some. [`Error::Interrupted`] says that another commit fell into the reading.
     fn dump_elements(

@@ -233,6 +233,12 @@ cases! {
     "delete a set with elements": furnished, |w| { w.add("plain", A, Data::None).delete_set("plain"); }, 0;
     "delete rules, then their set": mapped, |w| { w.delete_rules(None, None).delete_set("verdicts").delete_chain("b"); }, 0;
 
+    "delete all that rules referred to": mapped,
+        |w| {
+            w.delete_rules(None, None).flush("verdicts").delete_set("verdicts").delete_set("plain");
+            w.delete_chain("b").delete_chain("a").delete_chain("in");
+        }, 0;
+
     "element in a missing set": furnished, |w| { w.add("z", A, Data::None); }, libc::ENOENT;
     "element twice": furnished, |w| { w.add("plain", A, Data::None).add("plain", A, Data::None); }, 0;
     "element exclusively": |w| { furnished(w); w.add("plain", A, Data::None); },

@@ -16,8 +16,8 @@ use wire::{TABLE, Wire};
 /// What a batch was answered: nothing, or the message blamed and the error number.
 type Answer = Option<(u32, i32)>;
 
-/// Every set with the keys of its elements, and whether each is the end of an interval.
-type Contents = Vec<(String, Vec<(Vec<u8>, bool)>)>;
+/// The names of the chains; every set with the keys of its elements, and whether each is the end of an interval.
+type Contents = (Vec<String>, Vec<(String, Vec<(Vec<u8>, bool)>)>);
 
 fn batch(of: fn(&mut Wire)) -> Vec<u8> {
     let mut wire = Wire::new();
@@ -41,9 +41,12 @@ fn ask_kernel(of: fn(&mut Wire)) -> Answer {
 }
 
 fn contents(transport: &mut dyn Transport) -> Contents {
-    let mut sets = transport.sets(Family::Ip, TABLE).unwrap_or_default();
+    let mut chains = transport.chains(Family::Ip, TABLE).unwrap();
+    chains.sort();
+    let mut sets = transport.sets(Family::Ip, TABLE).unwrap();
     sets.sort();
-    sets.into_iter()
+    let elements = sets
+        .into_iter()
         .map(|set| {
             let mut elements = Vec::new();
             let mut note = |one: kernel::nft::DumpedElement<'_>| {
@@ -53,7 +56,8 @@ fn contents(transport: &mut dyn Transport) -> Contents {
             elements.sort();
             (set, elements)
         })
-        .collect()
+        .collect();
+    (chains, elements)
 }
 
 #[test]

@@ -36,6 +36,11 @@ impl Transport for Simulator {
         Ok(table.map(|table| table.sets.keys().cloned().collect()).unwrap_or_default())
     }
 
+    fn chains(&mut self, family: Family, table: &str) -> Result<Vec<String>, Error> {
+        let table = self.state.table(family, table);
+        Ok(table.map(|table| table.chains.keys().cloned().collect()).unwrap_or_default())
+    }
+
     fn dump_elements(
         &mut self,
         family: Family,
