@@ -5,7 +5,7 @@
 
 use ipnet::IpNet;
 use kernel::nft::{
-    Base, CompareOp, CtDirection, CtKey, Expression, Fields as DynsetOp, MetaKey, Reg, Reject, VerdictCode,
+    Base, CompareOp, CtDirection, CtKey, DynsetOp, Expression, MetaKey, Reg, Reject, VerdictCode,
 };
 use model::Family;
 

@@ -5,7 +5,7 @@
 //! `slot-zero` would be dead; and nothing below a class chain may hold a verdict map, because the kernel
 //! validates everything reachable at each change.
 
-use kernel::nft::{Batch, Chain, Fields as DynsetOp, Hook, HookKind, Reject, Rule, VerdictCode};
+use kernel::nft::{Batch, Chain, DynsetOp, Hook, HookKind, Reject, Rule, VerdictCode};
 use model::{Family, LocalDetector, Protocol};
 
 use super::class::{Class, Kind};

@@ -57,7 +57,7 @@ pub enum Reject {
 
 /// What a dynset instruction does to the element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fields {
+pub enum DynsetOp {
     Update,
     Delete,
 }
@@ -108,7 +108,7 @@ pub enum Expression<'a> {
     /// Write to or delete from a dynamic set.
     Dynset {
         set: &'a str,
-        op: Fields,
+        op: DynsetOp,
         key: Reg,
         data: Option<Reg>,
         timeout_ms: Option<u64>,

@@ -19,7 +19,7 @@ pub use batch::Batch;
 pub use connection::Connection;
 pub use error::{CommitError, CommitErrorKind, Error};
 pub use expression::{
-    Base, CompareOp, CtDirection, CtKey, Expression, Fields, MetaKey, Reg, Reject, VerdictCode,
+    Base, CompareOp, CtDirection, CtKey, DynsetOp, Expression, MetaKey, Reg, Reject, VerdictCode,
 };
 pub use monitor::{Change, ChangedTable, Monitor, Stopper};
 pub use object::{Chain, ElementData, Family, Hook, HookKind, Rule, Set, SetFlags, VERDICT};

@@ -119,7 +119,7 @@ impl Phrases {
         let data = if self.family == Family::Ip { Reg(behind.0.next_multiple_of(4)) } else { behind };
         phrase.extend(self.load(Destination, data));
         phrase.extend(self.load(Port, Reg(data.0 + self.width(Destination))));
-        let op = if timeout_ms.is_some() { Fields::Update } else { Fields::Delete };
+        let op = if timeout_ms.is_some() { DynsetOp::Update } else { DynsetOp::Delete };
         phrase.push(Expression::Dynset { set: map, op, key: Reg(FIRST), data: Some(data), timeout_ms });
         phrase
     }

@@ -143,7 +143,7 @@ fn packets_and_expiry_are_not_told() {
             let hook = Hook { kind: HookKind::Filter, number: 3, priority: 0 };
             load.add_chain(&Chain { name: "output", hook: Some(hook) });
             let port = Expression::Payload { base: Base::Transport, offset: 2, length: 2, to: Reg(8) };
-            let (set, op, key, data) = ("seen", Fields::Update, Reg(8), None);
+            let (set, op, key, data) = ("seen", DynsetOp::Update, Reg(8), None);
             let write = Expression::Dynset { set, op, key, data, timeout_ms: Some(100) };
             load.add_rule(&Rule { chain: "output", expressions: vec![port, write] });
             space.commit(&load);

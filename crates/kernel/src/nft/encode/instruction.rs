@@ -3,7 +3,7 @@
 use super::{family_number, value, verdict};
 use crate::netlink::Writer;
 use crate::nft::sys::*;
-use crate::nft::{Base, CompareOp, CtDirection, CtKey, Expression, Family, Fields, MetaKey, Reg, Reject};
+use crate::nft::{Base, CompareOp, CtDirection, CtKey, DynsetOp, Expression, Family, MetaKey, Reg, Reject};
 
 /// The kernel's name of the instruction.
 pub(super) fn name(expression: &Expression<'_>) -> &'static str {
@@ -130,10 +130,17 @@ fn lookup(writer: &mut Writer, set: &str, key: Reg, to: Option<Reg>, invert: boo
     }
 }
 
-fn dynset(writer: &mut Writer, set: &str, op: Fields, key: Reg, data: Option<Reg>, timeout_ms: Option<u64>) {
+fn dynset(
+    writer: &mut Writer,
+    set: &str,
+    op: DynsetOp,
+    key: Reg,
+    data: Option<Reg>,
+    timeout_ms: Option<u64>,
+) {
     let op = match op {
-        Fields::Update => NFT_DYNSET_OP_UPDATE,
-        Fields::Delete => NFT_DYNSET_OP_DELETE,
+        DynsetOp::Update => NFT_DYNSET_OP_UPDATE,
+        DynsetOp::Delete => NFT_DYNSET_OP_DELETE,
     };
     writer.string(NFTA_DYNSET_SET_NAME, set);
     writer.be32(NFTA_DYNSET_OP, op);

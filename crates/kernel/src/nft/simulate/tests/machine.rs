@@ -172,7 +172,7 @@ fn an_interface_can_be_matched_by_its_beginning() {
     assert!(!starts("pod"));
 }
 
-fn pin(op: Fields, data: u32, timeout_ms: Option<u64>) -> Expression<'static> {
+fn pin(op: DynsetOp, data: u32, timeout_ms: Option<u64>) -> Expression<'static> {
     Expression::Dynset { set: "pins", op, key: Reg(1), data: Some(Reg(data)), timeout_ms }
 }
 
@@ -193,7 +193,7 @@ fn pins(simulator: &mut Simulator) -> Vec<(Vec<u8>, Option<u64>)> {
 fn packets_write_refresh_and_delete_elements() {
     let flags = SetFlags { timeout: true, dynamic: true, ..SetFlags::default() };
     let bench = Bench::new().set("pins", Some((13, 4)), flags, 0);
-    let mut simulator = bench.rule("base", &[DADDR, SPORT, pin(Fields::Update, 2, Some(500))]).build();
+    let mut simulator = bench.rule("base", &[DADDR, SPORT, pin(DynsetOp::Update, 2, Some(500))]).build();
     send(&mut simulator, packet());
     assert_eq!(pins(&mut simulator), [(vec![0x13, 0x88, 0, 0], Some(500))]);
     simulator.set_now(300);
@@ -206,7 +206,7 @@ fn packets_write_refresh_and_delete_elements() {
     batch.flush_rules();
     batch.add_rule(&Rule {
         chain: "base",
-        expressions: vec![DADDR, SPORT, pin(Fields::Delete, 2, None), DROP],
+        expressions: vec![DADDR, SPORT, pin(DynsetOp::Delete, 2, None), DROP],
     });
     simulator.commit_bytes(batch.bytes()).unwrap();
     assert!(!passes(&mut simulator));
@@ -217,7 +217,7 @@ fn packets_write_refresh_and_delete_elements() {
 #[test]
 fn a_write_to_a_full_set_ends_the_rule() {
     let flags = SetFlags { timeout: true, dynamic: true, ..SetFlags::default() };
-    let update = pin(Fields::Update, 2, Some(500));
+    let update = pin(DynsetOp::Update, 2, Some(500));
     let bench = Bench::new().set("pins", Some((13, 4)), flags, 1);
     let mut simulator = bench.rule("base", &[DADDR, SPORT, update, RETURN]).rule("base", &[DROP]).build();
     assert!(passes(&mut simulator));

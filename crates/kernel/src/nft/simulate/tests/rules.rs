@@ -187,7 +187,7 @@ pub(super) fn filter_rules() -> Vec<(&'static str, Vec<Expression<'static>>)> {
         ("affinity-pin", with(to_member, go("affinity-write"))),
         ("affinity-pin", vec![go("affinity-stale")]),
         // A write that finds no room ends its rule: in affinity-pin the packet would fall to the stale.
-        ("affinity-write", write(Fields::Update, Some(PIN_MS))),
-        ("affinity-stale", with(write(Fields::Delete, None), drop_it())),
+        ("affinity-write", write(DynsetOp::Update, Some(PIN_MS))),
+        ("affinity-stale", with(write(DynsetOp::Delete, None), drop_it())),
     ]
 }
