@@ -21,7 +21,8 @@ pub struct Committed {
     pub bytes: usize,
 }
 
-/// A way to carry plans out. Each call is all or nothing; after an error the kernel holds what it held.
+/// A way to carry plans out. What packets see is consistent at every moment; after an error nothing is known of
+/// what the kernel holds, and a rewrite follows.
 pub trait Backend {
     /// Make the kernel hold just these services, whatever it held before.
     fn rewrite(

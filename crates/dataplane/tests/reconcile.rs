@@ -313,6 +313,53 @@ fn turning_an_affine_service_local_forgets_its_pins() {
 }
 
 #[test]
+fn a_flip_to_local_over_a_restart_forgets_pins_that_may_be_wrong() {
+    let with = |policy| {
+        let mut fixture = Fixture::default();
+        let service = Service {
+            affinity_seconds: Some(100),
+            external_ips: [ip("198.51.100.5")].into(),
+            external_policy: policy,
+            ..service(5)
+        };
+        fixture.add("default/sticky", service, &PODS);
+        fixture
+    };
+    let pin_external = |reconciler: &mut Simulated| {
+        let mut batch = Batch::new(nft::Family::Ip, TABLE_NAME);
+        for (client, endpoint) in [(9, [10, 244, 2, 21]), (10, [10, 244, 1, 11])] {
+            let key = [192, 168, 60, client, 198, 51, 100, 5, 6, 0, 0, 0, 0, 80, 0, 0];
+            let data = [&endpoint[..], &[0x1f, 0x90, 0, 0]].concat();
+            batch.add_element("affinity", &key, ElementData::Value(&data), None);
+        }
+        reconciler.backend().transport().commit(&batch).unwrap();
+    };
+    let mut before = reconciler();
+    sync(&mut before, &with(TrafficPolicy::Cluster), &[]);
+    pin_external(&mut before);
+    let mut restarted = over(before.backend().transport().clone());
+    sync(&mut restarted, &with(TrafficPolicy::Local), &[]);
+    assert_eq!(pins(&mut restarted), 1, "only the endpoint on this node is right for any client");
+    // A destination that was Local all along keeps its pins: a pod may well be pinned to a remote endpoint.
+    pin_external(&mut restarted);
+    let mut again = over(restarted.backend().transport().clone());
+    sync(&mut again, &with(TrafficPolicy::Local), &[]);
+    assert_eq!(pins(&mut again), 2);
+}
+
+#[test]
+fn an_error_that_passes_does_not_cost_the_pins() {
+    let mut reconciler = reconciler();
+    sync(&mut reconciler, &sticky_fixture(&PODS), &[]);
+    pin(reconciler.backend().transport(), [10, 244, 1, 99], [10, 244, 1, 11]);
+    reconciler.distrust(Family::V4);
+    reconciler.backend().transport().fail_next(12);
+    assert!(reconciler.sync(Family::V4, &[], &sticky_fixture(&PODS)).is_err());
+    sync(&mut reconciler, &sticky_fixture(&PODS), &[]);
+    assert_eq!(pins(&mut reconciler), 1);
+}
+
+#[test]
 fn node_facts_follow() {
     struct Moved(Fixture);
     impl Planner for Moved {

@@ -6,9 +6,8 @@ use std::net::IpAddr;
 const CAPACITY: usize = 48;
 
 /// Concatenated fields, each padded to four bytes as the kernel wants them.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy)]
 pub(crate) struct Fields {
-    // Ordered by content first, so that sorting groups neighbours.
     bytes: [u8; CAPACITY],
     length: u8,
 }
@@ -52,6 +51,33 @@ impl Fields {
         self.bytes[start..start + part.len()].copy_from_slice(part);
         self.length += part.len() as u8;
         self
+    }
+}
+
+// Only what is used counts: most keys are far shorter than the room for them, and sorting is the hot path.
+impl PartialEq for Fields {
+    fn eq(&self, other: &Fields) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl Eq for Fields {}
+
+impl PartialOrd for Fields {
+    fn partial_cmp(&self, other: &Fields) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Fields {
+    fn cmp(&self, other: &Fields) -> std::cmp::Ordering {
+        self.as_slice().cmp(other.as_slice())
+    }
+}
+
+impl std::hash::Hash for Fields {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.as_slice().hash(state);
     }
 }
 

@@ -59,10 +59,10 @@ impl Difference {
         };
         settle(&mut self.added, true);
         settle(&mut self.removed, false);
-        self.removed.sort_unstable_by_key(Element::place);
-        self.removed.dedup_by_key(|element| element.place());
-        self.added.sort_unstable_by_key(Element::place);
-        self.added.dedup_by_key(|element| element.place());
+        self.removed.sort_unstable_by(Element::order);
+        self.removed.dedup_by(|a, b| a.place() == b.place());
+        self.added.sort_unstable_by(Element::order);
+        self.added.dedup_by(|a, b| a.place() == b.place());
     }
 }
 

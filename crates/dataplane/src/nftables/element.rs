@@ -1,5 +1,6 @@
 //! One element of one set: the only thing a service owns in the kernel.
 
+use std::cmp::Ordering;
 use std::rc::Rc;
 
 use super::bytes::Fields;
@@ -24,7 +25,12 @@ pub(crate) enum Data {
 }
 
 impl Element {
-    pub(crate) fn place(&self) -> (SetName, Fields) {
-        (self.set, self.key)
+    /// Where it stands; no set holds two elements of one place.
+    pub(crate) fn place(&self) -> (SetName, &Fields) {
+        (self.set, &self.key)
+    }
+
+    pub(crate) fn order(&self, other: &Element) -> Ordering {
+        self.place().cmp(&other.place())
     }
 }

@@ -7,14 +7,13 @@ use std::collections::HashMap;
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use kernel::nft::{Batch, ElementData, Transport};
-use model::{Backend, Destination, Family, PortPlan, Protocol, ServiceKey, ServicePlan};
+use kernel::nft::{self, Batch, ElementData, Transport};
+use model::{Destination, Family, PortPlan, Protocol, ServiceKey, ServicePlan};
 
 use super::bytes::Fields;
 use super::layout::{Dialect, TABLE};
-use super::render::{destination_key, pools_of};
+use super::render::{destination_key, in_every_pool};
 use super::sets::{Door, MOST_PINS, SetName};
-use crate::backend::SyncError;
 
 /// Upstream's record that a client goes to an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,13 +32,26 @@ struct Owner {
     endpoint: (IpAddr, u16),
 }
 
-/// Read every pin of upstream's table, the longest-lived first.
-pub(crate) fn read<T: Transport>(
+/// Read every pin of upstream's table, the longest-lived first. What cannot be read is left out: a client
+/// that changes its endpoint once is better than rules that wait.
+pub(crate) fn read<T: Transport>(transport: &mut T, dialect: &Dialect) -> Vec<InheritedPin> {
+    let mut pins = Vec::new();
+    if let Err(error) = read_all(transport, dialect, &mut pins) {
+        tracing::warn!(
+            family = %dialect.family, %error, taken_over = pins.len(),
+            "Not all pins of the table before ours could be read; some clients change their endpoint"
+        );
+    }
+    pins.sort_by_key(|pin| std::cmp::Reverse(pin.left_ms));
+    pins
+}
+
+fn read_all<T: Transport>(
     transport: &mut T,
     dialect: &Dialect,
-) -> Result<Vec<InheritedPin>, SyncError> {
+    pins: &mut Vec<InheritedPin>,
+) -> Result<(), nft::Error> {
     let family = dialect.nft_family();
-    let mut pins = Vec::new();
     for set in transport.sets(family, TABLE)? {
         let Some(owner) = owner(&set, dialect.family) else { continue };
         transport.dump_elements(family, TABLE, &set, &mut |element| {
@@ -48,8 +60,7 @@ pub(crate) fn read<T: Transport>(
             }
         })?;
     }
-    pins.sort_by_key(|pin| std::cmp::Reverse(pin.left_ms));
-    Ok(pins)
+    Ok(())
 }
 
 /// Pin the clients at every destination of their service that may send them to their endpoint.
@@ -59,21 +70,23 @@ pub(crate) fn write(batch: &mut Batch, pins: &[InheritedPin], plans: &HashMap<Se
         let Some(plan) = plans.get(&*pin.owner.service) else { continue };
         let Some(seconds) = plan.affinity_seconds else { continue };
         for (port, destination) in destinations(plan, &pin.owner) {
-            let Some(endpoint) = backend(port, destination, pin.owner.endpoint) else { continue };
+            if !in_every_pool(port, destination, pin.owner.endpoint) {
+                continue;
+            }
             let (door, at) = destination_key(destination.at, port.protocol);
             let key = Fields::new().ip(pin.client).append(&at);
             let written = &mut written[door as usize];
             if written.len() < MOST_PINS as usize && written.insert(key) {
-                add(batch, door, &key, &endpoint, u64::from(seconds) * 1000, pin.left_ms);
+                add(batch, door, &key, pin, u64::from(seconds) * 1000);
             }
         }
     }
 }
 
-fn add(batch: &mut Batch, door: Door, key: &Fields, endpoint: &Backend, lifetime_ms: u64, left_ms: u64) {
-    let data = Fields::new().ip(endpoint.ip).port(endpoint.port);
+fn add(batch: &mut Batch, door: Door, key: &Fields, pin: &InheritedPin, lifetime_ms: u64) {
+    let data = Fields::new().ip(pin.owner.endpoint.0).port(pin.owner.endpoint.1);
     let data = ElementData::Value(data.as_slice());
-    let left_ms = left_ms.min(lifetime_ms);
+    let left_ms = pin.left_ms.min(lifetime_ms);
     batch.add_timed_element(&SetName::Pins(door).name(), key.as_slice(), data, lifetime_ms, left_ms);
 }
 
@@ -84,17 +97,6 @@ fn destinations<'a>(
     let ports =
         plan.ports.iter().filter(move |port| port.protocol == owner.protocol && *port.name == *owner.port);
     ports.flat_map(|port| port.destinations.iter().map(move |destination| (port, destination)))
-}
-
-/// The endpoint, if every pool of the destination has it: so it is right for any kind of client.
-fn backend(port: &PortPlan, destination: &Destination, endpoint: (IpAddr, u16)) -> Option<Backend> {
-    let mut pools = pools_of(destination.routing).into_iter().flatten().peekable();
-    pools.peek()?;
-    let found = |pool| {
-        let pool: &[Backend] = port.pool(pool);
-        pool.iter().find(|backend| (backend.ip, backend.port) == endpoint).copied()
-    };
-    pools.map(found).collect::<Option<Vec<Backend>>>()?.pop()
 }
 
 fn owner(set: &str, family: Family) -> Option<Owner> {

@@ -16,7 +16,7 @@ mod table;
 
 use std::collections::HashMap;
 
-use kernel::nft::{self, Transport};
+use kernel::nft::{self, CommitErrorKind, Transport};
 use model::{Family, LocalDetector, NodePlan, Routing, ServiceKey, ServicePlan};
 
 use crate::backend::{Backend, Change, Committed, SyncError};
@@ -69,30 +69,33 @@ impl<T: Transport> Nftables<T> {
         let FamilyTable { dialect, trust, .. } = &self.families[family.index()];
         let family = dialect.nft_family();
         let tables = self.transport.tables(family)?;
-        let found = tables.iter().find(|table| table.name == TABLE);
-        match found {
-            Some(table) if table.comment == TABLE_COMMENT && *trust == Trust::InPlace => {
-                Ok(Existing::Ours { sets: self.transport.sets(family, TABLE)? })
-            }
+        match tables.iter().find(|table| table.name == TABLE) {
+            Some(table) if table.comment == TABLE_COMMENT && *trust == Trust::InPlace => Ok(Existing::Ours {
+                sets: self.transport.sets(family, TABLE)?,
+                split: sweep::split_before(&mut self.transport, dialect).unwrap_or_default(),
+            }),
             Some(table) if table.comment != TABLE_COMMENT => {
-                Ok(Existing::Other { pins: inherit::read(&mut self.transport, dialect)? })
+                Ok(Existing::Other { pins: inherit::read(&mut self.transport, dialect) })
             }
             _ => Ok(Existing::Other { pins: Vec::new() }),
         }
     }
 
+    /// One transaction; returns what it took and the pins that are to go after it.
     fn commit_changes(
         &mut self,
         family: Family,
         changes: &[Change<'_>],
         node: (&NodePlan, &NodePlan),
-    ) -> Result<Committed, SyncError> {
+    ) -> Result<(Committed, Sweep), SyncError> {
         let FamilyTable { dialect, table, .. } = &mut self.families[family.index()];
         let (batch, difference) = table.change(dialect, changes, node);
         self.transport.commit(&batch)?;
-        let sweep = Sweep::after(&difference);
-        report_sweep(family, sweep.run(&mut self.transport, dialect));
-        Ok(Committed { bytes: batch.len_bytes() })
+        Ok((Committed { bytes: batch.len_bytes() }, Sweep::after(&difference)))
+    }
+
+    fn sweep(&mut self, family: Family, sweep: &Sweep) -> Result<usize, SyncError> {
+        sweep.run(&mut self.transport, &self.families[family.index()].dialect)
     }
 }
 
@@ -107,14 +110,15 @@ impl<T: Transport> Backend for Nftables<T> {
         let ours = &mut self.families[family.index()];
         let (batch, table) = Table::rewrite(&ours.dialect, &existing, plans, node);
         if let Err(error) = self.transport.commit(&batch) {
-            ours.trust = Trust::Replace;
+            if is_misfit(error.kind) {
+                ours.trust = Trust::Replace;
+            }
             return Err(error.into());
         }
         ours.trust = Trust::InPlace;
         ours.table = table;
-        if matches!(existing, Existing::Ours { .. }) {
-            let plans = plans.iter().map(|(service, plan)| (&**service, plan));
-            let swept = sweep::sweep_strangers(&mut self.transport, &ours.dialect, plans);
+        if let Existing::Ours { split, .. } = &existing {
+            let swept = sweep::sweep_strangers(&mut self.transport, &ours.dialect, plans, split);
             report_sweep(family, swept);
         }
         Ok(Committed { bytes: batch.len_bytes() })
@@ -130,20 +134,15 @@ impl<T: Transport> Backend for Nftables<T> {
     ) -> Result<Committed, SyncError> {
         let unpinned: Vec<Option<ServicePlan>> = changes.iter().map(unpinned_step).collect();
         if unpinned.iter().all(Option::is_none) {
-            return self.commit_changes(family, changes, node);
+            let (committed, sweep) = self.commit_changes(family, changes, node)?;
+            report_sweep(family, self.sweep(family, &sweep));
+            return Ok(committed);
         }
-        let with = |step: usize| {
-            changes.iter().zip(&unpinned).map(move |(change, unpinned)| match (unpinned, step) {
-                (None, 1) => *change,
-                (None, _) => Change { old: change.new, ..*change },
-                (Some(plan), 1) => Change { new: Some(plan), ..*change },
-                (Some(plan), _) => Change { old: Some(plan), ..*change },
-            })
-        };
-        let first: Vec<Change<'_>> = with(1).collect();
-        let second: Vec<Change<'_>> = with(2).collect();
-        self.commit_changes(family, &first, node)?;
-        self.commit_changes(family, &second, (node.1, node.1))
+        let (first, sweep) = self.commit_changes(family, &flip_step(changes, &unpinned, true), node)?;
+        self.sweep(family, &sweep)?;
+        let second = flip_step(changes, &unpinned, false);
+        let (second, _) = self.commit_changes(family, &second, (node.1, node.1))?;
+        Ok(Committed { bytes: first.bytes + second.bytes })
     }
 
     fn cleanup(&mut self, family: Family) -> Result<(), SyncError> {
@@ -157,6 +156,18 @@ impl<T: Transport> Backend for Nftables<T> {
     }
 }
 
+/// Whether an error of a rewrite in place says that the table is not what we take it for. Anything else (no
+/// memory, no permission) would befall a replacement as well, and that costs all pins.
+fn is_misfit(kind: CommitErrorKind) -> bool {
+    matches!(
+        kind,
+        CommitErrorKind::Exists
+            | CommitErrorKind::Missing
+            | CommitErrorKind::Busy
+            | CommitErrorKind::Rejected
+    )
+}
+
 /// The same plan without affinity, if this change must pass through it.
 fn unpinned_step(change: &Change<'_>) -> Option<ServicePlan> {
     let (old, new) = (change.old?, change.new?);
@@ -167,6 +178,21 @@ fn unpinned_step(change: &Change<'_>) -> Option<ServicePlan> {
         destinations.any(|destination| matches!(destination.routing, Routing::Split { .. }))
     };
     (split(new) && !split(old)).then(|| ServicePlan { affinity_seconds: None, ..new.clone() })
+}
+
+/// One of the two steps of changes of which some must pass through a plan without affinity.
+fn flip_step<'a>(
+    changes: &[Change<'a>],
+    unpinned: &'a [Option<ServicePlan>],
+    first: bool,
+) -> Vec<Change<'a>> {
+    let steps = changes.iter().zip(unpinned).map(|(change, unpinned)| match unpinned {
+        None if first => *change,
+        None => Change { old: change.new, ..*change },
+        Some(plan) if first => Change { new: Some(plan), ..*change },
+        Some(plan) => Change { old: Some(plan), ..*change },
+    });
+    steps.collect()
 }
 
 fn report_sweep(family: Family, swept: Result<usize, SyncError>) {

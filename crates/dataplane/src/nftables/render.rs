@@ -1,6 +1,7 @@
 //! From a service's plan to the elements it owns. Pure: no decision about packets is made here.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use model::{Address, Backend, Destination, Pool, PortPlan, Protocol, Routing, ServicePlan, Verdict};
@@ -30,8 +31,8 @@ pub(crate) fn render(service: &str, plan: &ServicePlan) -> Vec<Element> {
             DestinationRenderer::new(plan, port, destination, &label, &mut out).render();
         }
     }
-    out.sort_unstable_by_key(Element::place);
-    out.dedup_by_key(|element| element.place());
+    out.sort_unstable_by(Element::order);
+    out.dedup_by(|a, b| a.place() == b.place());
     out
 }
 
@@ -181,6 +182,13 @@ pub(crate) fn pools_of(routing: Routing) -> [Option<Pool>; 2] {
     }
 }
 
+/// Whether every pool of the destination has the endpoint, so that it is right for any kind of client.
+pub(crate) fn in_every_pool(port: &PortPlan, destination: &Destination, endpoint: (IpAddr, u16)) -> bool {
+    let mut pools = pools_of(destination.routing).into_iter().flatten().peekable();
+    let has = |pool| port.pool(pool).iter().any(|backend| (backend.ip, backend.port) == endpoint);
+    pools.peek().is_some() && pools.all(has)
+}
+
 /// How a destination is keyed, and its key.
 pub(crate) fn destination_key(at: Address, protocol: Protocol) -> (Door, Fields) {
     match at {
@@ -189,6 +197,7 @@ pub(crate) fn destination_key(at: Address, protocol: Protocol) -> (Door, Fields)
     }
 }
 
-fn endpoint(backend: &Backend) -> Fields {
+/// An endpoint as the data of a slot or a pin.
+pub(crate) fn endpoint(backend: &Backend) -> Fields {
     Fields::new().ip(backend.ip).port(backend.port)
 }

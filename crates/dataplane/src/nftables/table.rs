@@ -14,6 +14,7 @@ use super::layout::{Dialect, TABLE, TABLE_COMMENT};
 use super::node;
 use super::render::{Demands, render};
 use super::sets::{Door, SetName, holds_pins};
+use super::sweep::SplitBefore;
 use crate::backend::Change;
 
 /// Pool sizes whose chain exists from the start, so that ordinary scaling needs no new chain.
@@ -26,7 +27,7 @@ pub(crate) enum Existing {
     /// Absent, foreign or of another layout: it is replaced, and these pins of it are taken over.
     Other { pins: Vec<InheritedPin> },
     /// Ours, with these sets: emptied and filled again in place, so that pins live on.
-    Ours { sets: Vec<String> },
+    Ours { sets: Vec<String>, split: SplitBefore },
 }
 
 #[derive(Debug, Default)]
@@ -50,7 +51,7 @@ impl Table {
                 batch.delete_table();
                 batch.add_table(TABLE_COMMENT);
             }
-            Existing::Ours { sets } => {
+            Existing::Ours { sets, .. } => {
                 batch.flush_rules();
                 sets.iter().filter(|name| !holds_pins(name)).for_each(|name| batch.flush_set(name));
             }
@@ -151,7 +152,7 @@ fn up_front(plans: &HashMap<ServiceKey, ServicePlan>) -> Demands {
 
 /// Write gathered elements set by set: neighbours of one set share a message.
 fn flush(batch: &mut Batch, pending: &mut Vec<Element>) {
-    pending.sort_unstable_by_key(Element::place);
+    pending.sort_unstable_by(Element::order);
     write(batch, pending);
     pending.clear();
 }
