@@ -132,11 +132,11 @@ fn a_failed_commit_keeps_the_old_rules_and_is_followed_by_a_rewrite() {
 fn a_rewrite_in_place_that_fails_is_followed_by_a_replacement() {
     let fixture = Fixture::everything();
     let mut simulator = Simulator::new();
-    // A table that claims to be ours, with a set of the right name and another shape.
+    // A table that claims to be ours, with pins of another shape, which a rewrite in place leaves alone.
     let mut batch = Batch::new(nft::Family::Ip, TABLE_NAME);
     batch.add_table("rules for kube-proxy; flat layout 1");
     batch.add_set(&nft::Set {
-        name: "cluster-ips",
+        name: "affinity",
         key_type: 13,
         key_length: 2,
         data: None,
@@ -177,6 +177,24 @@ fn a_single_missing_element_is_repaired_after_distrust() {
     reconciler.distrust(Family::V4);
     assert!(sync(&mut reconciler, &fixture, &[]).full);
     assert_as_fresh(&mut reconciler, &fixture, "in the end");
+}
+
+#[test]
+fn a_rewrite_leaves_nothing_of_the_past() {
+    let mut before = reconciler();
+    sync(&mut before, &Fixture::everything(), &[]);
+    let mut restarted = over(before.backend().transport().clone());
+    sync(&mut restarted, &Fixture::default(), &[]);
+    let mut fresh = reconciler();
+    sync(&mut fresh, &Fixture::default(), &[]);
+    let names = |reconciler: &mut Simulated| {
+        let simulator = reconciler.backend().transport();
+        let mut names = simulator.sets(nft::Family::Ip, TABLE_NAME).unwrap();
+        names.extend(simulator.chains(nft::Family::Ip, TABLE_NAME).unwrap());
+        names.sort_unstable();
+        names
+    };
+    assert_eq!(names(&mut restarted), names(&mut fresh));
 }
 
 #[test]

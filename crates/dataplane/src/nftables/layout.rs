@@ -288,6 +288,10 @@ fn base_chains() -> [(&'static str, Hook); 8] {
     ]
 }
 
+pub(crate) fn is_base_chain(name: &str) -> bool {
+    base_chains().iter().any(|(base, _)| *base == name)
+}
+
 fn key_of(door: Door) -> &'static [Field] {
     match door {
         Door::Vip => &VIP,

@@ -72,6 +72,7 @@ impl<T: Transport> Nftables<T> {
         match tables.iter().find(|table| table.name == TABLE) {
             Some(table) if table.comment == TABLE_COMMENT && *trust == Trust::InPlace => Ok(Existing::Ours {
                 sets: self.transport.sets(family, TABLE)?,
+                chains: self.transport.chains(family, TABLE)?,
                 split: sweep::split_before(&mut self.transport, dialect).unwrap_or_default(),
             }),
             Some(table) if table.comment != TABLE_COMMENT => {

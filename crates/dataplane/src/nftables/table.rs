@@ -10,7 +10,7 @@ use super::class::{Class, Kind};
 use super::diff::{Difference, SharedKey, SharedOwners};
 use super::element::{Data, Element};
 use super::inherit::{self, InheritedPin};
-use super::layout::{Dialect, TABLE, TABLE_COMMENT};
+use super::layout::{Dialect, TABLE, TABLE_COMMENT, is_base_chain};
 use super::node;
 use super::render::{Demands, render};
 use super::sets::{Door, SetName, holds_pins};
@@ -26,8 +26,8 @@ const CHUNK: usize = 512;
 pub(crate) enum Existing {
     /// Absent, foreign or of another layout: it is replaced, and these pins of it are taken over.
     Other { pins: Vec<InheritedPin> },
-    /// Ours, with these sets: emptied and filled again in place, so that pins live on.
-    Ours { sets: Vec<String>, split: SplitBefore },
+    /// Ours, with these sets and chains: cleared and filled again in place, so that pins live on.
+    Ours { sets: Vec<String>, chains: Vec<String>, split: SplitBefore },
 }
 
 #[derive(Debug, Default)]
@@ -51,10 +51,7 @@ impl Table {
                 batch.delete_table();
                 batch.add_table(TABLE_COMMENT);
             }
-            Existing::Ours { sets, .. } => {
-                batch.flush_rules();
-                sets.iter().filter(|name| !holds_pins(name)).for_each(|name| batch.flush_set(name));
-            }
+            Existing::Ours { sets, chains, .. } => clear(&mut batch, sets, chains),
         }
         dialect.declare(&mut batch);
         let mut table = Table::default();
@@ -139,6 +136,21 @@ impl Table {
         }
         dialect.declare_class(batch, &class);
         self.declared.classes.insert(class);
+    }
+}
+
+/// Take everything away but the pins and the base chains. Sets are not only flushed: the kernel walks the
+/// flushed elements of a set for every rule that is bound to it in the same transaction, which makes a
+/// rewrite half as slow again; and what served timeouts, ranges and pool sizes of the past goes with them.
+fn clear(batch: &mut Batch, sets: &[String], chains: &[String]) {
+    batch.flush_rules();
+    for name in sets.iter().filter(|name| !holds_pins(name)) {
+        // Before Linux 6.4 only a flush lets go of the chains that a verdict map names.
+        batch.flush_set(name);
+        batch.delete_set(name);
+    }
+    for name in chains.iter().filter(|name| !is_base_chain(name)) {
+        batch.delete_chain(name);
     }
 }
 
