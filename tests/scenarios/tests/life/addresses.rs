@@ -9,7 +9,8 @@ use sandbox::address;
 use scenarios::{Case, ServiceManifest, wait_until};
 
 use super::case;
-use super::stage::{From, SOON, Stage, at_node_port, cluster_ip};
+use super::places::{at_node_port, cluster_ip};
+use super::stage::{From, SOON, Stage};
 
 const NODE_PORT: u16 = 30080;
 

@@ -7,7 +7,8 @@ use model::{Family, Protocol};
 use scenarios::{Case, wait_until};
 
 use super::case;
-use super::stage::{ENDPOINTS, From, SOON, Stage, at_cluster_ip, at_load};
+use super::places::at_cluster_ip;
+use super::stage::{ENDPOINTS, From, SOON, Stage, at_load};
 use super::traffic::Traffic;
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
@@ -26,7 +27,7 @@ fn spread() {
     for pods in [&ENDPOINTS[..3], &ENDPOINTS, &ENDPOINTS[3..]] {
         stage.put_endpoints("web", Protocol::Tcp, pods);
         for family in Family::BOTH {
-            stage.await_pool(1, family, pods.len());
+            stage.await_pool(1, family, pods);
             assert_even(&stage, family, pods);
         }
     }

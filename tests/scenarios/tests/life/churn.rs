@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::case;
 use super::nft;
-use super::stage::{From, OTHER_NODE, PROMPT, SOON, Stage, at_cluster_ip, at_node_port, list, slices};
+use super::places::{at_cluster_ip, at_node_port};
+use super::stage::{From, OTHER_NODE, PROMPT, SOON, Stage, list, slices};
 use super::traffic::Traffic;
 
 const NODE_PORT: u16 = 30080;

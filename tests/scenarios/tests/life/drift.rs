@@ -9,7 +9,8 @@ use serde_json::json;
 use super::case;
 use super::churn::assert_no_drift;
 use super::nft::{self, TABLE};
-use super::stage::{From, PROMPT, SOON, Stage, at_cluster_ip, at_load, cluster_ip};
+use super::places::{at_cluster_ip, cluster_ip};
+use super::stage::{From, PROMPT, SOON, Stage, at_load};
 
 const REPAIRED_WITHIN: Duration = Duration::from_secs(1);
 
@@ -116,7 +117,7 @@ fn own_changes() {
         let pods: &[&str] = [&["a", "c"][..], &["b"], &["a", "b", "c", "d", "e"], &[]][round % 4];
         stage.put_endpoints("web", Protocol::Tcp, pods);
         for family in Family::BOTH {
-            stage.await_pool(1, family, pods.len());
+            stage.await_pool(1, family, pods);
             if let Some(pod) = pods.first() {
                 let outcome = stage.tcp(From::Guest, at_cluster_ip(1, family));
                 assert!(outcome.by().is_some(), "{pod}: {outcome:?}");

@@ -8,7 +8,8 @@ use scenarios::{Case, wait_until};
 
 use super::case;
 use super::nft;
-use super::stage::{ANSWER, ENDPOINTS, From, PORT, SOON, Stage, at_cluster_ip, at_node_port, external_ip};
+use super::places::{PORT, at_cluster_ip, at_node_port, external_ip};
+use super::stage::{ANSWER, ENDPOINTS, From, SOON, Stage};
 
 const NODE_PORT: u16 = 30080;
 

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::case;
 use super::nft;
-use super::stage::{From, OTHER_NODE, SOON, Stage, at_cluster_ip, list, slices};
+use super::places::at_cluster_ip;
+use super::stage::{From, OTHER_NODE, SOON, Stage, list, slices};
 use super::traffic::Traffic;
 
 const KILLS: usize = 100;

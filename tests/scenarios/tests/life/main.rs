@@ -11,6 +11,7 @@ mod drift;
 mod held;
 mod kill;
 mod nft;
+mod places;
 mod source;
 mod stage;
 mod stale;

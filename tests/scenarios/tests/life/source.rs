@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use super::case;
 use super::nft;
-use super::stage::{From, SOON, Stage, at_cluster_ip, list, slices};
+use super::places::at_cluster_ip;
+use super::stage::{From, SOON, Stage, list, slices};
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
@@ -134,7 +135,7 @@ fn relabelled_slice() {
 fn new_service_cidr() {
     let mut stage = Stage::new();
     stage.start();
-    let cidrs = ["10.97.0.0/16", "fd00:97::/112"].map(|net| net.parse::<ipnet::IpNet>().unwrap());
+    let cidrs = ["10.99.0.0/16", "fd00:99::/112"].map(|net| net.parse::<ipnet::IpNet>().unwrap());
     stage.folder.put("more-cidrs", &scenarios::manifest::service_cidr("more", &cidrs));
     for (family, net) in Family::BOTH.into_iter().zip(cidrs) {
         let known = || {

@@ -14,6 +14,7 @@ use scenarios::{
 use serde_json::{Value, json};
 
 use super::nft;
+use super::places::{PORT, client_address, cluster_ip};
 
 pub(crate) const NODE: &str = "node-1";
 pub(crate) const OTHER_NODE: &str = "node-2";
@@ -24,8 +25,6 @@ pub(crate) const GUEST: &str = "guest";
 
 /// Where the servers listen, TCP and UDP.
 pub(crate) const POD_PORT: u16 = 8080;
-/// The port of every service here.
-pub(crate) const PORT: u16 = 80;
 
 /// Enough for one lost packet and its retransmission, so that a loss is seen as slowness and not as failure.
 pub(crate) const ANSWER: Duration = Duration::from_secs(5);
@@ -186,14 +185,22 @@ impl Stage {
         outcome.by().unwrap_or_else(|| panic!("{from:?} to {protocol} {to}: {outcome:?}")).to_owned()
     }
 
-    /// Wait until the kernel's pool of a cluster IP has this many endpoints: the change has reached traffic.
-    pub(crate) fn await_pool(&self, number: u8, family: Family, size: usize) {
+    /// Wait until the kernel's pool of a cluster IP is just these pods: the change has reached traffic.
+    pub(crate) fn await_pool(&self, number: u8, family: Family, pods: &[&str]) {
         let ip = format!("\"{}\"", cluster_ip(number, family));
-        let slots = || {
+        let mut wanted: Vec<_> = pods
+            .iter()
+            .map(|pod| json!({"concat": [self.address(pod, family), POD_PORT]}).to_string())
+            .collect();
+        wanted.sort();
+        let found = || {
             let slots = nft::elements(&self.sandbox.node, family, "endpoints").unwrap_or_default();
-            slots.keys().filter(|key| key.contains(&ip)).count()
+            let own = slots.into_iter().filter(|(key, _)| key.contains(&ip));
+            let mut pool: Vec<String> = own.map(|(_, endpoint)| endpoint).collect();
+            pool.sort();
+            pool
         };
-        assert!(wait_until(SOON, || slots() == size), "{} slots, not {size}\n{}", slots(), self.log());
+        assert!(wait_until(SOON, || found() == wanted), "{:?}, not {wanted:?}\n{}", found(), self.log());
     }
 
     /// Wait until connections to `to` are answered by `by`.
@@ -230,38 +237,4 @@ pub(crate) fn slices(service: &str, protocol: Protocol, ips: &[[IpAddr; 2]], nod
 
 pub(crate) fn list(items: impl IntoIterator<Item = Value>) -> Value {
     json!({"apiVersion": "v1", "kind": "List", "items": items.into_iter().collect::<Vec<_>>()})
-}
-
-pub(crate) fn cluster_ip(number: u8, family: Family) -> IpAddr {
-    match family {
-        Family::V4 => [10, 96, 0, number].into(),
-        Family::V6 => [0xfd00, 0x96, 0, 0, 0, 0, 0, u16::from(number)].into(),
-    }
-}
-
-pub(crate) fn external_ip(family: Family) -> IpAddr {
-    match family {
-        Family::V4 => [198, 51, 100, 7].into(),
-        Family::V6 => [0x2001, 0xdb8, 0x100, 0, 0, 0, 0, 7].into(),
-    }
-}
-
-fn client_address(number: u8, family: Family) -> IpAddr {
-    match family {
-        Family::V4 => [192, 168, 60, 100 + number].into(),
-        Family::V6 => [0xfd00, 0x60, 0, 0, 0, 0, 0, 0x100 + u16::from(number)].into(),
-    }
-}
-
-/// The cluster IP of service `number` at its port.
-pub(crate) fn at_cluster_ip(number: u8, family: Family) -> SocketAddr {
-    SocketAddr::new(cluster_ip(number, family), PORT)
-}
-
-pub(crate) fn at_node_port(port: u16, family: Family) -> SocketAddr {
-    let ip: IpAddr = match family {
-        Family::V4 => address::NODE_V4.into(),
-        Family::V6 => address::NODE_V6.into(),
-    };
-    SocketAddr::new(ip, port)
 }

@@ -14,9 +14,8 @@ use scenarios::{Case, ServiceManifest, wait_until};
 
 use super::case;
 use super::nft;
-use super::stage::{
-    From, PORT, PROMPT, SOON, Stage, at_cluster_ip, at_load, at_node_port, cluster_ip, external_ip,
-};
+use super::places::{PORT, at_cluster_ip, at_node_port, cluster_ip, external_ip};
+use super::stage::{From, PROMPT, SOON, Stage, at_load};
 
 const NODE_PORT: u16 = 30053;
 const MOVED_WITHIN: Duration = Duration::from_secs(1);
@@ -191,7 +190,7 @@ fn half_open() {
         let to = at_cluster_ip(1, family);
         for (from, seen) in [(From::Guest, "guest"), (From::Outside, "outside")] {
             stage.put_endpoints("web", Protocol::Tcp, &["a"]);
-            stage.await_pool(1, family, 1);
+            stage.await_pool(1, family, &["a"]);
             let namespace = stage.namespace(from).try_clone().unwrap();
             let asking = std::thread::spawn(move || Hold::open(&namespace, None, to, SOON));
             await_flow(&stage, family);

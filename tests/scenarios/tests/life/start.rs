@@ -9,7 +9,8 @@ use scenarios::{Case, wait_until};
 use super::case;
 use super::churn::{assert_no_drift, crowd_member};
 use super::nft;
-use super::stage::{From, SOON, Stage, at_cluster_ip, at_load, list};
+use super::places::at_cluster_ip;
+use super::stage::{From, SOON, Stage, at_load, list};
 use super::traffic::Traffic;
 
 const CROWD: u16 = 1000;

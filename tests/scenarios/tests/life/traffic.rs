@@ -79,8 +79,8 @@ impl Drop for Traffic {
     }
 }
 
-/// `TCPSynRetrans` of the namespace.
-fn sent_again(client: &Namespace) -> u64 {
+/// `TCPSynRetrans` of the namespace: first packets of connections that had to be sent again.
+pub(crate) fn sent_again(client: &Namespace) -> u64 {
     let text = client.run(|| std::fs::read_to_string("/proc/thread-self/net/netstat").unwrap());
     let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
     let (names, values) = (lines.next().unwrap(), lines.next().unwrap());

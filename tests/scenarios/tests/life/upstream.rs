@@ -10,7 +10,8 @@ use serde_json::json;
 
 use super::case;
 use super::nft::{self, TABLE};
-use super::stage::{ENDPOINTS, From, POD_PORT, PORT, SOON, Stage, at_cluster_ip};
+use super::places::{PORT, at_cluster_ip};
+use super::stage::{ENDPOINTS, From, POD_PORT, SOON, Stage};
 use super::traffic::Traffic;
 
 const CLIENTS: u8 = 10;
