@@ -71,7 +71,17 @@ impl Socket {
             tv_sec: timeout.as_secs() as libc::time_t,
             tv_usec: timeout.subsec_micros() as libc::suseconds_t,
         };
-        self.raw_option(libc::SOL_SOCKET, libc::SO_RCVTIMEO, &value)
+        // SAFETY: SO_RCVTIMEO takes a timeval, which holds no pointers.
+        unsafe { self.raw_option(libc::SOL_SOCKET, libc::SO_RCVTIMEO, &value) }
+    }
+
+    /// Let a classic BPF program decide which datagrams arrive here.
+    pub(crate) fn attach_filter(&self, program: &[libc::sock_filter]) -> io::Result<()> {
+        let len = libc::c_ushort::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
+        // SAFETY: SO_ATTACH_FILTER takes a sock_fprog; pointer and length in it describe the borrowed slice,
+        // which the kernel only reads, and copies before the call returns.
+        unsafe { self.raw_option(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program) }
     }
 
     pub fn send(&self, datagram: &[u8]) -> io::Result<()> {
@@ -133,11 +143,16 @@ impl Socket {
     }
 
     fn option(&self, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
-        self.raw_option(level, name, &value)
+        // SAFETY: the kernel checks the size of what an option takes, and an integer holds no pointers.
+        unsafe { self.raw_option(level, name, &value) }
     }
 
-    pub(crate) fn raw_option<T>(&self, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
-        // SAFETY: `value` is a live reference to a plain C value of exactly the given size.
+    /// # Safety
+    ///
+    /// `T` is what the kernel reads for this option, and pointers in it are to memory that lives until the
+    /// call returns and is as long as `value` says.
+    unsafe fn raw_option<T>(&self, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
+        // SAFETY: `value` is a live reference of exactly the given size; the caller answers for what is in it.
         let result = unsafe {
             libc::setsockopt(
                 self.fd.as_raw_fd(),

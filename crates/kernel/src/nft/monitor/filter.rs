@@ -9,10 +9,7 @@ const NLMSG_PID_OFFSET: u32 = 12;
 /// Drop every datagram whose first message was caused by the socket of that port. All messages of a
 /// datagram come from one commit, so that the first speaks for the rest.
 pub(super) fn drop_port(socket: &Socket, port: u32) -> io::Result<()> {
-    let mut program = program(port);
-    let program = libc::sock_fprog { len: program.len() as libc::c_ushort, filter: program.as_mut_ptr() };
-    // The kernel copies the program before setsockopt returns.
-    socket.raw_option(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+    socket.attach_filter(&program(port))
 }
 
 fn program(port: u32) -> [libc::sock_filter; 4] {
