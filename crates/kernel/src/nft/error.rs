@@ -46,7 +46,7 @@ impl CommitError {
     /// The kernel answered one message of the batch with an error.
     pub(crate) fn refused(batch: &Batch, answer: &Answer) -> CommitError {
         let subject = describe::subject(batch, answer.sequence, answer.offset);
-        let (kind, mut reason) = explain(&subject, answer.errno);
+        let (kind, mut reason) = explain(&subject, batch.family(), answer.errno);
         if let Some(text) = &answer.text {
             reason = format!("{reason}; the kernel says: {text}");
         }
@@ -63,7 +63,7 @@ impl CommitError {
         let errno = error.raw_os_error().unwrap_or_default();
         let subject = describe::whole(batch);
         if errno != libc::EMSGSIZE {
-            let (kind, reason) = explain(&subject, errno);
+            let (kind, reason) = explain(&subject, batch.family(), errno);
             return CommitError::new(kind, subject, reason, errno);
         }
         let reason = format!(
@@ -171,6 +171,17 @@ mod tests {
         }
         assert!(CommitError::of_message(&batch(), 1, libc::ENOMEM).retryable);
         assert!(!CommitError::of_message(&batch(), 1, libc::EPERM).retryable);
+    }
+
+    #[test]
+    fn a_missing_family_is_not_taken_for_missing_nf_tables() {
+        let mut batch = Batch::new(Family::Ip6, "t");
+        batch.add_table("");
+        let error = CommitError::of_message(&batch, 2, libc::EOPNOTSUPP);
+        assert_eq!(error.kind, CommitErrorKind::Unsupported);
+        let expected = "adding table \"ip6 t\": the kernel's nf_tables has no family ip6: \
+                        it needs CONFIG_NF_TABLES_IPV6 (EOPNOTSUPP)";
+        assert_eq!(error.to_string(), expected);
     }
 
     #[test]

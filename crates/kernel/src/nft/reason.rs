@@ -2,11 +2,11 @@
 
 use std::io;
 
-use super::CommitErrorKind;
 use super::describe::{Subject, SubjectKind};
+use super::{CommitErrorKind, Family};
 
 /// The kind of failure, and a reason that an operator can act on.
-pub(super) fn explain(subject: &Subject, errno: i32) -> (CommitErrorKind, String) {
+pub(super) fn explain(subject: &Subject, family: Family, errno: i32) -> (CommitErrorKind, String) {
     use CommitErrorKind as Kind;
     let (kind, reason) = match errno {
         libc::EPERM | libc::EACCES => {
@@ -14,7 +14,7 @@ pub(super) fn explain(subject: &Subject, errno: i32) -> (CommitErrorKind, String
         }
         libc::EEXIST | libc::ENOTEMPTY => (Kind::Exists, exists(subject)),
         libc::ENOENT => return missing(subject),
-        libc::EOPNOTSUPP | libc::EPROTONOSUPPORT => (Kind::Unsupported, unsupported(subject)),
+        libc::EOPNOTSUPP | libc::EPROTONOSUPPORT => (Kind::Unsupported, unsupported(subject, family)),
         libc::EBUSY => (Kind::Busy, "it is still in use"),
         libc::ENFILE | libc::ENOSPC => (Kind::Full, "the set is full"),
         libc::ENOMEM | libc::ENOBUFS => (Kind::OutOfMemory, "the kernel is short of memory"),
@@ -37,9 +37,16 @@ fn exists(subject: &Subject) -> &'static str {
     }
 }
 
-fn unsupported(subject: &Subject) -> &'static str {
-    match subject.kind {
-        SubjectKind::Batch | SubjectKind::Table => "the kernel has no nf_tables: load module nf_tables",
+/// A batch for which there is no nf_tables is refused as a whole; a table, if only its family is missing.
+fn unsupported(subject: &Subject, family: Family) -> &'static str {
+    match (&subject.kind, family) {
+        (SubjectKind::Batch, _) => "the kernel has no nf_tables: load module nf_tables",
+        (SubjectKind::Table, Family::Ip) => {
+            "the kernel's nf_tables has no family ip: it needs CONFIG_NF_TABLES_IPV4"
+        }
+        (SubjectKind::Table, Family::Ip6) => {
+            "the kernel's nf_tables has no family ip6: it needs CONFIG_NF_TABLES_IPV6"
+        }
         _ => "this kernel does not support it",
     }
 }
