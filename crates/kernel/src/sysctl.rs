@@ -28,11 +28,6 @@ pub enum SysctlError {
         value: String,
         source: io::Error,
     },
-    /// Not a number where one was wanted.
-    Unexpected {
-        name: String,
-        value: String,
-    },
 }
 
 /// The value of `name`, e.g. `net/ipv4/ip_forward`. Slashes, because interface names may contain dots.
@@ -46,11 +41,6 @@ pub fn read(name: &str) -> Result<String, SysctlError> {
     }
 }
 
-pub fn read_number(name: &str) -> Result<i64, SysctlError> {
-    let value = read(name)?;
-    value.parse().map_err(|_| SysctlError::Unexpected { name: name.to_owned(), value })
-}
-
 pub fn write(name: &str, value: impl fmt::Display) -> Result<(), SysctlError> {
     let (name, value) = (name.to_owned(), value.to_string());
     // Not `fs::write`: creating a missing file gives "permission denied" here, never "not found".
@@ -61,15 +51,6 @@ pub fn write(name: &str, value: impl fmt::Display) -> Result<(), SysctlError> {
         io::ErrorKind::ReadOnlyFilesystem => SysctlError::ReadOnly { name, value },
         _ => SysctlError::Write { name, value, source },
     })
-}
-
-/// Write only what differs, so that a read-only `/proc/sys` with the right values is no error. Says
-/// whether it had to.
-pub fn ensure(name: &str, value: impl fmt::Display) -> Result<bool, SysctlError> {
-    if read(name)? == value.to_string() {
-        return Ok(false);
-    }
-    write(name, value).map(|()| true)
 }
 
 fn path(name: &str) -> PathBuf {
@@ -90,9 +71,6 @@ impl fmt::Display for SysctlError {
             }
             SysctlError::Read { name, source } => write!(f, "reading {name}: {source}"),
             SysctlError::Write { name, value, source } => write!(f, "setting {name} to {value}: {source}"),
-            SysctlError::Unexpected { name, value } => {
-                write!(f, "{name} is {value:?}, which is not a number")
-            }
         }
     }
 }

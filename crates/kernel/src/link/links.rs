@@ -74,17 +74,9 @@ impl Links {
     }
 
     pub fn set_up(&mut self, name: &str) -> Result<(), LinkError> {
-        self.switch(name, UP)
-    }
-
-    pub fn set_down(&mut self, name: &str) -> Result<(), LinkError> {
-        self.switch(name, 0)
-    }
-
-    fn switch(&mut self, name: &str, flags: u32) -> Result<(), LinkError> {
-        let doing = || format!("setting {name} {}", if flags == 0 { "down" } else { "up" });
+        let doing = || format!("setting {name} up");
         let index = self.index(name, doing)?;
-        self.command(libc::RTM_SETLINK, 0, &link_header(index, flags, UP), doing, |_| {})
+        self.command(libc::RTM_SETLINK, 0, &link_header(index, UP, UP), doing, |_| {})
     }
 
     /// Remove an interface; the other end of a veth pair goes with it.

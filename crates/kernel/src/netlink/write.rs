@@ -54,11 +54,6 @@ impl Writer {
         self.bytes[start.0..start.0 + 4].copy_from_slice(&length.to_ne_bytes());
     }
 
-    /// The length so far of an open message.
-    pub fn length_of(&self, start: MessageStart) -> usize {
-        self.bytes.len() - start.0
-    }
-
     /// The length so far of an open nest. Beyond `u16::MAX` it cannot be ended: the caller splits before.
     pub fn length_of_nest(&self, start: Nest) -> usize {
         self.bytes.len() - start.0

@@ -6,7 +6,6 @@ pub struct Reg(pub u32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
-    Link,
     Network,
     Transport,
 }
@@ -30,7 +29,6 @@ pub enum CtKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CtDirection {
     Original,
-    Reply,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

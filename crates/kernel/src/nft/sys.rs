@@ -131,7 +131,6 @@ pub(crate) const NFTA_PAYLOAD_DREG: u16 = 1;
 pub(crate) const NFTA_PAYLOAD_BASE: u16 = 2;
 pub(crate) const NFTA_PAYLOAD_OFFSET: u16 = 3;
 pub(crate) const NFTA_PAYLOAD_LEN: u16 = 4;
-pub(crate) const NFT_PAYLOAD_LL_HEADER: u32 = 0;
 pub(crate) const NFT_PAYLOAD_NETWORK_HEADER: u32 = 1;
 pub(crate) const NFT_PAYLOAD_TRANSPORT_HEADER: u32 = 2;
 pub(crate) const NFTA_META_DREG: u16 = 1;

@@ -69,7 +69,6 @@ pub(super) fn body(writer: &mut Writer, family: Family, expression: &Expression<
 
 fn payload(writer: &mut Writer, base: Base, offset: u32, length: u32, to: Reg) {
     let base = match base {
-        Base::Link => NFT_PAYLOAD_LL_HEADER,
         Base::Network => NFT_PAYLOAD_NETWORK_HEADER,
         Base::Transport => NFT_PAYLOAD_TRANSPORT_HEADER,
     };
@@ -100,7 +99,6 @@ fn ct(writer: &mut Writer, key: CtKey, direction: Option<CtDirection>, to: Reg) 
     match direction {
         None => {}
         Some(CtDirection::Original) => writer.u8(NFTA_CT_DIRECTION, 0),
-        Some(CtDirection::Reply) => writer.u8(NFTA_CT_DIRECTION, 1),
     }
 }
 
