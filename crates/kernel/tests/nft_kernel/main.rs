@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod commit;
+mod delete;
 mod dump;
 mod golden;
 mod instructions;
