@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use kernel::conntrack::{Conntrack, ConntrackError, Family, Filter, Flow, Tuple, status};
+use kernel::conntrack::{Conntrack, ConntrackError, Family, Filter, Flow, Listed, Tuple, status};
 use kernel::link::{Links, Veth};
 use kernel::netns::{Namespace, privileged_test};
 use kernel::sysctl;
@@ -28,11 +28,11 @@ fn udp(client: &str, port: u16, service: &str, endpoint: &str) -> Flow {
 
 fn all(filter: Filter) -> Vec<Flow> {
     let mut flows = Vec::new();
-    let examined = Conntrack::open().unwrap().dump(&filter, |flow| {
+    let listed = Conntrack::dump(&filter, |flow| {
         flows.push(*flow);
         ControlFlow::Continue(())
     });
-    assert_eq!(examined.unwrap(), flows.len() as u64);
+    assert_eq!(listed.unwrap(), Listed { examined: flows.len() as u64, complete: true });
     flows
 }
 
@@ -43,9 +43,7 @@ fn any() -> Vec<Flow> {
 /// Run the body in a namespace of its own, unless this kernel has no ctnetlink.
 fn with_table(body: impl FnOnce() + Send) {
     Namespace::new().unwrap().run(|| {
-        match Conntrack::open()
-            .and_then(|table| table.dump(&Filter::default(), |_| ControlFlow::Continue(())))
-        {
+        match Conntrack::dump(&Filter::default(), |_| ControlFlow::Continue(())) {
             Err(error @ ConntrackError::Absent) => println!("SKIPPED: {error}"),
             other => {
                 other.unwrap();
@@ -185,8 +183,8 @@ fn a_listing_can_be_stopped_and_begun_again() {
             let flows: Vec<Flow> = (1..5000).map(|p| udp("10.0.0.1", p, "10.96.0.1", "10.244.1.1")).collect();
             let mut table = Conntrack::open().unwrap();
             table.insert(&flows, LONG).unwrap();
-            let seen = table.dump(&Filter::default(), |_| ControlFlow::Break(())).unwrap();
-            assert_eq!(seen, 1);
+            let stopped = Conntrack::dump(&Filter::default(), |_| ControlFlow::Break(())).unwrap();
+            assert_eq!(stopped, Listed { examined: 1, complete: false });
             assert_eq!(any().len(), flows.len());
         });
     });
@@ -233,7 +231,7 @@ fn only_what_is_picked_is_deleted() {
                 .delete_where(&Filter::of(Family::V4, UDP), |flow| flow.reply.src == ip("10.244.1.1"))
                 .unwrap();
             assert_eq!((result.deleted, result.gone, result.busy), (999, 0, 0));
-            assert_eq!(result.examined, 2 * 999);
+            assert_eq!((result.examined, result.complete), (2 * 999, true));
             let left = any();
             assert_eq!(left.len(), 2 * 999);
             assert!(left.iter().all(|f| f.protocol == TCP || f.reply.src == ip("10.244.1.2")));
@@ -278,6 +276,6 @@ fn without_the_right_to_it_the_error_says_so() {
 #[test]
 #[ignore = "a part of the test above, which runs it as another user"]
 fn unprivileged_dump() {
-    let denied = Conntrack::open().unwrap().dump(&Filter::default(), |_| ControlFlow::Break(()));
+    let denied = Conntrack::dump(&Filter::default(), |_| ControlFlow::Break(()));
     println!("{}", denied.unwrap_err());
 }

@@ -20,6 +20,8 @@ pub struct Deleted {
     pub gone: u64,
     /// Handed to a flow table or to hardware; the kernel does not let go of those.
     pub busy: u64,
+    /// `false` if the table changed so that flows may have been left out: the pass is worth repeating.
+    pub complete: bool,
 }
 
 impl Conntrack {
@@ -39,30 +41,27 @@ impl Conntrack {
         let mut victims = Vec::new();
         let mut result = Deleted::default();
         let mut failure = None;
-        // Deleting uses its own socket, so the listing goes on meanwhile.
-        let reader = Conntrack::open()?;
-        result.examined = {
-            let result = &mut result;
-            reader.dump(filter, |flow| {
-                if stale(flow) {
-                    victims.push(*flow);
+        // The listing has its own socket, and goes on while flows are deleted over this one.
+        let listed = Conntrack::dump(filter, |flow| {
+            if stale(flow) {
+                victims.push(*flow);
+            }
+            if victims.len() < HELD {
+                return ControlFlow::Continue(());
+            }
+            match self.delete_all(&mut victims, &mut result) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failure = Some(error);
+                    ControlFlow::Break(())
                 }
-                if victims.len() < HELD {
-                    return ControlFlow::Continue(());
-                }
-                match self.delete_all(&mut victims, result) {
-                    Ok(()) => ControlFlow::Continue(()),
-                    Err(error) => {
-                        failure = Some(error);
-                        ControlFlow::Break(())
-                    }
-                }
-            })?
-        };
-        match failure {
-            Some(error) => Err(error),
-            None => self.delete_all(&mut victims, &mut result).map(|()| result),
+            }
+        })?;
+        if let Some(error) = failure {
+            return Err(error);
         }
+        self.delete_all(&mut victims, &mut result)?;
+        Ok(Deleted { examined: listed.examined, complete: listed.complete, ..result })
     }
 
     fn delete_all(&mut self, victims: &mut Vec<Flow>, result: &mut Deleted) -> Result<(), ConntrackError> {

@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 
 use super::{ConntrackError, Family, Flow, status, sys};
-use crate::netlink::{Exchange, Protocol, Refusal, Writer};
+use crate::netlink::{DumpEnd, Exchange, Protocol, Refusal, Writer};
 
-/// The flow table of the network namespace of the thread that opened it; use it from there.
+/// Changes to the flow table of the network namespace of the thread that opened it; use it from there.
 #[derive(Debug)]
 pub struct Conntrack {
     pub(super) commands: Exchange,
@@ -19,6 +19,15 @@ pub struct Filter {
     pub protocol: Option<u8>,
     /// Only flows that no answer has come for; kernels from 5.18 on pick them out themselves.
     pub unanswered: bool,
+}
+
+/// How far a listing came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Flows that the filter let through.
+    pub examined: u64,
+    /// `false` if the caller stopped it, or the table changed so that flows may have been left out.
+    pub complete: bool,
 }
 
 impl Filter {
@@ -38,15 +47,15 @@ impl Conntrack {
         Ok(Conntrack { commands: exchange()? })
     }
 
-    /// Hand over every flow that `filter` lets through until `each` breaks; returns how many those were.
+    /// Hand over every flow of the calling thread's network namespace that `filter` lets through, until `each`
+    /// breaks. Takes a socket of its own: one on which a listing was stopped half-way is of no further use.
     ///
     /// Nothing is kept: the kernel fills one buffer, and goes on when it has been read. A flow can appear
     /// twice if the table changes meanwhile.
     pub fn dump(
-        &self,
         filter: &Filter,
         mut each: impl FnMut(&Flow) -> ControlFlow<()>,
-    ) -> Result<u64, ConntrackError> {
+    ) -> Result<Listed, ConntrackError> {
         let mut examined = 0;
         let mut pass = |flow: &Flow| {
             examined += 1;
@@ -58,7 +67,7 @@ impl Conntrack {
             other => other,
         };
         match listed {
-            Ok(()) => Ok(examined),
+            Ok(end) => Ok(Listed { examined, complete: end == DumpEnd::Complete }),
             Err(Attempt::NotOpened(error)) => Err(error),
             Err(Attempt::Refused(refusal)) if is_misunderstanding(&refusal) => Err(ConntrackError::Absent),
             Err(Attempt::Refused(refusal)) => Err(ConntrackError::from_refusal("listing flows", refusal)),
@@ -80,8 +89,7 @@ fn list(
     filter: &Filter,
     kernel_filters: bool,
     each: &mut impl FnMut(&Flow) -> ControlFlow<()>,
-) -> Result<(), Attempt> {
-    // A socket for each dump: one that was stopped half-way is of no further use.
+) -> Result<DumpEnd, Attempt> {
     let mut exchange = exchange().map_err(Attempt::NotOpened)?;
     let fill = |message: &mut Writer| {
         if let (true, Some(protocol)) = (kernel_filters, filter.protocol) {
@@ -99,7 +107,7 @@ fn list(
             _ => ControlFlow::Continue(()),
         }
     });
-    listed.map(drop).map_err(Attempt::Refused)
+    listed.map_err(Attempt::Refused)
 }
 
 fn write_protocol(message: &mut Writer, protocol: u8) {

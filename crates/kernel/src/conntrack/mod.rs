@@ -11,6 +11,6 @@ mod insert;
 mod sys;
 
 pub use delete::Deleted;
-pub use dump::{Conntrack, Filter};
+pub use dump::{Conntrack, Filter, Listed};
 pub use error::ConntrackError;
 pub use flow::{Family, Flow, Tuple, status};
