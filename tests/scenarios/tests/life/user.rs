@@ -1,7 +1,7 @@
 //! An ordinary user has all of this too, inside a user namespace.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -20,7 +20,9 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
 }
 
 fn as_nobody() -> Verdict {
-    if !fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0) {
+    // Root of a user namespace of one user has nobody else to become.
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    if map.split_whitespace().nth(2) == Some("1") {
         return Verdict::Skipped("not root, so every case takes this way already".into());
     }
     let mut may = Command::new("/bin/true");
