@@ -56,7 +56,7 @@ impl<B: Backend> SyncLoop<B> {
         flows: Sender<StaleWork>,
     ) -> SyncLoop<B> {
         SyncLoop {
-            state: ClusterState::new(&options.node_name),
+            state: ClusterState::default(),
             node: NodeView { name: options.node_name.clone(), ..NodeView::default() },
             addresses,
             reconciler: Reconciler::new(backend),

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let mut state = ClusterState::new("node-1");
+    let mut state = ClusterState::default();
     while !state.is_complete()
         && let Ok(update) = updates.recv()
     {

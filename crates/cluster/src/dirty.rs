@@ -12,7 +12,7 @@ use model::ServiceKey;
 pub struct DirtySet {
     /// Services whose plan may have changed (or which are gone), sorted.
     pub services: Vec<ServiceKey>,
-    /// Facts of the node or the ServiceCIDRs changed.
+    /// The ServiceCIDRs changed, which are of no service.
     pub node: bool,
     /// When the control plane saw the endpoint changes among these, in milliseconds since the epoch.
     pub triggers_ms: Vec<i64>,

@@ -62,7 +62,7 @@ impl Followed {
     fn new(path: &Path) -> Followed {
         let mut followed = Followed {
             source: ManifestSource::new(path),
-            state: ClusterState::new("node-1"),
+            state: ClusterState::default(),
             problems: Vec::new(),
             last: Vec::new(),
         };
@@ -335,7 +335,7 @@ impl Live {
             Err(_) => ControlFlow::Break(()),
         };
         let watch = ManifestSource::new(path).watch(deliver).unwrap();
-        let state = ClusterState::new("node-1");
+        let state = ClusterState::default();
         let mut live = Live { _watch: watch, updates, state, problems: Vec::new() };
         live.until("the first list is in", |live| live.state.is_complete());
         live

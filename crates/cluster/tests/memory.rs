@@ -53,7 +53,7 @@ fn slice(i: usize) -> Object {
 #[test]
 fn ten_thousand_services_fit() {
     let before = ALLOCATOR.current_usage();
-    let mut state = ClusterState::new("node-1");
+    let mut state = ClusterState::default();
     for i in 0..SERVICES {
         state.apply(service(i));
         state.apply(slice(i));

@@ -39,8 +39,8 @@ fn slice(name: &str, service: &str, last_octets: &[u8]) -> Object {
     Object { key: ObjectKey::new(Kind::EndpointSlice, "default", name), value: Value::EndpointSlice(record) }
 }
 
-fn node(name: &str, zone: &str, eligible: bool) -> Object {
-    let facts = NodeFacts { zone: Some(zone.into()), eligible, ..NodeFacts::default() };
+fn node(name: &str, zone: &str) -> Object {
+    let facts = NodeFacts { zone: Some(zone.into()), ..NodeFacts::default() };
     Object { key: ObjectKey::new(Kind::Node, "", name), value: Value::Node(facts) }
 }
 
@@ -63,7 +63,7 @@ fn addresses(state: &ClusterState, service: &str) -> Vec<String> {
 
 #[test]
 fn only_real_changes_are_dirty() {
-    let mut state = ClusterState::new("node-1");
+    let mut state = ClusterState::default();
     state.apply(service("web", 80));
     assert_eq!(take_dirty(&mut state), ["web"]);
     state.apply(service("web", 80));
@@ -86,7 +86,7 @@ fn only_real_changes_are_dirty() {
 
 #[test]
 fn a_failed_commit_loses_nothing_and_later_changes_survive_a_good_one() {
-    let mut state = ClusterState::new("node-1");
+    let mut state = ClusterState::default();
     state.apply(service("web", 80));
     state.apply(slice("web-1", "web", &[1]));
     let read = state.dirty();
@@ -106,7 +106,7 @@ fn a_failed_commit_loses_nothing_and_later_changes_survive_a_good_one() {
 fn a_relabelled_slice_changes_both_services() {
     // Named after neither, after the first, after both: it must be found again each time.
     for name in ["endpoints", "web-1", "web-api-1"] {
-        let mut state = ClusterState::new("node-1");
+        let mut state = ClusterState::default();
         state.apply(service("web", 80));
         state.apply(service("web-api", 80));
         state.apply(slice(name, "web", &[1]));
@@ -124,7 +124,7 @@ fn a_relabelled_slice_changes_both_services() {
 
 #[test]
 fn a_new_list_drops_what_it_lacks() {
-    let mut state = ClusterState::new("node-1");
+    let mut state = ClusterState::default();
     for name in ["a", "b", "c"] {
         state.apply(service(name, 80));
         state.apply(slice(&format!("{name}-1"), name, &[1]));
@@ -141,26 +141,20 @@ fn a_new_list_drops_what_it_lacks() {
 }
 
 #[test]
-fn only_this_nodes_zone_touches_services() {
-    let mut state = ClusterState::new("node-1");
+fn nodes_mark_nothing() {
+    let mut state = ClusterState::default();
     state.apply(service("web", 80));
     take_dirty(&mut state);
-    state.apply(node("node-2", "z1", true));
-    assert!(!state.is_dirty());
-    state.apply(node("node-1", "z1", true));
-    let dirty = state.dirty();
-    assert!(dirty.node && dirty.services.len() == 1);
-    state.clear_dirty(&dirty);
-    state.apply(node("node-1", "z1", true));
-    assert!(!state.is_dirty());
-    state.apply(node("node-1", "z1", false));
-    let dirty = state.dirty();
-    assert!(dirty.node && dirty.services.is_empty(), "eligibility is for health checks alone");
+    state.apply(node("node-1", "z1"));
+    assert!(!state.is_dirty(), "whoever plans knows its own node and compares");
+    assert_eq!(state.node("node-1").unwrap().zone.as_deref(), Some("z1"));
+    state.delete(&ObjectKey::new(Kind::Node, "", "node-1"));
+    assert!(state.node("node-1").is_none());
 }
 
 #[test]
 fn service_cidrs_touch_the_node_only() {
-    let mut state = ClusterState::new("node-1");
+    let mut state = ClusterState::default();
     state.apply(service("web", 80));
     take_dirty(&mut state);
     state.apply(cidr("kubernetes", "10.96.0.0/16"));
@@ -176,7 +170,7 @@ fn service_cidrs_touch_the_node_only() {
 
 #[test]
 fn complete_once_every_kind_is_in() {
-    let mut state = ClusterState::new("node-1");
+    let mut state = ClusterState::default();
     for kind in Kind::ALL {
         assert!(!state.is_complete());
         state.mark_synced(kind);
@@ -216,7 +210,7 @@ fn view(state: &ClusterState) -> String {
 proptest! {
     #[test]
     fn history_leaves_no_trace(steps in prop::collection::vec(step(), 0..60), seed in any::<u64>()) {
-        let mut state = ClusterState::new("node-1");
+        let mut state = ClusterState::default();
         let mut last: std::collections::BTreeMap<ObjectKey, Object> = Default::default();
         let mut seen = view(&state);
         for step in steps {
@@ -255,7 +249,7 @@ proptest! {
         if seed % 2 == 0 {
             objects.reverse();
         }
-        let mut fresh = ClusterState::new("node-1");
+        let mut fresh = ClusterState::default();
         objects.into_iter().for_each(|object| fresh.apply(object));
         prop_assert_eq!(view(&fresh), view(&state));
     }

@@ -34,7 +34,7 @@ pub(crate) fn measure(scope: &Scope) -> Result<SizeResult, Failure> {
 fn measure_here(scope: &Scope) -> Result<SizeResult, Failure> {
     let family = if scope.ipv6 { Family::V6 } else { Family::V4 };
     let kernel_before = kernel_memory_kib();
-    let mut bench = Bench::new(ClusterState::new(world::NODE))?;
+    let mut bench = Bench::new(ClusterState::default())?;
     for number in 0..scope.services {
         bench.state.apply(world::service(family, number));
         bench.state.apply(world::slice(family, number, 0, &world::pods(number)));

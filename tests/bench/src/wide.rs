@@ -18,7 +18,7 @@ pub(crate) fn measure(endpoints: u32) -> Result<WideResult, Failure> {
 }
 
 fn measure_here(endpoints: u32) -> Result<WideResult, Failure> {
-    let mut bench = Bench::new(ClusterState::new(world::NODE))?;
+    let mut bench = Bench::new(ClusterState::default())?;
     bench.state.apply(world::service(Family::V4, SERVICE));
     for slice in 0..endpoints.div_ceil(SLICE) {
         bench.state.apply(world::slice(Family::V4, SERVICE, slice, &pods(slice, endpoints)));

@@ -48,7 +48,7 @@ impl Planner for StatePlanner<'_> {
 pub fn load(folder: &ManifestFolder) -> ClusterState {
     let loaded = ManifestSource::new(folder.path()).load().unwrap();
     assert!(loaded.problems.is_empty(), "problems in the manifests: {:?}", loaded.problems);
-    let mut state = ClusterState::new(NODE);
+    let mut state = ClusterState::default();
     state.update(Update::Changes(loaded.changes));
     Kind::ALL.into_iter().for_each(|kind| state.mark_synced(kind));
     state

@@ -11,7 +11,7 @@ const NODE: &str = "node-1";
 fn examples() -> ClusterState {
     let loaded = ManifestSource::new(checks::root().join("examples/manifests")).load().unwrap();
     assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
-    let mut state = ClusterState::new(NODE);
+    let mut state = ClusterState::default();
     state.update(Update::Changes(loaded.changes));
     Kind::ALL.into_iter().for_each(|kind| state.mark_synced(kind));
     state

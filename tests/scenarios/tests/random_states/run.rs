@@ -8,7 +8,7 @@ use dataplane::nftables::Nftables;
 use kernel::nft::simulate::{Delivery, Host, Journey, Origin, Outcome, Packet, Simulator, walk};
 use model::{Backend, Family, Protocol, ServiceKey};
 use scenarios::Variant;
-use scenarios::directory::{NODE, node_addresses};
+use scenarios::directory::node_addresses;
 use scenarios::flows::Position;
 use scenarios::interpreted::{MASQUERADE_MARK, StatePlanner, node_view, protocol, rejection};
 
@@ -36,6 +36,8 @@ struct History {
     dice: Dice,
     variant: Variant,
     state: ClusterState,
+    /// Of our node, as of the last sync.
+    zone: Option<String>,
     reconciler: Reconciler<Nftables<Simulator>>,
     clock: u64,
     port: u16,
@@ -45,12 +47,13 @@ impl History {
     fn new(seed: u64) -> History {
         let mut dice = Dice::new(seed);
         let variant = dice.pick(&Variant::ALL);
-        let mut state = ClusterState::new(NODE);
+        let mut state = ClusterState::default();
         generator::beginning().into_iter().for_each(|change| state.change(change));
         // Enough to begin with that packets meet something.
         (0..20).for_each(|_| state.change(generator::change(&mut dice)));
         Kind::ALL.into_iter().for_each(|kind| state.mark_synced(kind));
-        History { dice, variant, state, reconciler: reconciler(variant), clock: 0, port: 1024 }
+        let zone = node_view(&state).zone;
+        History { dice, variant, state, zone, reconciler: reconciler(variant), clock: 0, port: 1024 }
     }
 
     fn change(&mut self) {
@@ -70,7 +73,12 @@ impl History {
             self.reconciler.distrust(Family::V4);
         }
         let dirty = self.state.dirty();
-        let failed = Family::BOTH.map(|family| self.sync_family(family, &dirty.services).is_err());
+        let zone = node_view(&self.state).zone;
+        let services: Vec<ServiceKey> = match std::mem::replace(&mut self.zone, zone.clone()) == zone {
+            true => dirty.services.clone(),
+            false => self.state.services().chain(&dirty.services).cloned().collect(),
+        };
+        let failed = Family::BOTH.map(|family| self.sync_family(family, &services).is_err());
         self.state.clear_dirty(&dirty);
         for (family, failed) in Family::BOTH.into_iter().zip(failed) {
             if failed {

@@ -43,7 +43,7 @@ impl InterpretedWorld {
         Ok(InterpretedWorld {
             source: ManifestSource::new(folder.manifests()),
             folder,
-            state: ClusterState::new(NODE_NAME),
+            state: ClusterState::default(),
             reconciler: Reconciler::new(backend),
             node: node(),
             random: Xorshift::new(u64::from(std::process::id())),

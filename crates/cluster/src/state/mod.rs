@@ -3,6 +3,8 @@
 //! Pure: objects go in one at a time, plans are made from the views that come out. The order in which
 //! objects arrive leaves no trace.
 
+mod slices;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -11,12 +13,10 @@ use model::{EndpointSlice, Service, ServiceKey};
 
 use crate::dirty::{DirtyMarks, DirtySet};
 use crate::packed::{PackedSlice, Texts};
-use crate::{Change, Kind, NodeFacts, Object, ObjectKey, SliceRecord, Update, Value};
+use crate::{Change, Kind, NodeFacts, Object, ObjectKey, Update, Value};
 
 #[derive(Debug, Default)]
 pub struct ClusterState {
-    /// The node the agent runs on; the facts of others do not touch plans.
-    node_name: Box<str>,
     services: HashMap<ServiceKey, ServiceEntry>,
     /// Which service has a slice whose name does not begin with that service's. Nearly all do, as the control
     /// plane names them so, and are found without an index.
@@ -36,13 +36,6 @@ struct ServiceEntry {
     slices: Box<[PackedSlice]>,
 }
 
-impl ServiceEntry {
-    /// Where the slice of this name is, or belongs.
-    fn position(&self, name: &str) -> Result<usize, usize> {
-        self.slices.binary_search_by(|slice| (*slice.name).cmp(name))
-    }
-}
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub services: usize,
@@ -51,10 +44,6 @@ pub struct Counts {
 }
 
 impl ClusterState {
-    pub fn new(node_name: &str) -> ClusterState {
-        ClusterState { node_name: node_name.into(), ..ClusterState::default() }
-    }
-
     /// Take in what a source says. Problems are for the operator and change nothing here.
     pub fn update(&mut self, update: Update) {
         match update {
@@ -77,7 +66,8 @@ impl ClusterState {
         match object.value {
             Value::Service(service) => self.apply_service(path, service),
             Value::EndpointSlice(record) => self.apply_slice(&path, &record),
-            Value::Node(facts) => self.set_node(path, Some(facts)),
+            // What a plan takes from the node the agent compares itself: only it knows the node's name.
+            Value::Node(facts) => drop(self.nodes.insert(path, facts)),
             Value::ServiceCidr(cidrs) => {
                 if self.service_cidrs.get(&path) != Some(&cidrs) {
                     self.service_cidrs.insert(path, cidrs);
@@ -91,7 +81,7 @@ impl ClusterState {
         match key.kind {
             Kind::Service => self.delete_service(&key.path),
             Kind::EndpointSlice => self.delete_slice(&key.path),
-            Kind::Node => self.set_node(key.path.clone(), None),
+            Kind::Node => drop(self.nodes.remove(&key.path)),
             Kind::ServiceCidr => {
                 if self.service_cidrs.remove(&key.path).is_some() {
                     self.dirty.node();
@@ -122,13 +112,6 @@ impl ClusterState {
         }
     }
 
-    fn slice_paths(&self) -> impl Iterator<Item = Arc<str>> {
-        self.services.iter().flat_map(|(key, entry)| {
-            let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
-            entry.slices.iter().map(move |slice| format!("{namespace}/{}", slice.name).into())
-        })
-    }
-
     fn apply_service(&mut self, key: ServiceKey, service: Box<Service>) {
         let entry = self.services.entry(key.clone()).or_default();
         if entry.service.as_ref() != Some(&service) {
@@ -145,89 +128,10 @@ impl ClusterState {
         self.forget_if_empty(key);
     }
 
-    fn apply_slice(&mut self, path: &Arc<str>, record: &SliceRecord) {
-        // Relabelled: the old service loses it, the new one gains it.
-        if self.home(path).is_some_and(|home| home != record.service) {
-            self.delete_slice(path);
-        }
-        let packed = self.texts.pack(slice_name(path), record);
-        if self.store_slice(path, &record.service, packed) {
-            self.dirty.service(&record.service);
-            record.triggered_ms.into_iter().for_each(|millis| self.dirty.trigger(millis));
-        }
-    }
-
-    /// The service under which a slice is stored.
-    fn home(&self, path: &str) -> Option<ServiceKey> {
-        let name = slice_name(path);
-        let mut candidates = path.rmatch_indices('-').filter_map(|(end, _)| path.get(..end));
-        let regular = candidates.find_map(|service| {
-            self.services.get_key_value(service).filter(|(_, entry)| entry.position(name).is_ok())
-        });
-        regular.map(|(key, _)| key).or_else(|| self.odd_slices.get(path)).cloned()
-    }
-
-    /// Put a slice into its place; false if the same one is already there.
-    fn store_slice(&mut self, path: &Arc<str>, service: &ServiceKey, packed: PackedSlice) -> bool {
-        let entry = self.services.entry(service.clone()).or_default();
-        match entry.position(&packed.name) {
-            Ok(at) => {
-                let Some(stored) = entry.slices.get_mut(at) else { return false };
-                let changed = *stored != packed;
-                // Either way one of the two goes, and with it what it held.
-                let gone = std::mem::replace(stored, packed);
-                self.texts.release(&gone);
-                changed
-            }
-            Err(at) => {
-                let mut slices = std::mem::take(&mut entry.slices).into_vec();
-                slices.reserve_exact(1);
-                slices.insert(at, packed);
-                entry.slices = slices.into();
-                if !is_regular(path, service) {
-                    self.odd_slices.insert(path.clone(), service.clone());
-                }
-                true
-            }
-        }
-    }
-
-    fn delete_slice(&mut self, path: &Arc<str>) {
-        let Some(home) = self.home(path) else { return };
-        self.odd_slices.remove(path);
-        if let Some(entry) = self.services.get_mut(&home)
-            && let Ok(at) = entry.position(slice_name(path))
-        {
-            let mut slices = std::mem::take(&mut entry.slices).into_vec();
-            self.texts.release(&slices.remove(at));
-            entry.slices = slices.into();
-            self.dirty.service(&home);
-        }
-        self.forget_if_empty(&home);
-    }
-
     fn forget_if_empty(&mut self, key: &ServiceKey) {
         let empty = |entry: &ServiceEntry| entry.service.is_none() && entry.slices.is_empty();
         if self.services.get(key).is_some_and(empty) {
             self.services.remove(key);
-        }
-    }
-
-    fn set_node(&mut self, path: Arc<str>, facts: Option<NodeFacts>) {
-        let old = match facts.clone() {
-            Some(facts) => self.nodes.insert(path.clone(), facts),
-            None => self.nodes.remove(&path),
-        };
-        if *path != *self.node_name || old == facts {
-            return;
-        }
-        self.dirty.node();
-        // The zone picks endpoints, the addresses decide over source ranges: any plan may change.
-        let in_plans =
-            |facts: Option<&NodeFacts>| facts.map(|f| (f.zone.clone(), f.primary)).unwrap_or_default();
-        if in_plans(old.as_ref()) != in_plans(facts.as_ref()) {
-            let keys: Vec<ServiceKey> = self.services().cloned().collect();
-            keys.iter().for_each(|key| self.dirty.service(key));
         }
     }
 
@@ -288,55 +192,5 @@ impl ClusterState {
             slices: slices().count(),
             endpoints: slices().map(PackedSlice::endpoint_count).sum(),
         }
-    }
-}
-
-fn slice_name(path: &str) -> &str {
-    path.split_once('/').map_or(path, |(_, name)| name)
-}
-
-/// Named as the control plane names slices: after its service, with a dash and a suffix.
-fn is_regular(path: &str, service: &str) -> bool {
-    path.strip_prefix(service).is_some_and(|rest| rest.starts_with('-'))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::net::Ipv4Addr;
-
-    use model::{Family, Hints, Protocol, SlicePort};
-
-    use super::*;
-    use crate::EndpointRecord;
-
-    #[test]
-    fn texts_go_with_the_last_endpoint_that_uses_them() {
-        let mut state = ClusterState::new("node-1");
-        let endpoint = |n: u8| EndpointRecord {
-            ip: Ipv4Addr::new(10, 0, 0, n).into(),
-            ready: true,
-            serving: true,
-            terminating: false,
-            node: Some(format!("node-{n}").into()),
-            hints: Some(Hints { zones: Box::new(["a".into()]), nodes: Box::default() }),
-        };
-        let slice = |endpoints: Vec<EndpointRecord>| Object {
-            key: ObjectKey::new(Kind::EndpointSlice, "default", "web-1"),
-            value: Value::EndpointSlice(SliceRecord {
-                service: "default/web".into(),
-                family: Family::V4,
-                ports: Box::new([SlicePort { name: "".into(), protocol: Protocol::Tcp, port: 80 }]),
-                endpoints,
-                triggered_ms: None,
-            }),
-        };
-        state.apply(slice((0..20).map(endpoint).collect()));
-        assert_eq!(state.texts.sizes(), [20, 1, 1]);
-        state.apply(slice((19..21).map(endpoint).collect()));
-        state.apply(slice((19..21).map(endpoint).collect()));
-        assert_eq!(state.texts.sizes(), [2, 1, 1]);
-        state.delete(&ObjectKey::new(Kind::EndpointSlice, "default", "web-1"));
-        assert_eq!(state.texts.sizes(), [0, 0, 0]);
-        assert!(state.services.is_empty());
     }
 }
