@@ -216,8 +216,7 @@ fn await_flow(stage: &Stage, family: Family) {
     let silent = stage.address("a", family);
     let is_recorded = || {
         let mut found = false;
-        let conntrack = Conntrack::open().unwrap();
-        let listed = conntrack.dump(&Filter::default(), |flow| {
+        let listed = Conntrack::dump(&Filter::default(), |flow| {
             found |= flow.reply.src == silent && flow.protocol == Protocol::Tcp.number();
             ControlFlow::Continue(())
         });
