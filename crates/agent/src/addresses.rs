@@ -10,46 +10,72 @@ use crate::sync::Event;
 
 /// The watcher has nothing else to do; it only looks up now and then.
 const LONG: Duration = Duration::from_secs(3600);
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
 /// Start watching, and return the addresses there are now.
 pub(crate) fn watch(events: Sender<Event>) -> Result<Vec<IpAddr>, LinkError> {
-    // Watched before they are listed, so that no change falls between.
-    let monitor = AddressMonitor::open()?;
-    let mut links = Links::open()?;
-    let now = list(&mut links)?;
-    let spawned = std::thread::Builder::new()
+    let mut watcher = Watcher::open()?;
+    let now = watcher.list()?;
+    std::thread::Builder::new()
         .name("addresses".into())
-        .spawn(move || forward(monitor, links, &events))
+        .spawn(move || watch_on(watcher, &events))
         .map_err(LinkError::Socket)?;
-    drop(spawned);
     Ok(now)
 }
 
-fn list(links: &mut Links) -> Result<Vec<IpAddr>, LinkError> {
-    let mut addresses: Vec<_> = links.addresses()?;
-    // Global ones first: the first of a family stands in for the primary where no Node object names it.
-    addresses.sort_by_key(|address| !address.is_global());
-    let usable = addresses.iter().filter(|address| !address.is_tentative() && !address.is_duplicate());
-    Ok(usable.map(|address| address.ip()).collect())
-}
-
-fn forward(mut monitor: AddressMonitor, mut links: Links, events: &Sender<Event>) {
+fn watch_on(mut watcher: Watcher, events: &Sender<Event>) {
+    let mut wait = FIRST_RETRY;
     loop {
-        let addresses = match monitor.wait(LONG) {
-            Ok(Wake::Quiet) => continue,
-            Ok(Wake::Changed | Wake::Overrun) => list(&mut links),
-            Err(error) => Err(error),
-        };
-        match addresses {
+        match watcher.next() {
             Ok(addresses) => {
+                wait = FIRST_RETRY;
                 if events.send(Event::Addresses(addresses)).is_err() {
                     return;
                 }
             }
             Err(error) => {
-                tracing::error!(%error, "Address changes go unnoticed from now on; restart to watch again");
-                return;
+                tracing::error!(%error, ?wait, "Cannot watch the node's addresses; trying again");
+                std::thread::sleep(wait);
+                wait = (wait * 2).min(LONGEST_RETRY);
+                watcher = Watcher::open().unwrap_or(watcher);
+                watcher.pending = true;
             }
         }
+    }
+}
+
+struct Watcher {
+    monitor: AddressMonitor,
+    links: Links,
+    /// The addresses must be listed without waiting for a change.
+    pending: bool,
+}
+
+impl Watcher {
+    /// Watched before they are listed, so that no change falls between.
+    fn open() -> Result<Watcher, LinkError> {
+        Ok(Watcher { monitor: AddressMonitor::open()?, links: Links::open()?, pending: false })
+    }
+
+    /// The addresses after the next change.
+    fn next(&mut self) -> Result<Vec<IpAddr>, LinkError> {
+        while !self.pending {
+            self.pending = match self.monitor.wait(LONG)? {
+                Wake::Quiet => false,
+                Wake::Changed | Wake::Overrun => true,
+            };
+        }
+        let addresses = self.list()?;
+        self.pending = false;
+        Ok(addresses)
+    }
+
+    /// Usable addresses, those first that are global and not about to go.
+    fn list(&mut self) -> Result<Vec<IpAddr>, LinkError> {
+        let mut addresses = self.links.addresses()?;
+        addresses.retain(|address| !address.is_tentative() && !address.is_duplicate());
+        addresses.sort_by_key(|address| (!address.is_global(), address.is_deprecated()));
+        Ok(addresses.iter().map(|address| address.ip()).collect())
     }
 }

@@ -1,43 +1,76 @@
 //! Notices when somebody else flushes, changes or deletes our tables.
 
+use std::io;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use dataplane::nftables::TABLE_NAME;
 use kernel::nft::{self, Change, Monitor};
 use model::Family;
 
-use crate::sync::{Drift, Event};
+use crate::sync::Event;
 
-/// Watch in a thread of its own. `own_port` is the netlink port of our own commits.
-pub(crate) fn watch(own_port: u32, events: Sender<Event>) -> std::io::Result<()> {
+/// After a failure the subscription is renewed, at first soon, then ever more patiently.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
+
+/// What is known of a change by others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Drift {
+    /// Our table of this family was touched.
+    Changed(Family),
+    /// Notifications were lost: any table may have been.
+    Unsure,
+}
+
+/// Watch in a thread of its own, from now on. `own_port` is the netlink port of our own commits.
+pub(crate) fn watch(own_port: u32, events: Sender<Event>) -> io::Result<()> {
     let monitor = Monitor::open(own_port)?;
-    std::thread::Builder::new().name("drift".into()).spawn(move || forward(monitor, &events))?;
+    std::thread::Builder::new().name("drift".into()).spawn(move || watch_on(monitor, own_port, &events))?;
     Ok(())
 }
 
-fn forward(mut monitor: Monitor, events: &Sender<Event>) {
+fn watch_on(mut monitor: Monitor, own_port: u32, events: &Sender<Event>) {
+    while let Err(error) = forward(&mut monitor, events) {
+        tracing::error!(%error, "Lost the notifications of nf_tables; subscribing again");
+        monitor = reopen(own_port);
+        if events.send(Event::Drift(Drift::Unsure)).is_err() {
+            return;
+        }
+    }
+}
+
+fn reopen(own_port: u32) -> Monitor {
+    let mut wait = FIRST_RETRY;
     loop {
-        let touched: Vec<Family> = match monitor.wait(None) {
-            Ok(Change::Tables(tables)) => tables
+        match Monitor::open(own_port) {
+            Ok(monitor) => return monitor,
+            Err(error) => tracing::error!(%error, ?wait, "Cannot watch nf_tables for changes by others"),
+        }
+        std::thread::sleep(wait);
+        wait = (wait * 2).min(LONGEST_RETRY);
+    }
+}
+
+/// Pass on what concerns us, until nobody listens.
+fn forward(monitor: &mut Monitor, events: &Sender<Event>) -> io::Result<()> {
+    loop {
+        let drifts: Vec<Drift> = match monitor.wait(None)? {
+            Change::Tables(tables) => tables
                 .iter()
                 .filter(|table| table.table == TABLE_NAME)
                 .map(|table| match table.family {
-                    nft::Family::Ip => Family::V4,
-                    nft::Family::Ip6 => Family::V6,
+                    nft::Family::Ip => Drift::Changed(Family::V4),
+                    nft::Family::Ip6 => Drift::Changed(Family::V6),
                 })
                 .collect(),
-            // Notifications were lost: any of them may have been about us.
-            Ok(Change::Overrun) => Family::BOTH.to_vec(),
-            Ok(Change::Nothing) => continue,
-            Ok(Change::Stopped) => return,
-            Err(error) => {
-                tracing::error!(%error, "Changes by others go unnoticed from now on; restart to watch again");
-                return;
-            }
+            Change::Overrun => vec![Drift::Unsure],
+            Change::Nothing => continue,
+            Change::Stopped => return Ok(()),
         };
-        for family in touched {
-            if events.send(Event::Drift(Drift { family })).is_err() {
-                return;
+        for drift in drifts {
+            if events.send(Event::Drift(drift)).is_err() {
+                return Ok(());
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Forgetting recorded flows that became stale: a thread of its own, so that no sync waits for it.
 
 use std::net::IpAddr;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use kernel::conntrack::{self, Conntrack, ConntrackError, Deleted, Filter, Flow};
@@ -10,6 +10,10 @@ use model::{Family, FlowTarget, Protocol, RecordedFlow, StaleFlows, StaleSet};
 /// With a rest of this many times the cost, walking the flow table takes at most a tenth of one core.
 const REST_PER_COST: u32 = 9;
 const LONGEST_REST: Duration = Duration::from_secs(1);
+/// When a pass failed, it is repeated after this long.
+const RETRY: Duration = Duration::from_secs(2);
+/// UDP first: its flows do not end by themselves.
+const PROTOCOLS: [Protocol; 3] = [Protocol::Udp, Protocol::Sctp, Protocol::Tcp];
 
 /// Flows that a sync left behind.
 #[derive(Debug)]
@@ -28,34 +32,70 @@ pub(crate) fn start() -> std::io::Result<Sender<StaleWork>> {
 }
 
 fn clean(receiver: &Receiver<StaleWork>) {
-    while let Ok(first) = receiver.recv() {
-        // What piled up during the last pass is handled in one.
-        let waiting: Vec<StaleWork> = std::iter::once(first).chain(receiver.try_iter()).collect();
-        let started = Instant::now();
-        for family in Family::BOTH {
-            clean_family(family, waiting.iter().filter(|work| work.family == family));
+    let mut all = Family::BOTH.map(Remains::new);
+    loop {
+        let next = match all.iter().any(Remains::is_open) {
+            true => receiver.recv_timeout(RETRY),
+            false => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match next {
+            // What piled up during the last pass is handled in one.
+            Ok(work) => std::iter::once(work)
+                .chain(receiver.try_iter())
+                .for_each(|work| all[work.family.index()].add(work)),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
         }
-        drop(waiting);
+        let started = Instant::now();
+        all.iter_mut().for_each(Remains::clean);
         std::thread::sleep((started.elapsed() * REST_PER_COST).min(LONGEST_REST));
     }
 }
 
-fn clean_family<'a>(family: Family, works: impl Iterator<Item = &'a StaleWork>) {
-    let mut set = StaleSet::default();
-    let mut node_ips: &[IpAddr] = &[];
-    let mut concerned = [false; 3];
-    for work in works {
-        for flows in &work.stale {
-            concerned[flows.protocol as usize] = true;
-            set.add(flows.clone());
-        }
-        node_ips = &work.node_ips;
+/// What is still to be forgotten in one family.
+struct Remains {
+    family: Family,
+    set: StaleSet,
+    node_ips: Vec<IpAddr>,
+    /// The protocols whose flows have to be walked.
+    open: [bool; 3],
+}
+
+impl Remains {
+    fn new(family: Family) -> Remains {
+        Remains { family, set: StaleSet::default(), node_ips: Vec::new(), open: [false; 3] }
     }
-    for protocol in [Protocol::Udp, Protocol::Sctp, Protocol::Tcp] {
-        if concerned[protocol as usize] {
-            report(family, protocol, forget(family, protocol, &set, node_ips));
+
+    fn is_open(&self) -> bool {
+        self.open.contains(&true)
+    }
+
+    fn add(&mut self, work: StaleWork) {
+        for flows in work.stale {
+            self.open[flows.protocol as usize] |= flows.asks_something();
+            self.set.add(flows);
+        }
+        self.node_ips = work.node_ips;
+    }
+
+    /// Walk the flows of every open protocol; one that fails stays open.
+    fn clean(&mut self) {
+        for protocol in PROTOCOLS {
+            if self.open[protocol as usize] {
+                let outcome = forget(self.family, protocol, &self.set, &self.node_ips);
+                self.open[protocol as usize] = outcome.as_ref().is_err_and(may_pass);
+                report(self.family, protocol, outcome);
+            }
+        }
+        if !self.is_open() {
+            self.set = StaleSet::default();
         }
     }
+}
+
+/// Whether trying again may help.
+fn may_pass(error: &ConntrackError) -> bool {
+    !matches!(error, ConntrackError::Absent | ConntrackError::NotPermitted)
 }
 
 fn forget(

@@ -21,21 +21,14 @@ struct State {
 
 impl Health {
     pub(crate) fn new(sync_period: Duration) -> Health {
-        Health { state: Arc::default(), patience: sync_period * 2 }
+        Health { state: Arc::default(), patience: sync_period.saturating_mul(2) }
     }
 
-    /// A change waits for its sync.
-    pub(crate) fn queued(&self) {
+    /// A change of this family waits for its sync.
+    pub(crate) fn queued(&self, family: Family) {
         self.with(|state| {
-            for since in &mut state.waiting_since {
-                since.get_or_insert_with(Instant::now);
-            }
+            state.waiting_since[family.index()].get_or_insert_with(Instant::now);
         });
-    }
-
-    /// Nothing waits.
-    pub(crate) fn idle(&self) {
-        self.with(|state| state.waiting_since = [None, None]);
     }
 
     pub(crate) fn updated(&self, family: Family) {
@@ -71,7 +64,7 @@ mod tests {
         assert!(!health.is_ready());
         health.updated(Family::V6);
         assert!(health.is_ready());
-        health.queued();
+        Family::BOTH.iter().for_each(|family| health.queued(*family));
         assert!(!health.is_healthy(), "patience is zero");
         health.updated(Family::V4);
         assert!(!health.is_healthy(), "the other family still waits");

@@ -10,6 +10,7 @@ mod duration;
 pub mod flags;
 mod flows;
 mod health;
+mod lane;
 mod logging;
 mod options;
 mod planner;
@@ -19,4 +20,5 @@ mod sync;
 
 pub use logging::init as init_logging;
 pub use options::Options;
+pub use planner::{ClusterPlanner, observe_node};
 pub use run::{StartError, run};

@@ -1,14 +1,17 @@
-//! The cluster state as the reconciler wants it: plans.
+//! The cluster state as the reconciler wants it: this node, and plans.
+
+use std::net::IpAddr;
 
 use cluster::ClusterState;
 use dataplane::{Planned, Planner};
 use model::{Family, NodePlan, NodePortAddresses, NodeView, ServiceKey, Settings};
 
-pub(crate) struct ClusterPlanner<'a> {
-    pub(crate) state: &'a ClusterState,
-    pub(crate) node: &'a NodeView,
-    pub(crate) settings: &'a Settings,
-    pub(crate) nodeport_addresses: &'a NodePortAddresses,
+/// Plans from the cluster state.
+pub struct ClusterPlanner<'a> {
+    pub state: &'a ClusterState,
+    pub node: &'a NodeView,
+    pub settings: &'a Settings,
+    pub nodeport_addresses: &'a NodePortAddresses,
 }
 
 impl Planner for ClusterPlanner<'_> {
@@ -26,5 +29,19 @@ impl Planner for ClusterPlanner<'_> {
     fn node(&self, family: Family) -> NodePlan {
         let cidrs = self.state.service_cidrs();
         model::plan_node(self.node, self.nodeport_addresses, &cidrs, family)
+    }
+}
+
+/// This node as its Node object and the kernel tell of it.
+pub fn observe_node(state: &ClusterState, name: &str, addresses: &[IpAddr]) -> NodeView {
+    let facts = state.node(name);
+    NodeView {
+        name: name.to_owned(),
+        zone: facts.and_then(|facts| facts.zone.as_deref()).map(str::to_owned),
+        primary: match facts {
+            Some(facts) => facts.primary,
+            None => Family::BOTH.map(|family| model::default_primary(addresses, family)),
+        },
+        addresses: addresses.to_vec(),
     }
 }

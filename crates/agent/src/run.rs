@@ -13,7 +13,7 @@ use kernel::nft::{self, Connection, ProbeError};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::health::Health;
-use crate::sync::{Event, SyncLoop};
+use crate::sync::{Event, StartGuard, SyncLoop};
 use crate::{Options, addresses, drift, flows, serve};
 
 /// What the layout needs: concatenated keys in maps, and `numgen` beside them.
@@ -101,14 +101,13 @@ impl Agent {
         let system = |what| move |source| StartError::System { what, source };
         let (sender, receiver) = channel();
         let connection = Connection::open().map_err(system("open a netlink socket"))?;
-        drift::watch(connection.port(), sender.clone()).map_err(system("watch nf_tables for changes"))?;
         let addresses = addresses::watch(sender.clone()).map_err(StartError::Addresses)?;
         let flows = flows::start().map_err(system("start a thread"))?;
         let source = ManifestSource::new(&options.manifests);
         let manifests = watch(source, sender.clone())?;
         tracing::info!(node = %options.node_name, manifests = %options.manifests.display(), "Starting");
         let backend = Nftables::new(connection, &options.detector, options.masquerade_mark);
-        let sync = SyncLoop::new(options, backend, addresses, health, flows);
+        let sync = SyncLoop::new(options, backend, addresses, health, flows, guard(sender.clone()));
         let sync = std::thread::Builder::new()
             .name("sync".into())
             .spawn(move || sync.run(&receiver))
@@ -121,6 +120,20 @@ impl Agent {
         let _ = self.events.send(Event::Stop);
         let _ = self.sync.join();
     }
+}
+
+/// Watch for changes by others. Whatever they did since our first commit was not watched.
+fn guard(events: Sender<Event>) -> StartGuard<Nftables<Connection>> {
+    Box::new(move |backend| {
+        let port = backend.transport().port();
+        if let Err(error) = drift::watch(port, events) {
+            tracing::error!(
+                %error,
+                "Cannot watch nf_tables: damage by others is repaired only by the next change or restart"
+            );
+        }
+        backend.is_undisturbed()
+    })
 }
 
 fn watch(source: ManifestSource, events: Sender<Event>) -> Result<ManifestWatch, StartError> {

@@ -6,30 +6,33 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use cluster::{ClusterState, Update};
-use dataplane::{Backend, Pacing, Planner, Reconciler, SyncError, Synced};
-use model::{Conflict, Family, NodeView, ServiceKey};
+use dataplane::{Backend, Planner, Reconciler, Synced};
+use model::{Family, NodeView, ServiceKey};
 
 use crate::Options;
+use crate::drift::Drift;
 use crate::flows::StaleWork;
 use crate::health::Health;
-use crate::planner::ClusterPlanner;
+use crate::lane::Lane;
+use crate::planner::{ClusterPlanner, observe_node};
 
 /// What the loop reacts to.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// The source has news.
     Update(Update),
-    /// Somebody else changed our rules.
+    /// Somebody else changed our rules, or may have.
     Drift(Drift),
     /// The addresses of this node, as they are now.
     Addresses(Vec<IpAddr>),
     Stop,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Drift {
-    pub(crate) family: Family,
-}
+/// Starts to watch for changes by others; `false` if some may have been missed.
+///
+/// It is called after the first sync: the kernel tells a subscriber of every element, which makes a large
+/// first commit half as dear again.
+pub(crate) type StartGuard<B> = Box<dyn FnOnce(&mut B) -> bool + Send>;
 
 pub(crate) struct SyncLoop<B> {
     options: Options,
@@ -37,14 +40,11 @@ pub(crate) struct SyncLoop<B> {
     node: NodeView,
     addresses: Vec<IpAddr>,
     reconciler: Reconciler<B>,
-    pacing: Pacing,
+    lanes: [Lane; 2],
     health: Health,
     flows: Sender<StaleWork>,
-    /// Contested addresses that were reported, per family.
-    conflicts: [Vec<Conflict>; 2],
-    /// Last failure per family, so that the same one is not logged at each retry.
-    last_failure: [Option<String>; 2],
-    synced_once: bool,
+    start_guard: Option<StartGuard<B>>,
+    started: Instant,
 }
 
 impl<B: Backend> SyncLoop<B> {
@@ -54,18 +54,19 @@ impl<B: Backend> SyncLoop<B> {
         addresses: Vec<IpAddr>,
         health: Health,
         flows: Sender<StaleWork>,
+        start_guard: StartGuard<B>,
     ) -> SyncLoop<B> {
+        let state = ClusterState::default();
         SyncLoop {
-            state: ClusterState::default(),
-            node: NodeView { name: options.node_name.clone(), ..NodeView::default() },
+            node: observe_node(&state, &options.node_name, &addresses),
+            state,
             addresses,
             reconciler: Reconciler::new(backend),
-            pacing: Pacing::new(options.min_sync_period),
+            lanes: Family::BOTH.map(|family| Lane::new(family, options.min_sync_period)),
             health,
             flows,
-            conflicts: [Vec::new(), Vec::new()],
-            last_failure: [None, None],
-            synced_once: false,
+            start_guard: Some(start_guard),
+            started: Instant::now(),
             options,
         }
     }
@@ -73,178 +74,132 @@ impl<B: Backend> SyncLoop<B> {
     /// Until told to stop. The rules stay in place then.
     pub(crate) fn run(mut self, events: &Receiver<Event>) {
         loop {
-            let wait =
-                if self.has_work() { self.pacing.wait(Instant::now()) } else { self.options.sync_period };
-            match events.recv_timeout(wait) {
+            match events.recv_timeout(self.wait()) {
                 Ok(event) => {
                     if !self.absorb(event) || !events.try_iter().all(|event| self.absorb(event)) {
                         return;
                     }
+                    self.collect();
                 }
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => self.check(),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
-            if self.has_work() && self.pacing.wait(Instant::now()).is_zero() {
-                self.sync();
-            } else if !self.has_work() {
-                self.health.idle();
-            }
+            self.sync();
         }
+    }
+
+    /// Until the first family may be written, or until the next periodic check.
+    fn wait(&self) -> Duration {
+        let now = Instant::now();
+        let waits = self.lanes.iter().filter(|lane| self.has_work(lane)).map(|lane| lane.wait(now));
+        waits.min().unwrap_or(self.options.sync_period)
+    }
+
+    /// Nothing is programmed before every source is complete.
+    fn has_work(&self, lane: &Lane) -> bool {
+        self.state.is_complete() && lane.has_work(&self.reconciler)
     }
 
     /// Take one event in; `false` ends the loop.
     fn absorb(&mut self, event: Event) -> bool {
         match event {
             Event::Update(Update::Problems(problems)) => {
-                for problem in problems {
-                    tracing::error!("{problem}; its last good version stays in force");
-                }
+                problems.iter().for_each(|problem| tracing::error!("{problem}"));
             }
             Event::Update(update) => self.state.update(update),
-            Event::Drift(drift) => {
-                tracing::warn!(family = %drift.family, "Somebody else changed our rules; writing them anew");
-                self.reconciler.distrust(drift.family);
-                self.pacing.repair(Instant::now());
+            Event::Drift(Drift::Changed(family)) => {
+                self.lanes[family.index()]
+                    .distrust(&mut self.reconciler, "Somebody else changed our table in nf_tables");
             }
+            Event::Drift(Drift::Unsure) => self.distrust_all("Notifications of nf_tables were lost"),
             Event::Addresses(addresses) => self.addresses = addresses,
             Event::Stop => return false,
-        }
-        if self.has_work() {
-            self.health.queued();
         }
         true
     }
 
-    /// Nothing is programmed before every source is complete.
-    fn has_work(&self) -> bool {
-        let unknown = Family::BOTH.iter().any(|family| self.reconciler.is_unknown(*family));
-        self.state.is_complete() && (unknown || self.state.is_dirty() || self.node != self.observe_node())
-    }
-
-    /// This node as its Node object and the kernel tell of it.
-    fn observe_node(&self) -> NodeView {
-        let facts = self.state.node(&self.options.node_name);
-        let first_of = |family| self.addresses.iter().copied().find(|ip| Family::of(*ip) == family);
-        NodeView {
-            name: self.options.node_name.clone(),
-            zone: facts.and_then(|facts| facts.zone.as_deref()).map(str::to_owned),
-            primary: match facts {
-                Some(facts) => facts.primary,
-                None => Family::BOTH.map(first_of),
-            },
-            addresses: self.addresses.clone(),
-        }
-    }
-
-    fn sync(&mut self) {
-        let started = Instant::now();
-        let node = self.observe_node();
-        let everything_moves = node.zone != self.node.zone || node.primary != self.node.primary;
-        self.node = node;
+    /// Hand what became dirty to both families.
+    fn collect(&mut self) {
         let dirty = self.state.dirty();
-        let services: Vec<ServiceKey> = match everything_moves {
-            true => self.state.services().cloned().chain(dirty.services.iter().cloned()).collect(),
-            false => dirty.services.clone(),
+        let node = observe_node(&self.state, &self.options.node_name, &self.addresses);
+        // Hints and source ranges look at these, so that any plan may change.
+        let all_move = node.zone != self.node.zone || node.primary != self.node.primary;
+        let everything: Vec<ServiceKey> = match all_move {
+            true => self.state.services().cloned().collect(),
+            false => Vec::new(),
         };
-        let mut failed = false;
-        for family in Family::BOTH {
-            let outcome = self.sync_family(family, &services);
-            failed |= outcome.is_err();
-            match outcome {
-                Ok(synced) => self.finish(family, synced, started),
-                Err(error) => self.report_failure(family, &error),
+        for lane in &mut self.lanes {
+            lane.mark(&dirty.services, dirty.node || node != self.node);
+            lane.mark(&everything, false);
+        }
+        self.node = node;
+        self.state.clear_dirty(&dirty);
+        for lane in &self.lanes {
+            if self.has_work(lane) {
+                self.health.queued(lane.family);
             }
         }
-        // A family that failed is written anew as a whole: no mark is needed to remember its services.
-        self.state.clear_dirty(&dirty);
-        let ended = Instant::now();
-        if failed {
-            let wait = self.pacing.failed(ended);
-            tracing::debug!(?wait, "Trying again");
-        } else {
-            self.pacing.succeeded(started, ended);
-            self.announce_first_sync(ended - started);
+    }
+
+    /// The periodic check, in case a notification never came.
+    fn check(&mut self) {
+        for lane in &mut self.lanes {
+            if self.reconciler.check(lane.family) {
+                tracing::warn!(family = %lane.family, "Our table in nf_tables is gone; writing all rules anew");
+            }
         }
     }
 
-    fn sync_family(&mut self, family: Family, services: &[ServiceKey]) -> Result<Synced, SyncError> {
-        let planner = ClusterPlanner {
-            state: &self.state,
-            node: &self.node,
-            settings: &self.options.settings,
-            nodeport_addresses: &self.options.nodeport_addresses,
-        };
-        self.reconciler.sync(family, services, &planner)
+    fn distrust_all(&mut self, why: &str) {
+        self.lanes.iter_mut().for_each(|lane| lane.distrust(&mut self.reconciler, why));
     }
 
-    fn finish(&mut self, family: Family, synced: Synced, started: Instant) {
-        let took = started.elapsed();
-        if self.last_failure[family.index()].take().is_some() {
-            tracing::info!(%family, "Rules are in place again");
+    /// Write the families that have work and may be written now.
+    fn sync(&mut self) {
+        for family in Family::BOTH {
+            let lane = &self.lanes[family.index()];
+            if !self.has_work(lane) || !lane.wait(Instant::now()).is_zero() {
+                continue;
+            }
+            let planner = ClusterPlanner {
+                state: &self.state,
+                node: &self.node,
+                settings: &self.options.settings,
+                nodeport_addresses: &self.options.nodeport_addresses,
+            };
+            let node_ips = planner.node(family).nodeport_ips;
+            let lane = &mut self.lanes[family.index()];
+            if let Some(synced) = lane.sync(&mut self.reconciler, &planner) {
+                self.finish(family, synced, node_ips);
+            }
         }
-        tracing::debug!(
-            %family, full = synced.full, services = synced.services, bytes = synced.committed.bytes,
-            micros = took.as_micros() as u64, "Synced"
-        );
+        if self.start_guard.is_some() && self.health.is_ready() {
+            self.first_sync_done();
+        }
+    }
+
+    fn finish(&mut self, family: Family, synced: Synced, node_ips: Vec<IpAddr>) {
         self.health.updated(family);
-        self.report_conflicts(family);
         if !synced.stale.is_empty() {
-            let planner_node = self.node_ips(family);
-            let work = StaleWork { family, stale: synced.stale, node_ips: planner_node };
             // The cleaner ends only with the process.
-            let _ = self.flows.send(work);
+            let _ = self.flows.send(StaleWork { family, stale: synced.stale, node_ips });
         }
         if synced.full {
             kernel::memory::give_back();
         }
     }
 
-    /// Say once which service goes without an address, and why.
-    fn report_conflicts(&mut self, family: Family) {
-        let now = self.reconciler.conflicts(family);
-        let known = &mut self.conflicts[family.index()];
-        for conflict in now.iter().filter(|conflict| !known.contains(conflict)) {
-            let losers: Vec<&str> = conflict.losers.iter().map(|loser| &**loser).collect();
-            tracing::warn!(
-                %family, address = %conflict.claim, owner = %conflict.owner, without = losers.join(","),
-                "Several services claim one address; the oldest has it, give the others another"
-            );
-        }
-        *known = now;
-    }
-
-    fn node_ips(&self, family: Family) -> Vec<IpAddr> {
-        let planner = ClusterPlanner {
-            state: &self.state,
-            node: &self.node,
-            settings: &self.options.settings,
-            nodeport_addresses: &self.options.nodeport_addresses,
-        };
-        planner.node(family).nodeport_ips
-    }
-
-    fn report_failure(&mut self, family: Family, error: &SyncError) {
-        let text = error.to_string();
-        if self.last_failure[family.index()].as_deref() == Some(&*text) {
-            return;
-        }
-        tracing::error!(
-            %family, error = %text,
-            "Could not write the rules; the old ones stay in place and everything is tried again"
-        );
-        self.last_failure[family.index()] = Some(text);
-    }
-
-    fn announce_first_sync(&mut self, took: Duration) {
-        if std::mem::replace(&mut self.synced_once, true) {
-            return;
-        }
+    fn first_sync_done(&mut self) {
         let counts = self.state.counts();
         tracing::info!(
             services = counts.services,
             slices = counts.slices,
-            millis = took.as_millis() as u64,
+            millis = self.started.elapsed().as_millis() as u64,
             "All rules are in place"
         );
+        let Some(start_guard) = self.start_guard.take() else { return };
+        if !start_guard(self.reconciler.backend()) {
+            self.distrust_all("Somebody else used nf_tables during the first sync");
+        }
     }
 }

@@ -40,6 +40,9 @@ pub trait Backend {
         node: (&NodePlan, &NodePlan),
     ) -> Result<Committed, SyncError>;
 
+    /// A cheap look whether our rules are still there at all; damage is otherwise told by notifications.
+    fn is_intact(&mut self, family: Family) -> bool;
+
     /// Remove every rule of this mode.
     fn cleanup(&mut self, family: Family) -> Result<(), SyncError>;
 }

@@ -81,6 +81,15 @@ impl<B: Backend> Reconciler<B> {
         self.families[family.index()].forget();
     }
 
+    /// The periodic check: distrust the kernel's rules if they are gone. Returns whether they are.
+    pub fn check(&mut self, family: Family) -> bool {
+        let damaged = !self.is_unknown(family) && !self.backend.is_intact(family);
+        if damaged {
+            self.distrust(family);
+        }
+        damaged
+    }
+
     /// Whether the next sync of the family writes everything.
     pub fn is_unknown(&self, family: Family) -> bool {
         matches!(self.families[family.index()].applied, Applied::Unknown)
@@ -158,6 +167,7 @@ fn plan_all(
     planner: &dyn Planner,
 ) -> HashMap<ServiceKey, ServicePlan> {
     let mut remembered = std::mem::take(&mut state.remembered);
+    let waiting = state.pending_stale.len();
     let services = planner.services();
     let mut plans = HashMap::with_capacity(services.len());
     for service in services {
@@ -172,7 +182,8 @@ fn plan_all(
         plans.insert(service, plan);
     }
     let gone = remembered.values().flat_map(|old| stale_flows(Some(old), None));
-    state.pending_stale.extend(gone);
+    // An address that changed its owner ends for one service before it begins for the other.
+    state.pending_stale.splice(waiting..waiting, gone);
     plans.shrink_to_fit();
     plans
 }
@@ -203,7 +214,10 @@ fn update<B: Backend>(
             return Err(error);
         }
     };
-    let stale = changes.iter().flat_map(|change| stale_flows(change.old, change.new)).collect();
+    let mut stale: Vec<StaleFlows> =
+        changes.iter().flat_map(|change| stale_flows(change.old, change.new)).collect();
+    // An address that changed its owner ends for one service before it begins for the other.
+    stale.sort_by_key(|flows| !flows.is_end());
     let synced = Synced { full: false, services: changes.len(), committed, stale };
     for (service, new) in fresh {
         match new {

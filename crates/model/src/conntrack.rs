@@ -30,6 +30,8 @@ enum Doomed {
     AllBut { live: Targets, untouched: bool },
     /// The destination forwards no more. Only flows to the endpoints it had are provably ours.
     To(Targets),
+    /// Nothing is stale, but these endpoints are live again for whoever still thinks otherwise.
+    None { live: Targets },
 }
 
 /// Sorted and unique; shared by all destinations of a port.
@@ -64,8 +66,18 @@ impl StaleFlows {
             (Doomed::AllBut { live, .. }, FlowTarget::Endpoint(ip, port)) => !contains(live, (ip, port)),
             (Doomed::AllBut { untouched, .. }, FlowTarget::Untouched) => *untouched,
             (Doomed::To(gone), FlowTarget::Endpoint(ip, port)) => contains(gone, (ip, port)),
-            (Doomed::To(_), FlowTarget::Untouched) => false,
+            (Doomed::To(_), FlowTarget::Untouched) | (Doomed::None { .. }, _) => false,
         }
+    }
+
+    /// Whether it asks for anything to be forgotten.
+    pub fn asks_something(&self) -> bool {
+        !matches!(self.doomed, Doomed::None { .. })
+    }
+
+    /// Whether it is the end of a destination, as far as its service goes.
+    pub fn is_end(&self) -> bool {
+        matches!(self.doomed, Doomed::To(_))
     }
 
     fn all_but((protocol, at): Key, live: Targets) -> StaleFlows {
@@ -77,11 +89,20 @@ impl StaleFlows {
         StaleFlows { protocol, at, doomed: Doomed::To(gone) }
     }
 
+    fn none((protocol, at): Key, live: Targets) -> StaleFlows {
+        StaleFlows { protocol, at, doomed: Doomed::None { live } }
+    }
+
     /// What holds for the same destination once `later` was found as well.
     fn followed_by(&mut self, later: StaleFlows) {
         match (&mut self.doomed, later.doomed) {
             // The later one knows all that the destination forwards to now.
             (earlier, newest @ Doomed::AllBut { .. }) => *earlier = newest,
+            (Doomed::AllBut { live, .. }, Doomed::None { live: now }) => *live = now,
+            (Doomed::To(gone), Doomed::None { live }) => {
+                *gone = gone.iter().filter(|target| !contains(&live, **target)).copied().collect();
+            }
+            (earlier @ Doomed::None { .. }, newest) => *earlier = newest,
             (Doomed::To(gone), Doomed::To(more)) => {
                 *gone = sorted(gone.iter().chain(more.iter()).copied().collect());
             }
@@ -102,7 +123,9 @@ fn untouched_is_stale(protocol: Protocol, at: Address, live: &[(IpAddr, u16)]) -
     }
 }
 
-/// Compare two plans of one service; either may be absent. Without an old one (the service is new, or the agent
+/// Compare two plans of one service; either may be absent. What comes out includes destinations that only
+/// grew ([`StaleFlows::asks_something`] is false): an endpoint that comes back before its flows were forgotten
+/// must not lose new ones. Without an old one (the service is new, or the agent
 /// is) only UDP and SCTP are judged.
 pub fn stale_flows(old: Option<&ServicePlan>, new: Option<&ServicePlan>) -> Vec<StaleFlows> {
     if old == new {
@@ -113,12 +136,11 @@ pub fn stale_flows(old: Option<&ServicePlan>, new: Option<&ServicePlan>) -> Vec<
     let after: HashMap<Key, Targets> = new.into_iter().flat_map(|plan| forwards(plan, tcp)).collect();
     let mut found = Vec::new();
     for (key, live) in &after {
-        let stale = match before.get(key) {
-            Some(had) => !is_subset(had, live),
-            None => key.0 != Protocol::Tcp,
-        };
-        if stale {
-            found.push(StaleFlows::all_but(*key, live.clone()));
+        match before.get(key) {
+            Some(had) if had == live => {}
+            Some(had) if is_subset(had, live) => found.push(StaleFlows::none(*key, live.clone())),
+            None if key.0 == Protocol::Tcp => found.push(StaleFlows::none(*key, live.clone())),
+            _ => found.push(StaleFlows::all_but(*key, live.clone())),
         }
     }
     let ended = before.into_iter().filter(|(key, _)| !after.contains_key(key));
@@ -188,9 +210,10 @@ impl StaleSet {
     pub fn add(&mut self, flows: StaleFlows) {
         use std::collections::hash_map::Entry;
         match self.by_destination.entry((flows.protocol, flows.at)) {
-            Entry::Vacant(free) => {
+            Entry::Vacant(free) if flows.asks_something() => {
                 free.insert(flows);
             }
+            Entry::Vacant(_) => {}
             Entry::Occupied(mut earlier) => earlier.get_mut().followed_by(flows),
         }
     }

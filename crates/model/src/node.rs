@@ -39,6 +39,15 @@ pub struct NodePlan {
     pub service_cidrs: Vec<IpNet>,
 }
 
+/// The primary address of a family where no Node object names it: the first that others can reach.
+pub fn default_primary(addresses: &[IpAddr], family: Family) -> Option<IpAddr> {
+    let reachable = |ip: &IpAddr| match ip {
+        IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_link_local() && !ip.is_unspecified(),
+        IpAddr::V6(ip) => !ip.is_loopback() && !ip.is_unicast_link_local() && !ip.is_unspecified(),
+    };
+    addresses.iter().copied().find(|ip| Family::of(*ip) == family && reachable(ip))
+}
+
 /// Choose the node-port addresses and merge the ServiceCIDRs of one family.
 pub fn plan_node(
     node: &NodeView,

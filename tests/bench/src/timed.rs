@@ -44,6 +44,10 @@ impl Transport for Timed {
         self.connection.sets(family, table)
     }
 
+    fn chains(&mut self, family: Family, table: &str) -> Result<Vec<String>, Error> {
+        self.connection.chains(family, table)
+    }
+
     fn dump_elements(
         &mut self,
         family: Family,

@@ -4,6 +4,7 @@
 mod bytes;
 mod class;
 mod code;
+mod counted;
 mod diff;
 mod element;
 mod inherit;
@@ -20,6 +21,7 @@ use kernel::nft::{self, CommitErrorKind, Transport};
 use model::{Family, LocalDetector, NodePlan, Routing, ServiceKey, ServicePlan};
 
 use crate::backend::{Backend, Change, Committed, SyncError};
+use counted::Counted;
 use layout::{TABLE, TABLE_COMMENT};
 use sweep::Sweep;
 use table::{Existing, Table};
@@ -46,7 +48,7 @@ struct FamilyTable {
 
 /// The nftables data plane over a real or simulated kernel.
 pub struct Nftables<T> {
-    transport: T,
+    transport: Counted<T>,
     families: [FamilyTable; 2],
 }
 
@@ -57,11 +59,16 @@ impl<T: Transport> Nftables<T> {
             table: Table::default(),
             trust: Trust::InPlace,
         });
-        Nftables { transport, families }
+        Nftables { transport: Counted::new(transport), families }
     }
 
     pub fn transport(&mut self) -> &mut T {
-        &mut self.transport
+        &mut self.transport.inner
+    }
+
+    /// Whether nobody else has committed anything to nf_tables since our first commit.
+    pub fn is_undisturbed(&mut self) -> bool {
+        self.transport.is_undisturbed()
     }
 
     /// Look at the kernel's table once, before a rewrite.
@@ -144,6 +151,13 @@ impl<T: Transport> Backend for Nftables<T> {
         let second = flip_step(changes, &unpinned, false);
         let (second, _) = self.commit_changes(family, &second, (node.1, node.1))?;
         Ok(Committed { bytes: first.bytes + second.bytes })
+    }
+
+    fn is_intact(&mut self, family: Family) -> bool {
+        let family = self.families[family.index()].dialect.nft_family();
+        let ours = |table: &nft::Table| table.name == TABLE && table.comment == TABLE_COMMENT;
+        // An unreadable list says nothing about the table; the next commit will.
+        self.transport.tables(family).map_or(true, |tables| tables.iter().any(ours))
     }
 
     fn cleanup(&mut self, family: Family) -> Result<(), SyncError> {

@@ -141,7 +141,7 @@ impl Planner for Fixture {
 }
 
 pub(crate) fn pod_cidrs() -> LocalDetector {
-    LocalDetector::Cidrs(["10.244.0.0/16", "fd00:244::/48"].map(|net| net.parse().unwrap()).into())
+    LocalDetector::Cidrs(["10.244.0.0/16", "fd00:244::/32"].map(|net| net.parse().unwrap()).into())
 }
 
 /// Run a test with a reconciler in a network namespace of its own.

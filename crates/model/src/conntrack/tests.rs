@@ -72,7 +72,8 @@ fn what_a_change_leaves_behind() {
     for (what, protocol, at, old, new, gone, untouched) in cases {
         let [old, new] = [old, new].map(|tails| tails.map(|tails| plan(protocol, at, tails)));
         let found = stale_flows(old.as_ref(), new.as_ref());
-        assert_eq!(found.is_empty(), gone.is_empty() && !untouched, "{what}: {found:?}");
+        let asks = found.iter().any(StaleFlows::asks_something);
+        assert_eq!(asks, !gone.is_empty() || untouched, "{what}: {found:?}");
         assert!(found.iter().all(|flows| (flows.protocol, flows.at) == (protocol, at)), "{what}");
         let stale = |target| found.iter().any(|flows| flows.is_stale(target));
         let stale_ones: Vec<u8> = [1, 2, 3].into_iter().filter(|tail| stale(to(*tail))).collect();
@@ -158,7 +159,7 @@ fn a_set_keeps_up_with_later_changes() {
         ("replaced, then deleted", &[Some(&a), Some(&b), None], &[1, 2, 3]),
         ("deleted and created anew", &[Some(&a), None, Some(&b)], &[1, 3]),
         ("deleted twice", &[Some(&a), None, None], &[1]),
-        ("shrunk, then grown again", &[Some(&c), Some(&a), Some(&c)], &[2, 3]),
+        ("shrunk, then grown again", &[Some(&c), Some(&a), Some(&c)], &[3]),
     ];
     for (what, plans, gone) in cases {
         let set: StaleSet = plans.windows(2).flat_map(|pair| stale_flows(pair[0], pair[1])).collect();

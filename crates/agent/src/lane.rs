@@ -1,0 +1,128 @@
+//! One IP family's share of the sync loop: what waits, when it may be written, and what was said about it.
+//!
+//! The families are apart so that one that fails does not hold the other up.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use dataplane::{Backend, Pacing, Planner, Reconciler, Synced};
+use model::{Conflict, Family, ServiceKey};
+
+/// Names in one log line; more say nothing more.
+const NAMED_LOSERS: usize = 5;
+
+pub(crate) struct Lane {
+    pub(crate) family: Family,
+    pacing: Pacing,
+    /// Services whose plan may have changed since this family last followed.
+    services: HashSet<ServiceKey>,
+    node: bool,
+    /// Contested addresses that were reported.
+    conflicts: Vec<Conflict>,
+    /// The last failure, so that the same one is not logged at each retry.
+    failure: Option<String>,
+}
+
+impl Lane {
+    pub(crate) fn new(family: Family, min_sync_period: Duration) -> Lane {
+        Lane {
+            family,
+            pacing: Pacing::new(min_sync_period),
+            services: HashSet::new(),
+            node: false,
+            conflicts: Vec::new(),
+            failure: None,
+        }
+    }
+
+    pub(crate) fn mark(&mut self, services: &[ServiceKey], node: bool) {
+        self.services.extend(services.iter().cloned());
+        self.node |= node;
+    }
+
+    pub(crate) fn has_work<B: Backend>(&self, reconciler: &Reconciler<B>) -> bool {
+        self.node || !self.services.is_empty() || reconciler.is_unknown(self.family)
+    }
+
+    /// How long from `now` until this family may be written.
+    pub(crate) fn wait(&self, now: Instant) -> Duration {
+        self.pacing.wait(now)
+    }
+
+    /// Somebody else changed, or may have changed, the rules of this family.
+    pub(crate) fn distrust<B: Backend>(&mut self, reconciler: &mut Reconciler<B>, why: &str) {
+        if !reconciler.is_unknown(self.family) {
+            tracing::warn!(family = %self.family, "{why}; writing all rules anew");
+            reconciler.distrust(self.family);
+            self.pacing.repair(Instant::now());
+        }
+    }
+
+    /// Write what waits. `None` after a failure: everything is then written anew, later.
+    pub(crate) fn sync<B: Backend>(
+        &mut self,
+        reconciler: &mut Reconciler<B>,
+        planner: &dyn Planner,
+    ) -> Option<Synced> {
+        let started = Instant::now();
+        let services: Vec<ServiceKey> = std::mem::take(&mut self.services).into_iter().collect();
+        self.node = false;
+        let outcome = reconciler.sync(self.family, &services, planner);
+        let ended = Instant::now();
+        match outcome {
+            Ok(synced) => {
+                self.pacing.succeeded(started, ended);
+                self.report_success(&synced, ended - started);
+                self.report_conflicts(reconciler.conflicts(self.family));
+                Some(synced)
+            }
+            Err(error) => {
+                let wait = self.pacing.failed(ended);
+                self.report_failure(error.to_string(), wait);
+                None
+            }
+        }
+    }
+
+    fn report_success(&mut self, synced: &Synced, took: Duration) {
+        if self.failure.take().is_some() {
+            tracing::info!(family = %self.family, "Rules are in place again");
+        }
+        tracing::debug!(
+            family = %self.family, full = synced.full, services = synced.services,
+            bytes = synced.committed.bytes, micros = took.as_micros() as u64, "Synced"
+        );
+    }
+
+    fn report_failure(&mut self, error: String, wait: Duration) {
+        if self.failure.as_ref() == Some(&error) {
+            tracing::debug!(family = %self.family, %error, ?wait, "Still could not write the rules");
+            return;
+        }
+        tracing::error!(
+            family = %self.family, %error, ?wait,
+            "Could not write the rules; the old ones stay in place and everything is tried again"
+        );
+        self.failure = Some(error);
+    }
+
+    /// Say once which services go without an address. Both lists are sorted by address.
+    fn report_conflicts(&mut self, now: Vec<Conflict>) {
+        if now == self.conflicts {
+            return;
+        }
+        let is_new = |conflict: &&Conflict| {
+            let known = self.conflicts.binary_search_by_key(&conflict.claim, |known| known.claim);
+            !known.is_ok_and(|at| self.conflicts.get(at) == Some(*conflict))
+        };
+        for conflict in now.iter().filter(is_new) {
+            let some: Vec<&str> = conflict.losers.iter().take(NAMED_LOSERS).map(|loser| &**loser).collect();
+            tracing::warn!(
+                family = %self.family, address = %conflict.claim, owner = %conflict.owner,
+                losers = conflict.losers.len(), without = some.join(","),
+                "Several services claim one address and one of them has it: give the others another"
+            );
+        }
+        self.conflicts = now;
+    }
+}
