@@ -103,8 +103,9 @@ impl<B: Backend> SyncLoop<B> {
     /// Take one event in; `false` ends the loop.
     fn absorb(&mut self, event: Event) -> bool {
         match event {
-            Event::Update(Update::Problems(problems)) => {
-                problems.iter().for_each(|problem| tracing::error!("{problem}"));
+            Event::Update(Update::Problems { new, solved }) => {
+                new.iter().for_each(|problem| tracing::error!("{problem}"));
+                solved.iter().for_each(|problem| tracing::info!("Mended: {}", problem.place()));
             }
             Event::Update(update) => self.state.update(update),
             Event::Drift(Drift::Changed(family)) => {

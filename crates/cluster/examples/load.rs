@@ -29,8 +29,8 @@ fn main() -> ExitCode {
     while !state.is_complete()
         && let Ok(update) = updates.recv()
     {
-        if let Update::Problems(problems) = &update {
-            problems.iter().for_each(|problem| println!("{problem}"));
+        if let Update::Problems { new, .. } = &update {
+            new.iter().for_each(|problem| println!("{problem}"));
         }
         state.update(update);
     }

@@ -137,6 +137,9 @@ pub enum Update {
     Changes(Vec<Change>),
     /// Everything this source knew of the kind at its start has been sent.
     Synced(Kind),
-    /// All problems of the manifests as they are now; empty once they are solved.
-    Problems(Vec<ManifestProblem>),
+    /// What is wrong with the manifests, where that changed. What is wrong in another way now is new, not solved.
+    Problems {
+        new: Vec<ManifestProblem>,
+        solved: Vec<ManifestProblem>,
+    },
 }

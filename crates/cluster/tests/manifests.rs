@@ -50,12 +50,17 @@ fn documents(texts: &[String]) -> String {
     texts.join("---\n")
 }
 
+/// What a problem ends in before everything was read whole.
+const UNTOUCHED: &str =
+    "nothing is programmed until this is mended or removed; rules of an earlier run stay as they are";
+
 /// The source together with a state that follows it.
 struct Followed {
     source: ManifestSource,
     state: ClusterState,
     problems: Vec<String>,
     last: Vec<String>,
+    is_complete: bool,
 }
 
 impl Followed {
@@ -65,6 +70,7 @@ impl Followed {
             state: ClusterState::default(),
             problems: Vec::new(),
             last: Vec::new(),
+            is_complete: false,
         };
         followed.load();
         followed
@@ -72,7 +78,8 @@ impl Followed {
 
     /// Read again; returns what changed, like `+web` and `-web`.
     fn load(&mut self) -> Vec<String> {
-        let Loaded { changes, problems } = self.source.load().unwrap();
+        let Loaded { changes, problems, is_complete } = self.source.load().unwrap();
+        self.is_complete = is_complete;
         let word = |change: &Change| match change {
             Change::Apply(object) => format!("+{}", object.key.name()),
             Change::Delete(key) => format!("-{}", key.name()),
@@ -165,10 +172,10 @@ fn lists_in_yaml_and_json() {
         followed.problems,
         [
             format!(
-                "{file}: document 1: default/d: items[1].spec.ports[0].port: invalid type: string \"many\", expected i64"
+                "{file}: document 1: Service default/d: items[1].spec.ports[0].port: invalid type: string \"many\", expected i64; {UNTOUCHED}"
             ),
             format!(
-                "{file}: document 1: default/e: items[2].spec.ports[0].port: 70000 is not a port (1-65535)"
+                "{file}: document 1: Service default/e: items[2].spec.ports[0].port: 70000 is not a port (1-65535); {UNTOUCHED}"
             ),
         ]
     );
@@ -237,12 +244,60 @@ fn a_broken_document_keeps_the_last_good_version() {
 }
 
 #[test]
-fn a_broken_file_at_the_start_provides_what_is_healthy() {
+fn a_start_is_complete_once_everything_could_be_read() {
     let folder = Folder::new();
     folder.write("a.yaml", documents(&[service("a", 1), "{".into()]));
-    let followed = Followed::new(&folder.0);
-    assert_eq!(followed.ports(), expected([("a", 1)]));
-    assert_eq!(followed.problems.len(), 1);
+    folder.write("b.yaml", service("b", 1));
+    let b_twice = folder.write("c.yaml", service("b", 2));
+    let mut followed = Followed::new(&folder.0);
+    assert!(!followed.is_complete);
+    assert_eq!(followed.problems.len(), 2);
+    assert!(followed.problems[0].ends_with(UNTOUCHED), "{}", followed.problems[0]);
+    assert!(followed.problems[1].ends_with("remove one of the two"), "{}", followed.problems[1]);
+    folder.write("b.yaml", service("b", 3));
+    followed.load();
+    assert!(!followed.is_complete, "the other file is still broken");
+    // Something twice loses nothing.
+    folder.write("a.yaml", documents(&[service("a", 1), service("d", 1)]));
+    followed.load();
+    assert!(followed.is_complete);
+    assert_eq!(followed.ports(), expected([("a", 1), ("b", 3), ("d", 1)]));
+    fs::remove_file(b_twice).unwrap();
+    folder.write("a.yaml", "{");
+    followed.load();
+    assert!(followed.is_complete, "from then on the last good version counts");
+    assert_eq!(followed.ports(), expected([("a", 1), ("b", 3), ("d", 1)]));
+}
+
+#[test]
+fn an_unreadable_file_at_the_start_is_not_whole_either() {
+    let folder = Folder::new();
+    folder.write("a.yaml", service("a", 1));
+    let b = folder.0.join("b.yaml");
+    symlink("b.yaml", &b).unwrap();
+    let mut followed = Followed::new(&folder.0);
+    assert!(!followed.is_complete && followed.problems[0].ends_with(UNTOUCHED), "{:?}", followed.problems);
+    fs::remove_file(&b).unwrap();
+    followed.load();
+    assert!(followed.is_complete && followed.problems.is_empty());
+}
+
+#[test]
+fn a_problem_says_what_becomes_of_the_object() {
+    let folder = Folder::new();
+    folder.write("a.yaml", documents(&[service("a", 1), service("b", 1)]));
+    folder.write("c.yaml", service("c", 1));
+    let mut followed = Followed::new(&folder.0);
+    folder.write(
+        "a.yaml",
+        documents(&[service("a", 99999), "kind: [\n".into(), service("c", 99999), service("n", 99999)]),
+    );
+    followed.load();
+    let ends: Vec<&str> = followed.problems.iter().map(|text| text.rsplit("; ").next().unwrap()).collect();
+    let (stays, other, not) =
+        ("its last good version stays in force", "another document provides it", "it is not programmed");
+    assert_eq!(ends, [stays, stays, other, not], "{:#?}", followed.problems);
+    assert_eq!(followed.ports(), expected([("a", 1), ("b", 1), ("c", 1)]));
 }
 
 #[test]
@@ -258,7 +313,11 @@ fn removed_files_take_their_objects_along_unreadable_ones_do_not() {
     assert_eq!(followed.load(), ["-a"]);
     assert_eq!(followed.ports(), expected([("b", 1)]));
     assert_eq!(followed.problems.len(), 1);
-    assert!(followed.problems[0].contains("its objects stay as they were"), "{}", followed.problems[0]);
+    assert!(
+        followed.problems[0].ends_with("its last good version stays in force"),
+        "{:?}",
+        followed.problems
+    );
     fs::remove_file(&b).unwrap();
     folder.write("b.yaml", service("b", 1));
     assert_eq!(followed.load(), [""; 0]);
@@ -324,11 +383,20 @@ struct Live {
     _watch: ManifestWatch,
     updates: Receiver<Update>,
     state: ClusterState,
+    /// Those that are new and not solved yet.
     problems: Vec<ManifestProblem>,
+    deleted: usize,
 }
 
 impl Live {
     fn start(path: &Path) -> Live {
+        let mut live = Live::begin(path);
+        live.until("the first list is in", |live| live.state.is_complete());
+        live
+    }
+
+    /// Without waiting for anything.
+    fn begin(path: &Path) -> Live {
         let (sender, updates) = mpsc::channel();
         let deliver = move |update| match sender.send(update) {
             Ok(()) => ControlFlow::Continue(()),
@@ -336,9 +404,7 @@ impl Live {
         };
         let watch = ManifestSource::new(path).watch(deliver).unwrap();
         let state = ClusterState::default();
-        let mut live = Live { _watch: watch, updates, state, problems: Vec::new() };
-        live.until("the first list is in", |live| live.state.is_complete());
-        live
+        Live { _watch: watch, updates, state, problems: Vec::new(), deleted: 0 }
     }
 
     fn until(&mut self, what: &str, done: impl Fn(&Live) -> bool) {
@@ -346,8 +412,17 @@ impl Live {
         while !done(self) {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.updates.recv_timeout(left) {
-                Ok(Update::Problems(problems)) => self.problems = problems,
-                Ok(update) => self.state.update(update),
+                Ok(Update::Problems { new, solved }) => {
+                    self.problems.retain(|problem| !solved.contains(problem));
+                    self.problems.extend(new);
+                }
+                Ok(update) => {
+                    if let Update::Changes(changes) = &update {
+                        let deletes = changes.iter().filter(|change| matches!(change, Change::Delete(_)));
+                        self.deleted += deletes.count();
+                    }
+                    self.state.update(update);
+                }
                 Err(_) => panic!("{what}: not before the deadline; {:?}", ports(&self.state)),
             }
         }
@@ -402,6 +477,73 @@ fn live_half_written_files_wait_for_their_writer() {
     writer.write_all(format!("---\n{}", service("b", 2)).as_bytes()).unwrap();
     drop((writer, newcomer));
     live.until_ports([("a", 2), ("b", 2), ("c", 1), ("d", 1)]);
+}
+
+#[test]
+fn live_half_written_files_wait_behind_links_too() {
+    use std::io::Write;
+    let folder = Folder::new();
+    let file = folder.write("real/objects", documents(&[service("a", 1), service("b", 1)]));
+    fs::create_dir(folder.0.join("watched")).unwrap();
+    symlink("../real/objects", folder.0.join("watched/a.yaml")).unwrap();
+    symlink("watched", folder.0.join("link")).unwrap();
+    let mut live = Live::start(&folder.0.join("link"));
+    let mut writer = fs::File::create(file).unwrap();
+    writer.write_all(service("a", 2).as_bytes()).unwrap();
+    // Something else calls for a reading meanwhile.
+    folder.write("watched/c.yaml", service("c", 1));
+    live.until("c", |live| live.state.service("default/c").is_some());
+    assert_eq!(ports(&live.state), expected([("a", 1), ("b", 1), ("c", 1)]));
+    writer.write_all(format!("---\n{}", service("b", 2)).as_bytes()).unwrap();
+    drop(writer);
+    live.until_ports([("a", 2), ("b", 2), ("c", 1)]);
+    assert_eq!(live.deleted, 0);
+}
+
+#[test]
+fn live_start_with_a_broken_file_waits_until_it_is_mended() {
+    let folder = Folder::new();
+    folder.write("a.yaml", documents(&[service("a", 1), service("b", 99999)]));
+    folder.write("c.yaml", service("c", 1));
+    let mut live = Live::begin(&folder.0);
+    live.until("a problem", |live| live.problems.len() == 1);
+    assert!(live.problems[0].to_string().ends_with(UNTOUCHED), "{}", live.problems[0]);
+    // Changes elsewhere are followed, but nothing is complete.
+    folder.write("c.yaml", service("c", 2));
+    live.until_ports([("a", 1), ("c", 2)]);
+    assert!(!live.state.is_complete());
+    // Broken in another way: that is news, and nothing is solved.
+    folder.write("a.yaml", documents(&[service("a", 1), service("b", 88888)]));
+    live.until("another problem", |live| live.problems.len() == 2);
+    assert!(!live.state.is_complete());
+    folder.write("a.yaml", documents(&[service("a", 1), service("b", 5)]));
+    live.until("complete", |live| live.state.is_complete());
+    assert_eq!(ports(&live.state), expected([("a", 1), ("b", 5), ("c", 2)]));
+    assert!(live.problems.iter().all(|problem| problem.to_string().contains("99999")), "{:?}", live.problems);
+}
+
+#[test]
+fn live_problems_are_told_once_and_their_end_too() {
+    let folder = Folder::new();
+    folder.write("a.yaml", service("a", 1));
+    folder.write("b.yaml", service("b", 1));
+    let mut live = Live::start(&folder.0);
+    folder.write("a.yaml", service("a", 99999));
+    live.until("a problem", |live| live.problems.len() == 1);
+    folder.write("b.yaml", service("b", 99999));
+    live.until("another, without the first again", |live| live.problems.len() == 2);
+    let places: Vec<String> = live.problems.iter().map(ManifestProblem::place).collect();
+    let place = |name: &str| {
+        format!(
+            "{}: document 1: Service default/{name}",
+            folder.0.join(name).with_extension("yaml").display()
+        )
+    };
+    assert_eq!(places, [place("a"), place("b")]);
+    folder.write("a.yaml", service("a", 2));
+    live.until("one is solved", |live| live.problems.len() == 1);
+    assert_eq!(live.problems[0].place(), place("b"));
+    live.until_ports([("a", 2), ("b", 1)]);
 }
 
 #[test]

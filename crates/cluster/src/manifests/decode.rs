@@ -63,7 +63,7 @@ pub(super) fn decode(
     let mut result = Yield { take_object, faults: Vec::new() };
     let source = Text::Document(format, text);
     match source.header().and_then(|header| classify(&header, None)) {
-        Ok(Class::Object(kind)) => result.object(object(kind, &source), hash, "", &source),
+        Ok(Class::Object(kind)) => result.object(kind, hash, "", &source),
         Ok(Class::List(kind)) => {
             let items = for_each_item(format, text, |i, item| {
                 result.item(&item, hasher.hash_one(&item), &format!("items[{i}]"), kind);
@@ -71,7 +71,7 @@ pub(super) fn decode(
             result.faults.extend(items.err());
         }
         Ok(Class::Foreign) => tracing::debug!("a document of a kind the proxy does not read; ignored"),
-        Err(fault) => result.fault(fault, "", &source),
+        Err(fault) => result.fault(fault, "", &source, None),
     }
     result.faults
 }
@@ -80,45 +80,48 @@ impl Yield<'_> {
     fn item(&mut self, item: &Json, hash: u64, at: &str, kind: Option<Kind>) {
         let source = Text::Item(item);
         match source.header().and_then(|header| classify(&header, kind)) {
-            Ok(Class::Object(kind)) => self.object(object(kind, &source), hash, at, &source),
-            Ok(Class::List(_)) => self.fault(Fault::new("a list within a list is not read"), at, &source),
+            Ok(Class::Object(kind)) => self.object(kind, hash, at, &source),
+            Ok(Class::List(_)) => {
+                self.fault(Fault::new("a list within a list is not read"), at, &source, None)
+            }
             Ok(Class::Foreign) => {}
-            Err(fault) => self.fault(fault, at, &source),
+            Err(fault) => self.fault(fault, at, &source, kind),
         }
     }
 
-    fn object(&mut self, outcome: Result<Outcome, Fault>, hash: u64, at: &str, source: &Text<'_>) {
-        match outcome {
+    fn object(&mut self, kind: Kind, hash: u64, at: &str, source: &Text<'_>) {
+        match object(kind, source) {
             Ok(Outcome::Object(object)) => (self.take_object)(object, hash),
             // Nobody hands out addresses to manifests, so this service would never come to life.
             Ok(Outcome::Skipped(_, Skip::NoClusterIp)) => {
                 let message =
                     "is missing; a manifest has to name the address (or None for a headless service)";
-                self.fault(Invalid::new("spec.clusterIP", message).into(), at, source);
+                self.fault(Invalid::new("spec.clusterIP", message).into(), at, source, Some(kind));
             }
             Ok(Outcome::Skipped(key, why)) => {
                 tracing::debug!(object = %key, ?why, "not for this proxy; ignored")
             }
-            Err(fault) => self.fault(fault, at, source),
+            Err(fault) => self.fault(fault, at, source, Some(kind)),
         }
     }
 
     /// Note a fault, with the name of the object it is in and, in a list, its place there.
-    fn fault(&mut self, mut fault: Fault, at: &str, source: &Text<'_>) {
+    fn fault(&mut self, mut fault: Fault, at: &str, source: &Text<'_>, kind: Option<Kind>) {
         if !at.is_empty() {
             fault.field = Some(fault.field.map_or_else(|| at.to_owned(), |field| format!("{at}.{field}")));
         }
-        fault.object = source.read::<Header>().ok().as_ref().and_then(name_of);
+        fault.object = source.read::<Header>().ok().as_ref().and_then(|header| name_of(header, kind));
         self.faults.push(fault);
     }
 }
 
-/// `Service default/web`, as far as the header tells.
-fn name_of(header: &Header) -> Option<String> {
+/// `Service default/web`, as far as the header tells, or the list in which it is.
+fn name_of(header: &Header, kind_of_list: Option<Kind>) -> Option<String> {
     let name = header.metadata.name.as_deref()?;
     let namespace = header.metadata.namespace.as_deref().unwrap_or("default");
-    match header.kind.as_str() {
-        "Node" | "ServiceCIDR" => Some(format!("{} {name}", header.kind)),
+    let in_list = kind_of_list.map(|kind| kind.to_string()).unwrap_or_default();
+    match if header.kind.is_empty() { &*in_list } else { &*header.kind } {
+        kind @ ("Node" | "ServiceCIDR") => Some(format!("{kind} {name}")),
         kind => Some(format!("{kind} {namespace}/{name}").trim_start().into()),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
+use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ops::ControlFlow;
@@ -16,7 +17,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
 use super::ManifestProblem;
-use super::folder::{Interest, Points};
+use super::folder::{Identity, Interest, Points};
 
 /// A burst of events is over when it has been quiet for so long.
 const QUIET: Duration = Duration::from_millis(5);
@@ -42,13 +43,20 @@ pub(super) struct Events {
     stop: Arc<OwnedFd>,
     /// By watch descriptor.
     watched: HashMap<i32, Watched>,
-    /// Files that were written to and not closed yet.
-    pub(super) being_written: HashSet<PathBuf>,
+    /// Files that were written to and not closed yet, by the path that events name.
+    being_written: HashMap<PathBuf, Identity>,
     /// Folders that could not be watched at the last try.
     pub(super) failed: Vec<ManifestProblem>,
 }
 
-/// A folder; two paths to it share a watch.
+/// Why waiting ended without an event.
+#[derive(Debug)]
+pub(super) enum Halt {
+    Told,
+    Failed(io::Error),
+}
+
+/// A folder; two paths to it share a watch, and either will do.
 #[derive(Default)]
 struct Watched {
     folder: PathBuf,
@@ -56,14 +64,14 @@ struct Watched {
 }
 
 impl Events {
-    /// `stop` becoming readable ends every wait.
+    /// `stop` becoming readable ends every wait and pause.
     pub(super) fn new(stop: Arc<OwnedFd>) -> io::Result<Events> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         Ok(Events {
             inotify,
             stop,
             watched: HashMap::new(),
-            being_written: HashSet::new(),
+            being_written: HashMap::new(),
             failed: Vec::new(),
         })
     }
@@ -88,55 +96,81 @@ impl Events {
         grown
     }
 
-    /// Sleep until something happened to the manifests and the dust has settled. Breaks when told to stop.
-    pub(super) fn wait_for_burst(&mut self) -> ControlFlow<()> {
+    pub(super) fn being_written(&self) -> HashSet<Identity> {
+        self.being_written.values().copied().collect()
+    }
+
+    /// Sleep until something happened to the manifests and the dust has settled.
+    pub(super) fn wait_for_burst(&mut self) -> Result<(), Halt> {
         while !self.wait(None)? {}
         let started = Instant::now();
         loop {
             let left = LONGEST_BURST.saturating_sub(started.elapsed()).min(QUIET);
             let quiet_until = Instant::now() + left;
             if left.is_zero() || !self.wait_until(quiet_until)? {
-                return ControlFlow::Continue(());
+                return Ok(());
             }
         }
     }
 
-    fn wait_until(&mut self, end: Instant) -> ControlFlow<(), bool> {
+    /// Wait without listening; breaks when told to stop.
+    pub(super) fn pause(&self, time: Duration) -> ControlFlow<()> {
+        let end = Instant::now() + time;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let mut fds = [PollFd::new(&*self.stop, PollFlags::IN)];
+            match poll(&mut fds, Timespec::try_from(left).ok().as_ref()) {
+                Ok(0) => return ControlFlow::Continue(()),
+                Err(Errno::INTR) => {}
+                Ok(_) => return ControlFlow::Break(()),
+                // Nothing is left to wait with but the thread's own clock.
+                Err(_) => {
+                    std::thread::sleep(left);
+                    return ControlFlow::Continue(());
+                }
+            }
+        }
+    }
+
+    fn wait_until(&mut self, end: Instant) -> Result<bool, Halt> {
         loop {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return ControlFlow::Continue(false);
+                return Ok(false);
             }
             if self.wait(Some(left))? {
-                return ControlFlow::Continue(true);
+                return Ok(true);
             }
         }
     }
 
     /// Wait for events; true if one of them matters.
-    fn wait(&mut self, at_most: Option<Duration>) -> ControlFlow<(), bool> {
+    fn wait(&mut self, at_most: Option<Duration>) -> Result<bool, Halt> {
         let timeout = at_most.and_then(|time| Timespec::try_from(time).ok());
         let mut fds = [PollFd::new(&self.inotify, PollFlags::IN), PollFd::new(&*self.stop, PollFlags::IN)];
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => {
-                tracing::error!(%error, "manifests are no longer watched: waiting for events failed");
-                return ControlFlow::Break(());
-            }
+            Err(error) => return Err(Halt::Failed(error.into())),
         }
         let [_, stop] = &fds;
         if !stop.revents().is_empty() {
-            return ControlFlow::Break(());
+            return Err(Halt::Told);
         }
-        ControlFlow::Continue(self.drain())
+        self.drain().map_err(|error| Halt::Failed(error.into()))
     }
 
-    fn drain(&mut self) -> bool {
+    /// Take in all events there are.
+    fn drain(&mut self) -> Result<bool, Errno> {
         let mut buffer = [MaybeUninit::uninit(); 4096];
         let mut events = inotify::Reader::new(&self.inotify, &mut buffer);
         let mut matters = false;
-        // Ends with WOULDBLOCK.
-        while let Ok(event) = events.next() {
+        loop {
+            let event = match events.next() {
+                Ok(event) => event,
+                Err(Errno::WOULDBLOCK) => return Ok(matters),
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error),
+            };
             let kind = event.events();
             let Some(watched) = self.watched.get(&event.wd()) else {
                 if kind.contains(ReadFlags::QUEUE_OVERFLOW) {
@@ -154,23 +188,25 @@ impl Events {
             if !watched.interest.in_name(name) {
                 continue;
             }
-            if kind.contains(ReadFlags::MODIFY) {
-                self.being_written.insert(watched.folder.join(name));
-            } else {
-                self.being_written.remove(&watched.folder.join(name));
+            let path = watched.folder.join(name);
+            if !kind.contains(ReadFlags::MODIFY) {
+                // Another mode or owner does not end the writing.
+                if !kind.contains(ReadFlags::ATTRIB) {
+                    self.being_written.remove(&path);
+                }
                 matters = true;
+            } else if !self.being_written.contains_key(&path)
+                && let Ok(metadata) = fs::metadata(&path)
+            {
+                self.being_written.insert(path, Identity::of(&metadata));
             }
         }
-        matters
     }
 }
 
 impl Watched {
     fn add(&mut self, folder: &Path, interest: &Interest) {
-        // Files are listed by the path of the folder they were found in.
-        if interest.manifests || self.folder.as_os_str().is_empty() {
-            self.folder = folder.to_owned();
-        }
+        self.folder = folder.to_owned();
         self.interest.manifests |= interest.manifests;
         self.interest.names.extend(interest.names.iter().cloned());
     }

@@ -7,11 +7,23 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
+/// A file whatever path leads to it: paths may be relative or go over links, and events tell of yet others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+impl Identity {
+    pub(super) fn of(metadata: &Metadata) -> Identity {
+        Identity { device: metadata.dev(), inode: metadata.ino() }
+    }
+}
+
 /// Enough to tell that a file was written to or replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
-    device: u64,
-    inode: u64,
+    identity: Identity,
     size: u64,
     modified: (i64, i64),
     changed: (i64, i64),
@@ -20,12 +32,15 @@ pub(super) struct Stamp {
 impl Stamp {
     pub(super) fn of(metadata: &Metadata) -> Stamp {
         Stamp {
-            device: metadata.dev(),
-            inode: metadata.ino(),
+            identity: Identity::of(metadata),
             size: metadata.size(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
             changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        self.identity
     }
 
     /// When the file last changed, in whole seconds since the epoch.
@@ -42,7 +57,7 @@ pub(super) struct Listing {
     /// Files and folders that exist but cannot be looked at.
     pub(super) unreadable: Vec<(PathBuf, io::Error)>,
     /// Files that somebody is writing right now, as far as is known.
-    pub(super) being_written: HashSet<PathBuf>,
+    pub(super) being_written: HashSet<Identity>,
     pub(super) points: Points,
 }
 
@@ -87,10 +102,10 @@ fn list_folder(
     folder: &Path,
     metadata: &Metadata,
     listing: &mut Listing,
-    visited: &mut HashSet<(u64, u64)>,
+    visited: &mut HashSet<Identity>,
 ) -> io::Result<()> {
     // A link to a folder above would have us go in circles.
-    if !visited.insert((metadata.dev(), metadata.ino())) {
+    if !visited.insert(Identity::of(metadata)) {
         return Ok(());
     }
     listing.points.entry(folder.to_owned()).or_default().manifests = true;
@@ -103,7 +118,7 @@ fn list_folder(
     Ok(())
 }
 
-fn list_entry(path: PathBuf, is_link: bool, listing: &mut Listing, visited: &mut HashSet<(u64, u64)>) {
+fn list_entry(path: PathBuf, is_link: bool, listing: &mut Listing, visited: &mut HashSet<Identity>) {
     if is_link {
         let full = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
         trace(&full, &mut listing.points);

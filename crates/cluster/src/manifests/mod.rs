@@ -1,41 +1,50 @@
 //! The file source: a file or folder of manifests, watched.
 //!
 //! Every `*.yaml`, `*.yml` and `*.json` under the path is read, subfolders included, names that begin with a
-//! dot excluded (ConfigMap mounts keep their versions in such folders and link to them). A broken document
-//! is reported and leaves everything else working; what its file provided before stays in use. Of the
-//! manifests only keys and hashes are remembered here; the objects themselves live in the cluster state.
+//! dot excluded (ConfigMap mounts keep their versions in such folders and link to them). Until everything was
+//! read whole once, nothing is said to be complete. From then on a broken document is reported and leaves
+//! everything else working; what its file provided before stays in use. Of the manifests only keys and hashes
+//! are remembered here; the objects themselves live in the cluster state.
 
 mod decode;
+mod error;
 mod events;
 mod file;
 mod folder;
-mod ledger;
+mod index;
 mod list;
+mod outage;
+mod pass;
 mod problem;
+mod report;
 mod split;
 mod watch;
 mod yaml;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::RandomState;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::{error, fmt};
+use std::sync::Arc;
 
 use crate::Change;
-use file::{FileRecord, HandOver, Reading};
-use folder::Listing;
-use ledger::{Settled, settle};
+use file::{FileRecord, Reading};
+use folder::{Listing, Stamp};
+use index::Index;
+use pass::Pass;
 
-pub use problem::ManifestProblem;
+pub use error::ManifestError;
+pub use problem::{Consequence, ManifestProblem};
 pub use watch::ManifestWatch;
 
 /// A file or folder of manifests, and what of it has been handed over.
 #[derive(Debug)]
 pub struct ManifestSource {
     path: PathBuf,
-    records: Vec<FileRecord>,
+    files: BTreeMap<Arc<Path>, FileRecord>,
+    index: Index,
     hasher: RandomState,
+    is_complete: bool,
 }
 
 /// What a reading of the manifests brought.
@@ -45,19 +54,20 @@ pub struct Loaded {
     pub changes: Vec<Change>,
     /// Everything that is wrong now, not only what is new.
     pub problems: Vec<ManifestProblem>,
-}
-
-/// Why the manifests cannot be used at all.
-#[derive(Debug)]
-pub enum ManifestError {
-    Missing { path: PathBuf },
-    Unreadable { path: PathBuf, source: io::Error },
-    Unwatchable { path: PathBuf, source: io::Error },
+    /// Everything could be read, now or earlier. Before that, part of the objects is missing: programming the
+    /// others would take away the rules of these.
+    pub is_complete: bool,
 }
 
 impl ManifestSource {
     pub fn new(path: impl Into<PathBuf>) -> ManifestSource {
-        ManifestSource { path: path.into(), records: Vec::new(), hasher: RandomState::new() }
+        ManifestSource {
+            path: path.into(),
+            files: BTreeMap::new(),
+            index: Index::default(),
+            hasher: RandomState::new(),
+            is_complete: false,
+        }
     }
 
     pub fn path(&self) -> &Path {
@@ -80,114 +90,111 @@ impl ManifestSource {
         }
     }
 
+    /// Look into every file at the next occasion, whatever its stamp says.
+    fn distrust(&mut self) {
+        self.files.values_mut().for_each(|record| record.stamp = None);
+    }
+
     /// `early` gets objects while files are still being read, where that needs no comparison: at the first
     /// reading. Thousands of objects then need not stand in memory at once.
     fn load_listed(&mut self, listing: &Listing, early: &mut dyn FnMut(Change)) -> Loaded {
-        let mut in_use = ledger::provided(&self.records);
-        let mut afresh = HashSet::new();
-        let is_first = self.records.is_empty();
-        loop {
-            let readings = self.read_all(listing, &afresh, &mut |object, hash| {
-                if !is_first || in_use.contains_key(&object.key) {
-                    return Some(object);
-                }
-                in_use.insert(object.key.clone(), hash);
+        let is_first = self.files.is_empty();
+        let mut index = std::mem::take(&mut self.index);
+        let mut pass = Pass::new(&mut index);
+        let mut is_whole = true;
+        for (path, stamp) in &listing.files {
+            if listing.being_written.contains(&stamp.identity()) {
+                // Its writer closes it some day, which is an event.
+                is_whole &= self.files.contains_key(&**path);
+            } else if self.files.get(&**path).is_none_or(|record| record.stamp != Some(*stamp)) {
+                let known = pass.known(path, self.files.get(&**path));
+                self.read_file(&mut pass, path, *stamp, &known, is_first.then_some(&mut *early));
+            }
+        }
+        for (path, error) in self.out_of_reach(listing) {
+            self.replace(&mut pass, &path, Some(Reading::unreadable(&path, error)));
+        }
+        for path in self.gone(listing) {
+            self.replace(&mut pass, &path, None);
+        }
+        self.read_missing(&mut pass, listing);
+        let changes = pass.finish();
+        self.index = index;
+        is_whole &= self.files.values().all(|record| record.problems.is_empty());
+        self.is_complete |= is_whole;
+        Loaded { changes, problems: self.problems(), is_complete: self.is_complete }
+    }
+
+    fn read_file(
+        &mut self,
+        pass: &mut Pass<'_>,
+        path: &Path,
+        stamp: Stamp,
+        known: &HashMap<u64, crate::ObjectKey>,
+        mut early: Option<&mut dyn FnMut(Change)>,
+    ) {
+        let reading = file::read(path, stamp, known, &self.hasher, &mut |object, hash| match &mut early {
+            Some(early) if pass.hand_over(&object.key, hash) => {
                 early(Change::Apply(object));
                 None
-            });
-            match settle(in_use.clone(), readings) {
-                Settled::Changes { changes, problems, records } => {
-                    self.records = records;
-                    return Loaded { changes, problems };
+            }
+            _ => Some(object),
+        });
+        let path = path.into();
+        match reading {
+            Ok(reading) => self.replace(pass, &path, Some(reading)),
+            Err(error) if error.kind() == ErrorKind::NotFound => self.replace(pass, &path, None),
+            Err(error) => self.replace(pass, &path, Some(Reading::unreadable(&path, &error))),
+        }
+    }
+
+    fn replace(&mut self, pass: &mut Pass<'_>, path: &Arc<Path>, reading: Option<Reading>) {
+        let old = self.files.remove(path);
+        if let Some(record) = pass.replace(path, old, reading) {
+            self.files.insert(path.clone(), record);
+        }
+    }
+
+    /// Read the files again from which objects are needed that were not parsed.
+    fn read_missing(&mut self, pass: &mut Pass<'_>, listing: &Listing) {
+        let stamps: HashMap<&Path, Stamp> =
+            listing.files.iter().map(|(path, stamp)| (&**path, *stamp)).collect();
+        let mut read = HashSet::new();
+        loop {
+            let missing = pass.missing();
+            if missing.is_empty() {
+                return;
+            }
+            for (path, keys) in missing {
+                let stamp = stamps.get(&*path).filter(|s| !listing.being_written.contains(&s.identity()));
+                match stamp {
+                    Some(stamp) if read.insert(path.clone()) => {
+                        self.read_file(pass, &path, *stamp, &HashMap::new(), None);
+                    }
+                    // Not to be had now: the file does without until it is read the next time.
+                    _ => {
+                        keys.iter().for_each(|key| pass.index.retract(key, &path));
+                        self.files.get_mut(&path).into_iter().for_each(|record| record.stamp = None);
+                    }
                 }
-                // Every round names files that were not read afresh before, so this ends.
-                Settled::Reread(files) => afresh.extend(files),
             }
         }
     }
 
-    fn read_all(
-        &self,
-        listing: &Listing,
-        afresh: &HashSet<PathBuf>,
-        hand_over: HandOver<'_>,
-    ) -> Vec<Reading> {
-        let mut readings: Vec<Reading> = Vec::with_capacity(listing.files.len());
-        for (path, stamp) in &listing.files {
-            let old = self.record(path);
-            let afresh = afresh.contains(path);
-            if listing.being_written.contains(path) {
-                readings.extend(old.cloned().map(Reading::unchanged));
-                continue;
-            }
-            if let Some(old) = old
-                && old.stamp == Some(*stamp)
-                && !afresh
-            {
-                readings.push(Reading::unchanged(old.clone()));
-                continue;
-            }
-            match file::read(path, *stamp, old, afresh, &self.hasher, hand_over) {
-                Ok(reading) => readings.push(reading),
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => readings.push(Reading::unreadable(path.clone(), old, error)),
-            }
-        }
-        for (path, error) in &listing.unreadable {
-            readings.extend(self.out_of_reach(path, error));
-        }
-        readings.sort_by(|a, b| a.record.path.cmp(&b.record.path));
-        readings
+    /// Files and folders that cannot be looked at, and everything known in them.
+    fn out_of_reach<'a>(&self, listing: &'a Listing) -> Vec<(Arc<Path>, &'a io::Error)> {
+        let within = |path: &Path| -> Vec<Arc<Path>> {
+            let inside = self.files.keys().filter(|file| ***file != *path && file.starts_with(path));
+            std::iter::once(path.into()).chain(inside.cloned()).collect()
+        };
+        let unreadable = listing.unreadable.iter();
+        unreadable.flat_map(|(path, error)| within(path).into_iter().map(move |path| (path, error))).collect()
     }
 
-    /// A file or folder that cannot be looked at: everything known in it stays.
-    fn out_of_reach(&self, path: &Path, error: &io::Error) -> Vec<Reading> {
-        let listed = Reading::unreadable(path.to_owned(), self.record(path), error);
-        let inside =
-            self.records.iter().filter(|record| record.path != path && record.path.starts_with(path));
-        let inside = inside.map(|record| Reading::unreadable(record.path.clone(), Some(record), error));
-        std::iter::once(listed).chain(inside).collect()
-    }
-
-    fn record(&self, path: &Path) -> Option<&FileRecord> {
-        let at = self.records.binary_search_by(|record| record.path.as_path().cmp(path)).ok()?;
-        self.records.get(at)
-    }
-}
-
-impl fmt::Display for ManifestError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ManifestError::Missing { path } => {
-                write!(
-                    f,
-                    "manifests: {} does not exist; name a file or a folder of manifests",
-                    path.display()
-                )
-            }
-            ManifestError::Unreadable { path, source } => {
-                write!(
-                    f,
-                    "manifests: {} cannot be read: {source}; let this user read it or name another path",
-                    path.display()
-                )
-            }
-            ManifestError::Unwatchable { path, source } => write!(
-                f,
-                "manifests: {} cannot be watched: {source}; fs.inotify.max_user_instances may be too low",
-                path.display()
-            ),
-        }
-    }
-}
-
-impl error::Error for ManifestError {
-    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
-        match self {
-            ManifestError::Missing { .. } => None,
-            ManifestError::Unreadable { source, .. } | ManifestError::Unwatchable { source, .. } => {
-                Some(source)
-            }
-        }
+    fn gone(&self, listing: &Listing) -> Vec<Arc<Path>> {
+        let listed: HashSet<&Path> = listing.files.iter().map(|(path, _)| &**path).collect();
+        let out_of_reach = |file: &Path| listing.unreadable.iter().any(|(path, _)| file.starts_with(path));
+        let files = self.files.keys();
+        files.filter(|file| !listed.contains(&***file) && !out_of_reach(file)).cloned().collect()
     }
 }

@@ -10,9 +10,11 @@ use std::thread::{self, JoinHandle};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::events::Events;
+use super::events::{Events, Halt};
 use super::folder::{self, Listing};
-use super::{Loaded, ManifestError, ManifestProblem, ManifestSource};
+use super::outage::Outage;
+use super::problem::difference;
+use super::{ManifestError, ManifestProblem, ManifestSource};
 use crate::{Change, Kind, Update};
 
 /// A running watch; dropping it ends its thread.
@@ -25,8 +27,8 @@ pub struct ManifestWatch {
 impl ManifestSource {
     /// Deliver the manifests and every change of them, from a thread of its own.
     ///
-    /// First come the objects found now, then `Synced` for every kind; after that changes as they happen.
-    /// `deliver` ends the watch by breaking (its receiver is gone).
+    /// First come the objects found now, then `Synced` for every kind, as soon as everything could be read:
+    /// without, rules of objects that could not would go. After that changes as they happen. `deliver` ends the watch by breaking (its receiver is gone).
     pub fn watch(
         self,
         deliver: impl FnMut(Update) -> ControlFlow<()> + Send + 'static,
@@ -58,7 +60,7 @@ fn start(
 ) -> io::Result<ManifestWatch> {
     let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let events = Events::new(stop.clone())?;
-    let mut follower = Follower { source, events, deliver, reported: Vec::new() };
+    let mut follower = Follower::new(source, events, stop.clone(), deliver);
     let thread = thread::Builder::new().name("manifests".into()).spawn(move || {
         // Either way the watch is over; there is nobody left to tell.
         let _ended: ControlFlow<()> = follower.run();
@@ -80,20 +82,43 @@ impl Drop for ManifestWatch {
 struct Follower<D> {
     source: ManifestSource,
     events: Events,
+    stop: Arc<OwnedFd>,
+    outage: Outage,
     deliver: D,
-    /// The problems last delivered.
+    /// The problems there were at the last reading; they are delivered.
     reported: Vec<ManifestProblem>,
+    synced: bool,
 }
 
 impl<D: FnMut(Update) -> ControlFlow<()>> Follower<D> {
+    fn new(source: ManifestSource, events: Events, stop: Arc<OwnedFd>, deliver: D) -> Follower<D> {
+        let outage = Outage::default();
+        Follower { source, events, stop, outage, deliver, reported: Vec::new(), synced: false }
+    }
+
     fn run(&mut self) -> ControlFlow<()> {
-        self.refresh()?;
-        for kind in Kind::ALL {
-            (self.deliver)(Update::Synced(kind))?;
-        }
         loop {
-            self.events.wait_for_burst()?;
             self.refresh()?;
+            match self.events.wait_for_burst() {
+                Ok(()) => self.outage.end(),
+                Err(Halt::Told) => return ControlFlow::Break(()),
+                Err(Halt::Failed(error)) => self.reopen(error)?,
+            }
+        }
+    }
+
+    /// Nobody can tell what happened unheard, so every file is looked into again afterwards.
+    fn reopen(&mut self, mut error: io::Error) -> ControlFlow<()> {
+        loop {
+            self.events.pause(self.outage.note(&error))?;
+            match Events::new(self.stop.clone()) {
+                Ok(events) => {
+                    self.events = events;
+                    self.source.distrust();
+                    return ControlFlow::Continue(());
+                }
+                Err(again) => error = again,
+            }
         }
     }
 
@@ -103,35 +128,41 @@ impl<D: FnMut(Update) -> ControlFlow<()>> Follower<D> {
             Batch { changes: Vec::new(), deliver: &mut self.deliver, state: ControlFlow::Continue(()) };
         let mut loaded = match error {
             None => self.source.load_listed(&listing, &mut |change| batch.push(change)),
-            // Someone may be about to put it back, and rules without a source are better than none.
-            Some(error) => {
-                let message = format!("cannot be read ({error}); all objects stay as they were");
-                let problems = vec![ManifestProblem::of_file(self.source.path(), message)];
-                Loaded { changes: Vec::new(), problems }
-            }
+            Some(error) => self.source.unreachable(&error),
         };
         batch.changes.append(&mut loaded.changes);
         batch.flush();
         batch.state?;
         loaded.problems.append(&mut self.events.failed);
-        if loaded.problems != self.reported {
-            (self.deliver)(Update::Problems(loaded.problems.clone()))?;
-            self.reported = loaded.problems;
+        self.report(loaded.problems)?;
+        if loaded.is_complete && !self.synced {
+            self.synced = true;
+            Kind::ALL.into_iter().try_for_each(|kind| (self.deliver)(Update::Synced(kind)))?;
         }
         ControlFlow::Continue(())
+    }
+
+    fn report(&mut self, problems: Vec<ManifestProblem>) -> ControlFlow<()> {
+        let (new, solved) = difference(&self.reported, &problems);
+        self.reported = problems;
+        match new.is_empty() && solved.is_empty() {
+            true => ControlFlow::Continue(()),
+            false => (self.deliver)(Update::Problems { new, solved }),
+        }
     }
 
     /// List the files only after their folders are watched, so that nothing happens unseen in between.
     fn list_watched(&mut self) -> (Listing, Option<io::Error>) {
         const MOST_TRIES: usize = 8;
-        for _ in 1..MOST_TRIES {
+        let mut tries = 1;
+        loop {
             let (mut listing, error) = folder::list(self.source.path());
-            if !self.events.cover(&listing.points) {
-                listing.being_written.clone_from(&self.events.being_written);
+            if !self.events.cover(&listing.points) || tries == MOST_TRIES {
+                listing.being_written = self.events.being_written();
                 return (listing, error);
             }
+            tries += 1;
         }
-        folder::list(self.source.path())
     }
 }
 

@@ -50,7 +50,7 @@ impl ClusterState {
             Update::Replace(kind, objects) => self.replace(kind, objects),
             Update::Changes(changes) => changes.into_iter().for_each(|change| self.change(change)),
             Update::Synced(kind) => self.mark_synced(kind),
-            Update::Problems(_) => {}
+            Update::Problems { .. } => {}
         }
     }
 
