@@ -89,7 +89,7 @@ fn damage(family: Family) {
             assert!(outcome.by().is_some(), "after {what}: {outcome:?}");
         }
     }
-    assert!(stage.log().contains("Somebody else changed our rules"), "nothing in the log");
+    assert!(stage.log().contains("Somebody else changed our table"), "nothing in the log");
     assert_eq!(stage.agent().probe("/healthz"), Some(200));
 }
 
