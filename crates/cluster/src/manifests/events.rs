@@ -67,13 +67,12 @@ impl Events {
     /// `stop` becoming readable ends every wait and pause.
     pub(super) fn new(stop: Arc<OwnedFd>) -> io::Result<Events> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        Ok(Events {
-            inotify,
-            stop,
-            watched: HashMap::new(),
-            being_written: HashMap::new(),
-            failed: Vec::new(),
-        })
+        Ok(Events::over(inotify, stop))
+    }
+
+    pub(super) fn over(inotify: OwnedFd, stop: Arc<OwnedFd>) -> Events {
+        let (watched, being_written) = (HashMap::new(), HashMap::new());
+        Events { inotify, stop, watched, being_written, failed: Vec::new() }
     }
 
     /// Watch exactly these folders; true if one of them was not watched before.
@@ -215,4 +214,46 @@ impl Watched {
 fn unwatched(folder: &Path, error: Errno) -> ManifestProblem {
     let advice = if error == Errno::NOSPC { "; raise fs.inotify.max_user_watches" } else { "" };
     ManifestProblem::of_file(folder, format!("cannot be watched ({error}); changes go unnoticed{advice}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use rustix::event::{EventfdFlags, eventfd};
+
+    use super::super::folder;
+    use super::*;
+
+    /// From the current folder up to the root and down again.
+    fn relative(path: &Path) -> PathBuf {
+        let up = std::env::current_dir().unwrap().components().skip(1).map(|_| "..").collect::<PathBuf>();
+        up.join(path.strip_prefix("/").unwrap())
+    }
+
+    #[test]
+    fn a_file_being_written_is_known_by_whatever_path() {
+        let folder = std::env::temp_dir().join(format!("being-written-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let file = folder.canonicalize().unwrap().join("hello.yaml");
+        let mut writer = fs::File::create(&file).unwrap();
+        std::os::unix::fs::symlink("hello.yaml", folder.join("link")).unwrap();
+        for path in [relative(&file), relative(&folder.join("link")), file.clone()] {
+            let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap());
+            let mut events = Events::new(stop).unwrap();
+            events.cover(&folder::list(&path).0.points);
+            let (listing, _) = folder::list(&path);
+            let identity = listing.files.first().unwrap().1.identity();
+            writer.write_all(b"#").unwrap();
+            assert!(!events.drain().unwrap(), "{path:?}: not before it is closed");
+            assert!(events.being_written().contains(&identity), "{path:?}");
+            writer.set_permissions(fs::metadata(&file).unwrap().permissions()).unwrap();
+            assert!(events.drain().unwrap());
+            assert!(events.being_written().contains(&identity), "{path:?}: still open");
+            drop(std::mem::replace(&mut writer, fs::File::options().append(true).open(&file).unwrap()));
+            assert!(events.drain().unwrap());
+            assert!(events.being_written().is_empty(), "{path:?}: closed");
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
 }

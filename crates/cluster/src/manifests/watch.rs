@@ -189,3 +189,38 @@ impl<D: FnMut(Update) -> ControlFlow<()>> Batch<'_, D> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn watching_is_taken_up_again_after_it_failed() {
+        const SOON: Duration = Duration::from_secs(20);
+        let folder = std::env::temp_dir().join(format!("watched-again-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap());
+        // Always ready, and impossible to read.
+        let broken = Events::over(File::open(&folder).unwrap().into(), stop.clone());
+        let (sender, updates) = mpsc::channel();
+        let deliver = move |update| sender.send(update).map_or(ControlFlow::Break(()), ControlFlow::Continue);
+        let source = ManifestSource::new(&folder);
+        let mut follower = Follower::new(source, broken, stop.clone(), deliver);
+        let thread = thread::spawn(move || follower.run());
+        let solved =
+            |update: &Update| matches!(update, Update::Problems { solved, .. } if !solved.is_empty());
+        while !solved(&updates.recv_timeout(SOON).unwrap()) {}
+        // Watched again: a change is noticed.
+        let node = "{\"apiVersion\": \"v1\", \"kind\": \"Node\", \"metadata\": {\"name\": \"node-1\"}}";
+        fs::write(folder.join("node.json"), node).unwrap();
+        while !matches!(updates.recv_timeout(SOON).unwrap(), Update::Changes(changes) if changes.len() == 1) {
+        }
+        rustix::io::write(&*stop, &1_u64.to_ne_bytes()).unwrap();
+        assert!(thread.join().unwrap().is_break());
+        fs::remove_dir_all(folder).unwrap();
+    }
+}
