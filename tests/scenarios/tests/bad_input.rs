@@ -50,6 +50,7 @@ fn cases() -> Vec<Case<'static>> {
         Case::new("manifests that may not be read", forbidden_manifests),
         case("manifests of which every document is broken", broken_manifests),
         case("broken documents among good ones", partly_broken_manifests),
+        case("a restart with broken manifests leaves the rules", restart_with_broken_manifests),
         Case::new("no right to use nf_tables", no_permission),
         Case::new("a kernel that is too old", old_kernel),
         case("words for a kernel without nf_tables", absent_nf_tables),
@@ -215,42 +216,130 @@ this is no object
 const PROBLEMS: [(&str, &str); 3] =
     [("document 1", "spec.ports[0].port"), ("document 2", "spec.clusterIPs[0]"), ("document 3", "")];
 
-fn assert_problems(log: &str) {
+/// What each problem of a start ends in.
+const UNTOUCHED: &str =
+    "nothing is programmed until this is mended or removed; rules of an earlier run stay as they are";
+
+fn lines_about(log: &str, words: &[&str]) -> usize {
+    log.lines().filter(|line| words.iter().all(|word| line.contains(word))).count()
+}
+
+/// Every problem was logged, once, with what follows from it.
+fn await_problems(log: impl Fn() -> String) {
+    let last = ["broken.yaml", "document 3"];
+    assert!(wait_until(DEADLINE, || lines_about(&log(), &last) > 0), "no complaint:\n{}", log());
     for (document, field) in PROBLEMS {
-        let words = ["broken.yaml", document, field];
-        let lines = log.lines().filter(|line| words.iter().all(|word| line.contains(word)));
-        assert_eq!(lines.count(), 1, "not one line about {words:?}:\n{log}");
+        let words = ["broken.yaml", document, field, UNTOUCHED];
+        assert_eq!(lines_about(&log(), &words), 1, "not one line about {words:?}:\n{}", log());
     }
 }
 
-fn start_with(folder: &ManifestFolder, namespace: &Namespace) -> NodeAgent {
-    let binary = BINARY.get().unwrap();
-    NodeAgent::start(binary, namespace, folder, "node-1", &[]).unwrap_or_else(|why| panic!("{why}"))
+/// An agent that need not get ready.
+struct Launched {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Launched {
+    fn new(folder: &ManifestFolder, namespace: &Namespace) -> Launched {
+        let log = folder.path().join(".log");
+        let mut command = kube_proxy();
+        command.arg("--manifests").arg(folder.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(fs::File::create(&log).unwrap());
+        Launched { child: namespace.run(|| command.spawn()).unwrap(), log }
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
+    /// It complains, runs on, and has not touched anything.
+    fn assert_waits(&mut self, namespace: &Namespace) {
+        await_problems(|| self.log());
+        assert_eq!(tables(namespace), [""; 0], "nothing may be programmed");
+        assert!(!is_ready(namespace) && self.child.try_wait().unwrap().is_none(), "{}", self.log());
+    }
+}
+
+impl Drop for Launched {
+    fn drop(&mut self) {
+        // Both fail only if it has ended and was waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A service at 10.96.0.`number`.
+fn service(name: &str, number: u8) -> ServiceManifest {
+    ServiceManifest::new(name, &[[10, 96, 0, number].into()]).port("main", model::Protocol::Tcp, 80, 0)
+}
+
+/// The last octets of the cluster IPs in the rules, in order.
+fn cluster_ips(namespace: &Namespace) -> Vec<u8> {
+    let mut found = Vec::new();
+    namespace.run(|| {
+        let mut connection = Connection::open().unwrap();
+        let mut take = |element: nft::DumpedElement<'_>| found.extend(element.key.last());
+        connection.dump_elements(nft::Family::Ip, "kube-proxy", "cluster-ips", &mut take).unwrap();
+    });
+    found.sort_unstable();
+    found
 }
 
 fn broken_manifests() {
     let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
     folder.put_text("broken.yaml", BROKEN);
-    let agent = start_with(&folder, &namespace);
-    assert_problems(&agent.log());
-    assert_eq!(tables(&namespace), ["kube-proxy", "kube-proxy"], "ready means that there are rules");
+    let mut agent = Launched::new(&folder, &namespace);
+    agent.assert_waits(&namespace);
+    folder.put_text("broken.yaml", &service("first", 1).to_json().to_string());
+    assert!(wait_until(DEADLINE, || is_ready(&namespace)), "mended, and not ready:\n{}", agent.log());
+    assert_eq!(cluster_ips(&namespace), [1]);
+    for (document, _) in PROBLEMS {
+        let words = ["Mended: ", "broken.yaml", document];
+        assert_eq!(lines_about(&agent.log(), &words), 1, "{words:?}:\n{}", agent.log());
+    }
 }
 
 fn partly_broken_manifests() {
     let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
     folder.put_text("broken.yaml", BROKEN);
-    let good =
-        ServiceManifest::new("good", &[[10, 96, 0, 9].into()]).port("main", model::Protocol::Tcp, 80, 0);
-    folder.put_service(&good);
-    let agent = start_with(&folder, &namespace);
-    assert_problems(&agent.log());
-    let mut found = Vec::new();
-    namespace.run(|| {
-        let mut connection = Connection::open().unwrap();
-        let mut take = |element: nft::DumpedElement<'_>| found.push(element.key.to_vec());
-        connection.dump_elements(nft::Family::Ip, "kube-proxy", "cluster-ips", &mut take).unwrap();
-    });
-    assert_eq!(found, [[10, 96, 0, 9]], "cluster IPs");
+    folder.put_service(&service("good", 9));
+    let mut agent = Launched::new(&folder, &namespace);
+    agent.assert_waits(&namespace);
+    fs::remove_file(folder.path().join("broken.yaml")).unwrap();
+    assert!(wait_until(DEADLINE, || is_ready(&namespace)), "removed, and not ready:\n{}", agent.log());
+    assert_eq!(cluster_ips(&namespace), [9]);
+}
+
+/// The rules of the objects that cannot be read now must survive, whoever else is fine.
+fn restart_with_broken_manifests() {
+    let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
+    let whole = |port: &str| {
+        let texts = [1, 2].map(|number| service(&format!("s{number}"), number).to_json().to_string());
+        texts.join("\n---\n").replace("\"port\":80", &format!("\"port\":{port}"))
+    };
+    folder.put_text("broken.yaml", &whole("80"));
+    folder.put_service(&service("good", 9));
+    let binary = BINARY.get().unwrap();
+    let agent = NodeAgent::start(binary, &namespace, &folder, "node-1", &[]);
+    let mut agent = agent.unwrap_or_else(|why| panic!("{why}"));
+    assert_eq!(cluster_ips(&namespace), [1, 2, 9]);
+    agent.stop().unwrap();
+    folder.put_text("broken.yaml", BROKEN);
+    agent.launch().unwrap();
+    await_problems(|| agent.log());
+    assert!(wait_until(DEADLINE, || agent.probe("/readyz") == Some(503)), "{}", agent.log());
+    assert_eq!(agent.probe("/healthz"), Some(200), "it is the manifests that are ill");
+    // A change of a good file shows that the rules are not merely late.
+    folder.put_service(&service("another", 8));
+    folder.put_text("more.yaml", "kind: [");
+    assert!(wait_until(DEADLINE, || lines_about(&agent.log(), &["more.yaml"]) > 0), "{}", agent.log());
+    assert_eq!(cluster_ips(&namespace), [1, 2, 9], "the rules of the earlier run");
+    assert_eq!(agent.probe("/readyz"), Some(503));
+    fs::remove_file(folder.path().join("more.yaml")).unwrap();
+    folder.put_text("broken.yaml", &whole("81"));
+    agent.await_ready().unwrap_or_else(|why| panic!("{why}"));
+    assert_eq!(cluster_ips(&namespace), [1, 2, 8, 9]);
 }
 
 fn no_permission() -> Verdict {
