@@ -139,7 +139,8 @@ pub fn stale_flows(old: Option<&ServicePlan>, new: Option<&ServicePlan>) -> Vec<
         match before.get(key) {
             Some(had) if had == live => {}
             Some(had) if is_subset(had, live) => found.push(StaleFlows::none(*key, live.clone())),
-            None if key.0 == Protocol::Tcp => found.push(StaleFlows::none(*key, live.clone())),
+            // At worst a half-open flow from before is forgotten, and its next SYN makes it anew.
+            None if key.0 == Protocol::Tcp => {}
             _ => found.push(StaleFlows::all_but(*key, live.clone())),
         }
     }

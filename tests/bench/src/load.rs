@@ -1,13 +1,12 @@
 //! One size: everything loaded at once, changed in small steps, and loaded again over what is there.
 
+use agent::ClusterPlanner;
 use cluster::{Change, ClusterState};
 use dataplane::nftables::Nftables;
-use dataplane::{Backend, Planned, Planner, Reconciler};
+use dataplane::{Backend, Reconciler};
 use kernel::netns::Namespace;
 use kernel::nft::Monitor;
-use model::{
-    Family, LocalDetector, NodePlan, NodePortAddresses, NodeView, ServiceKey, Settings, plan, plan_node,
-};
+use model::{Family, LocalDetector, NodePortAddresses, NodeView, Settings};
 use serde::{Deserialize, Serialize};
 
 use crate::gauge::{Cost, Meter, Resident, Summary, kernel_memory_kib};
@@ -35,6 +34,7 @@ fn measure_here(scope: &Scope) -> Result<SizeResult, Failure> {
     let family = if scope.ipv6 { Family::V6 } else { Family::V4 };
     let kernel_before = kernel_memory_kib();
     let mut bench = Bench::new(ClusterState::default())?;
+    bench.state.apply(world::service_cidrs()?);
     for number in 0..scope.services {
         bench.state.apply(world::service(family, number));
         bench.state.apply(world::slice(family, number, 0, &world::pods(number)));
@@ -102,7 +102,12 @@ impl Bench {
 
     fn commit(&mut self) -> Result<usize, Failure> {
         let dirty = self.state.dirty();
-        let planner = StatePlanner { state: &self.state, node: &self.node };
+        let planner = ClusterPlanner {
+            state: &self.state,
+            node: &self.node,
+            settings: &Settings::default(),
+            nodeport_addresses: &NodePortAddresses::Primary,
+        };
         let mut bytes = 0;
         for family in Family::BOTH {
             bytes += self.reconciler.sync(family, &dirty.services, &planner)?.committed.bytes;
@@ -147,27 +152,4 @@ impl Bench {
 fn reconciler() -> Result<Reconciler<Nftables<Timed>>, Failure> {
     let pods = world::POD_CIDRS.iter().map(|net| net.parse()).collect::<Result<_, _>>()?;
     Ok(Reconciler::new(Nftables::new(Timed::open()?, &LocalDetector::Cidrs(pods), MASQUERADE_MARK)))
-}
-
-struct StatePlanner<'a> {
-    state: &'a ClusterState,
-    node: &'a NodeView,
-}
-
-impl Planner for StatePlanner<'_> {
-    fn plan(&self, key: &ServiceKey, family: Family) -> Option<Planned> {
-        let service = self.state.service(key)?;
-        let slices = self.state.slices(key);
-        let plan = plan(service, &slices, self.node, &Settings::default(), family);
-        Some(Planned { plan, created: service.created })
-    }
-
-    fn services(&self) -> Vec<ServiceKey> {
-        self.state.services().cloned().collect()
-    }
-
-    fn node(&self, family: Family) -> NodePlan {
-        let cidrs = world::SERVICE_CIDRS.iter().filter_map(|net| net.parse().ok()).collect::<Vec<_>>();
-        plan_node(self.node, &NodePortAddresses::Primary, &cidrs, family)
-    }
 }

@@ -8,6 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use cluster::{EndpointRecord, Kind, Object, ObjectKey, SliceRecord, Value};
 use model::{Family, Protocol, Service, ServiceKey, ServicePort, SlicePort, TrafficPolicy};
 
+use crate::Failure;
+
 pub(crate) const NODE: &str = "node-1";
 pub(crate) const POD_CIDRS: [&str; 2] = ["10.128.0.0/9", "fd80::/64"];
 pub(crate) const SERVICE_CIDRS: [&str; 2] = ["10.96.0.0/12", "fd96::/64"];
@@ -61,6 +63,11 @@ fn address(family: Family, v4: u32, v6: u128, number: u32) -> IpAddr {
         Family::V4 => Ipv4Addr::from_bits(v4 + number).into(),
         Family::V6 => Ipv6Addr::from_bits(v6 << 112 | u128::from(number)).into(),
     }
+}
+
+pub(crate) fn service_cidrs() -> Result<Object, Failure> {
+    let cidrs = SERVICE_CIDRS.iter().map(|net| net.parse()).collect::<Result<_, _>>()?;
+    Ok(Object { key: ObjectKey::new(Kind::ServiceCidr, "", "kubernetes"), value: Value::ServiceCidr(cidrs) })
 }
 
 pub(crate) fn service(family: Family, number: u32) -> Object {

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use agent::{ClusterPlanner, observe_node};
 use cluster::manifests::ManifestSource;
 use cluster::{ClusterState, Kind, Update};
 use dataplane::nftables::Nftables;
@@ -19,7 +20,7 @@ use crate::world::World;
 /// The packet mark of bit 14.
 pub const MASQUERADE_MARK: u32 = 0x4000;
 
-/// Plans of a cluster state, as the agent makes them.
+/// The agent's planner together with what it borrows.
 #[derive(Debug)]
 pub struct StatePlanner<'a> {
     pub state: &'a ClusterState,
@@ -28,19 +29,28 @@ pub struct StatePlanner<'a> {
     pub nodeport_addresses: NodePortAddresses,
 }
 
+impl StatePlanner<'_> {
+    fn of_agent(&self) -> ClusterPlanner<'_> {
+        ClusterPlanner {
+            state: self.state,
+            node: &self.node,
+            settings: &self.settings,
+            nodeport_addresses: &self.nodeport_addresses,
+        }
+    }
+}
+
 impl Planner for StatePlanner<'_> {
     fn plan(&self, key: &ServiceKey, family: Family) -> Option<Planned> {
-        let service = self.state.service(key)?;
-        let plan = model::plan(service, &self.state.slices(key), &self.node, &self.settings, family);
-        Some(Planned { plan, created: service.created })
+        self.of_agent().plan(key, family)
     }
 
     fn services(&self) -> Vec<ServiceKey> {
-        self.state.services().cloned().collect()
+        self.of_agent().services()
     }
 
     fn node(&self, family: Family) -> NodePlan {
-        model::plan_node(&self.node, &self.nodeport_addresses, &self.state.service_cidrs(), family)
+        self.of_agent().node(family)
     }
 }
 
@@ -54,15 +64,9 @@ pub fn load(folder: &ManifestFolder) -> ClusterState {
     state
 }
 
-/// The node as the agent would see it in the sandbox.
+/// The node as the agent sees it in the sandbox.
 pub fn node_view(state: &ClusterState) -> NodeView {
-    let facts = state.node(NODE).expect("the node has a manifest");
-    NodeView {
-        name: NODE.to_owned(),
-        zone: facts.zone.as_deref().map(str::to_owned),
-        primary: facts.primary,
-        addresses: node_addresses(),
-    }
+    observe_node(state, NODE, &node_addresses())
 }
 
 /// A simulated kernel that holds the rules of a state under a variant of the settings.
