@@ -237,7 +237,7 @@ impl Dialect {
             let set = SetName::Members(door, seconds);
             self.declare_set(batch, set);
             let (members, map) = (set.name(), SetName::Pins(door).name());
-            let write = format!("{}-{seconds}", affinity_chains(door)[0]);
+            let write = writing_chain(door, seconds);
             batch.add_chain(&Chain { name: &write, hook: None });
             let member = [original_key(door), &ENDPOINT].concat();
             let key = [&[Field::Source], original_key(door)].concat();
@@ -288,8 +288,13 @@ fn base_chains() -> [(&'static str, Hook); 8] {
     ]
 }
 
-pub(crate) fn is_base_chain(name: &str) -> bool {
-    base_chains().iter().any(|(base, _)| *base == name)
+pub(crate) fn is_permanent_chain(name: &str) -> bool {
+    PLAIN_CHAINS.contains(&name) || base_chains().iter().any(|(base, _)| *base == name)
+}
+
+/// The chain that writes the pins of a timeout.
+pub(crate) fn writing_chain(door: Door, seconds: u32) -> String {
+    format!("{}-{seconds}", affinity_chains(door)[0])
 }
 
 fn key_of(door: Door) -> &'static [Field] {

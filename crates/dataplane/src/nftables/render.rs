@@ -1,6 +1,6 @@
 //! From a service's plan to the elements it owns. Pure: no decision about packets is made here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
 use std::rc::Rc;
 
@@ -9,7 +9,8 @@ use model::{Address, Backend, Destination, Pool, PortPlan, Protocol, Routing, Se
 use super::bytes::Fields;
 use super::class::{Class, Kind, kind_of};
 use super::element::{Data, Element};
-use super::sets::{Door, SetName};
+use super::layout::writing_chain;
+use super::sets::{Door, SetName, permanent};
 
 /// The elements of one service, sorted by set and key, without duplicates.
 pub(crate) fn render(service: &str, plan: &ServicePlan) -> Vec<Element> {
@@ -154,6 +155,26 @@ pub(crate) struct Demands {
 }
 
 impl Demands {
+    /// The names of all sets there will be.
+    pub(crate) fn sets(&self) -> HashSet<String> {
+        let members = self.timeouts.iter().flat_map(|seconds| Door::BOTH.map(|door| (door, *seconds)));
+        let members = members.map(|(door, seconds)| SetName::Members(door, seconds));
+        let ranges = self.prefix_lengths.iter().map(|length| SetName::FirewallAllow(*length));
+        permanent().into_iter().chain(members).chain(ranges).map(|set| set.name().into_owned()).collect()
+    }
+
+    /// The names of the chains that come on demand, with those that they go to.
+    pub(crate) fn chains(&self) -> HashSet<String> {
+        let mut names = HashSet::new();
+        for class in &self.classes {
+            names.extend(std::iter::successors(Some(*class), Class::next).map(|class| class.name()));
+        }
+        for seconds in &self.timeouts {
+            names.extend(Door::BOTH.map(|door| writing_chain(door, *seconds)));
+        }
+        names
+    }
+
     pub(crate) fn add(&mut self, plan: &ServicePlan) {
         for port in &plan.ports {
             for destination in &port.destinations {

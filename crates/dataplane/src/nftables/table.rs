@@ -10,7 +10,7 @@ use super::class::{Class, Kind};
 use super::diff::{Difference, SharedKey, SharedOwners};
 use super::element::{Data, Element};
 use super::inherit::{self, InheritedPin};
-use super::layout::{Dialect, TABLE, TABLE_COMMENT, is_base_chain};
+use super::layout::{Dialect, TABLE, TABLE_COMMENT, is_permanent_chain};
 use super::node;
 use super::render::{Demands, render};
 use super::sets::{Door, SetName, holds_pins};
@@ -45,17 +45,18 @@ impl Table {
         node: &NodePlan,
     ) -> (Batch, Table) {
         let mut batch = Batch::new(dialect.nft_family(), TABLE);
+        let demands = up_front(plans);
         batch.add_table(TABLE_COMMENT);
         match existing {
             Existing::Other { .. } => {
                 batch.delete_table();
                 batch.add_table(TABLE_COMMENT);
             }
-            Existing::Ours { sets, chains, .. } => clear(&mut batch, sets, chains),
+            Existing::Ours { sets, chains, .. } => clear(&mut batch, sets, chains, &demands),
         }
         dialect.declare(&mut batch);
         let mut table = Table::default();
-        table.declare(dialect, &mut batch, up_front(plans));
+        table.declare(dialect, &mut batch, demands);
         node::write_changes(&mut batch, &NodePlan::default(), node);
         table.write_all(&mut batch, plans);
         if let Existing::Other { pins } = existing {
@@ -139,17 +140,23 @@ impl Table {
     }
 }
 
-/// Take everything away but the pins and the base chains. Sets are not only flushed: the kernel walks the
-/// flushed elements of a set for every rule that is bound to it in the same transaction, which makes a
-/// rewrite half as slow again; and what served timeouts, ranges and pool sizes of the past goes with them.
-fn clear(batch: &mut Batch, sets: &[String], chains: &[String]) {
+/// Take everything away but the pins and the base chains, and what served timeouts, prefix lengths and pool
+/// sizes that nobody wants any more.
+///
+/// The other sets are flushed and not deleted, although a new set would be filled faster: a packet that is on
+/// its way through the old rules at the moment of the commit looks up what is valid *after* it. In the same
+/// set it finds the new elements; in a deleted one it would find nothing and go unserved.
+fn clear(batch: &mut Batch, sets: &[String], chains: &[String], wanted: &Demands) {
     batch.flush_rules();
+    let wanted_sets = wanted.sets();
     for name in sets.iter().filter(|name| !holds_pins(name)) {
-        // Before Linux 6.4 only a flush lets go of the chains that a verdict map names.
         batch.flush_set(name);
-        batch.delete_set(name);
+        if !wanted_sets.contains(name) {
+            batch.delete_set(name);
+        }
     }
-    for name in chains.iter().filter(|name| !is_base_chain(name)) {
+    let wanted_chains = wanted.chains();
+    for name in chains.iter().filter(|name| !is_permanent_chain(name) && !wanted_chains.contains(*name)) {
         batch.delete_chain(name);
     }
 }
