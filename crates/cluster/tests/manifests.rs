@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::ControlFlow;
 use std::os::unix::fs::symlink;
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use cluster::manifests::{Loaded, ManifestError, ManifestProblem, ManifestSource, ManifestWatch};
 use cluster::{Change, ClusterState, Update};
+use proptest::prelude::*;
 
 /// A folder of its own for every test, gone afterwards.
 struct Folder(PathBuf);
@@ -237,6 +238,10 @@ fn a_broken_document_keeps_the_last_good_version() {
     folder.write("b.yaml", service("b", 3));
     assert_eq!(followed.load(), ["+b"]);
     assert_eq!(followed.ports(), expected([("a", 2), ("b", 3), ("c", 1)]));
+    assert_eq!(followed.problems.len(), 1, "what was kept is no second document: {:?}", followed.problems);
+    // What took over is gone: the version before it does not come back.
+    fs::remove_file(folder.0.join("b.yaml")).unwrap();
+    assert_eq!(followed.load(), ["-b"]);
     // Mended without c: now it goes.
     folder.write("a.yaml", service("a", 2));
     assert_eq!(followed.load(), ["-c"]);
@@ -350,6 +355,32 @@ fn of_two_the_first_by_path_wins() {
     folder.write("b.yaml", documents(&[service("web", 2), service("web", 3)]));
     assert_eq!(followed.load(), [""; 0]);
     assert_eq!(followed.problems.len(), 1);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    /// Files that come, change and go, with the same few objects in them, in one or several documents.
+    #[test]
+    fn step_by_step_is_the_same_as_all_at_once(
+        steps in prop::collection::vec((0..4_usize, prop::collection::vec((0..4_usize, 1..4_u32), 0..4)), 1..12)
+    ) {
+        let folder = Folder::new();
+        let mut followed = Followed::new(&folder.0);
+        for (file, objects) in steps {
+            let name = ["a.yaml", "b.yaml", "c.yaml", "sub/d.yaml"][file];
+            let texts: Vec<String> = objects.iter().map(|(o, port)| service(["v", "w", "x", "y"][*o], *port)).collect();
+            match texts.is_empty() {
+                true => drop(fs::remove_file(folder.0.join(name))),
+                false => drop(folder.write(name, documents(&texts))),
+            }
+            followed.load();
+            let fresh = Followed::new(&folder.0);
+            prop_assert_eq!(followed.ports(), fresh.ports());
+            prop_assert_eq!(&followed.problems.iter().collect::<BTreeSet<_>>(), &fresh.problems.iter().collect());
+            prop_assert_eq!(followed.load(), Vec::<String>::new());
+        }
+    }
 }
 
 #[test]
@@ -497,6 +528,22 @@ fn live_half_written_files_wait_behind_links_too() {
     writer.write_all(format!("---\n{}", service("b", 2)).as_bytes()).unwrap();
     drop(writer);
     live.until_ports([("a", 2), ("b", 2), ("c", 1)]);
+    assert_eq!(live.deleted, 0);
+}
+
+#[test]
+fn live_files_rewritten_in_place_never_seem_empty() {
+    let folder = Folder::new();
+    let version = |port| documents(&[service("a", port), service("b", port)]);
+    let path = folder.write("a.yaml", version(1));
+    let mut live = Live::start(&folder.0);
+    // Each writing empties the file first; the other file has it read at all times.
+    let busy = std::thread::spawn(move || (2..500).for_each(|port| fs::write(&path, version(port)).unwrap()));
+    for port in 1..200 {
+        folder.write("c.yaml", service("c", port));
+    }
+    busy.join().unwrap();
+    live.until_ports([("a", 499), ("b", 499), ("c", 199)]);
     assert_eq!(live.deleted, 0);
 }
 

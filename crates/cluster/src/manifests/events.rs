@@ -1,11 +1,10 @@
 //! inotify for the folders of the manifests: which events matter, and when a burst of them is over.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
-use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -17,6 +16,7 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
 use super::ManifestProblem;
+use super::file::Writers;
 use super::folder::{Identity, Interest, Points};
 
 /// A burst of events is over when it has been quiet for so long.
@@ -43,8 +43,12 @@ pub(super) struct Events {
     stop: Arc<OwnedFd>,
     /// By watch descriptor.
     watched: HashMap<i32, Watched>,
-    /// Files that were written to and not closed yet, by the path that events name.
-    being_written: HashMap<PathBuf, Identity>,
+    /// Files that were written to and not closed yet, by watch descriptor and name.
+    being_written: HashMap<(i32, OsString), Identity>,
+    /// Files that were written to since [`Writers`] was asked.
+    written: HashSet<Identity>,
+    /// Something that matters came in while nobody waited for it.
+    pending: bool,
     /// Folders that could not be watched at the last try.
     pub(super) failed: Vec<ManifestProblem>,
 }
@@ -64,15 +68,22 @@ struct Watched {
 }
 
 impl Events {
-    /// `stop` becoming readable ends every wait and pause.
+    /// `stop` becoming readable ends every wait.
     pub(super) fn new(stop: Arc<OwnedFd>) -> io::Result<Events> {
         let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         Ok(Events::over(inotify, stop))
     }
 
     pub(super) fn over(inotify: OwnedFd, stop: Arc<OwnedFd>) -> Events {
-        let (watched, being_written) = (HashMap::new(), HashMap::new());
-        Events { inotify, stop, watched, being_written, failed: Vec::new() }
+        Events {
+            inotify,
+            stop,
+            watched: HashMap::new(),
+            being_written: HashMap::new(),
+            written: HashSet::new(),
+            pending: false,
+            failed: Vec::new(),
+        }
     }
 
     /// Watch exactly these folders; true if one of them was not watched before.
@@ -91,42 +102,20 @@ impl Events {
             let _gone_already = inotify::remove_watch(&self.inotify, *gone);
         }
         let grown = watched.keys().any(|watch| !self.watched.contains_key(watch));
+        self.being_written.retain(|(watch, _), _| watched.contains_key(watch));
         self.watched = watched;
         grown
     }
 
-    pub(super) fn being_written(&self) -> HashSet<Identity> {
-        self.being_written.values().copied().collect()
-    }
-
     /// Sleep until something happened to the manifests and the dust has settled.
     pub(super) fn wait_for_burst(&mut self) -> Result<(), Halt> {
-        while !self.wait(None)? {}
+        while !std::mem::take(&mut self.pending) && !self.wait(None)? {}
         let started = Instant::now();
         loop {
             let left = LONGEST_BURST.saturating_sub(started.elapsed()).min(QUIET);
             let quiet_until = Instant::now() + left;
             if left.is_zero() || !self.wait_until(quiet_until)? {
                 return Ok(());
-            }
-        }
-    }
-
-    /// Wait without listening; breaks when told to stop.
-    pub(super) fn pause(&self, time: Duration) -> ControlFlow<()> {
-        let end = Instant::now() + time;
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            let mut fds = [PollFd::new(&*self.stop, PollFlags::IN)];
-            match poll(&mut fds, Timespec::try_from(left).ok().as_ref()) {
-                Ok(0) => return ControlFlow::Continue(()),
-                Err(Errno::INTR) => {}
-                Ok(_) => return ControlFlow::Break(()),
-                // Nothing is left to wait with but the thread's own clock.
-                Err(_) => {
-                    std::thread::sleep(left);
-                    return ControlFlow::Continue(());
-                }
             }
         }
     }
@@ -187,18 +176,44 @@ impl Events {
             if !watched.interest.in_name(name) {
                 continue;
             }
-            let path = watched.folder.join(name);
+            let file = (event.wd(), name.to_owned());
             if !kind.contains(ReadFlags::MODIFY) {
                 // Another mode or owner does not end the writing.
                 if !kind.contains(ReadFlags::ATTRIB) {
-                    self.being_written.remove(&path);
+                    self.being_written.remove(&file);
                 }
                 matters = true;
-            } else if !self.being_written.contains_key(&path)
-                && let Ok(metadata) = fs::metadata(&path)
-            {
-                self.being_written.insert(path, Identity::of(&metadata));
+            } else if let Ok(metadata) = fs::metadata(watched.folder.join(name)) {
+                let identity = Identity::of(&metadata);
+                self.being_written.insert(file, identity);
+                self.written.insert(identity);
             }
+        }
+    }
+}
+
+/// What the kernel has to tell is taken in before every answer: a reader must not be ahead of it. If that fails,
+/// the next wait fails too, and says so.
+impl Writers for Events {
+    fn is_being_written(&mut self, file: Identity) -> bool {
+        self.pending |= self.drain().unwrap_or_default();
+        self.written.clear();
+        self.being_written.values().any(|written| *written == file)
+    }
+
+    fn was_written(&mut self, file: Identity, patience: Duration) -> bool {
+        let end = Instant::now() + patience;
+        loop {
+            self.pending |= self.drain().unwrap_or_default();
+            if self.written.contains(&file) || self.being_written.values().any(|written| *written == file) {
+                return true;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            let timeout = Timespec::try_from(left).ok();
+            let _news = poll(&mut [PollFd::new(&self.inotify, PollFlags::IN)], timeout.as_ref());
         }
     }
 }
@@ -246,13 +261,17 @@ mod tests {
             let identity = listing.files.first().unwrap().1.identity();
             writer.write_all(b"#").unwrap();
             assert!(!events.drain().unwrap(), "{path:?}: not before it is closed");
-            assert!(events.being_written().contains(&identity), "{path:?}");
+            assert!(events.is_being_written(identity), "{path:?}");
             writer.set_permissions(fs::metadata(&file).unwrap().permissions()).unwrap();
             assert!(events.drain().unwrap());
-            assert!(events.being_written().contains(&identity), "{path:?}: still open");
+            assert!(events.is_being_written(identity), "{path:?}: still open");
+            writer.write_all(b"#").unwrap();
             drop(std::mem::replace(&mut writer, fs::File::options().append(true).open(&file).unwrap()));
             assert!(events.drain().unwrap());
-            assert!(events.being_written().is_empty(), "{path:?}: closed");
+            // Opened, written and closed again while it was read.
+            assert!(events.was_written(identity, Duration::ZERO) && !events.is_being_written(identity));
+            assert!(!events.was_written(identity, Duration::ZERO));
+            assert!(!events.is_being_written(identity), "{path:?}: closed");
         }
         fs::remove_dir_all(folder).unwrap();
     }

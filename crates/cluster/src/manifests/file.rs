@@ -5,16 +5,19 @@ use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::ManifestProblem;
 use super::decode::{Fault, Format, decode};
-use super::folder::Stamp;
+use super::folder::{Identity, Stamp};
 use super::split::{Document, documents};
 use crate::{Object, ObjectKey};
 
 /// Far above any cluster's size in one file; a mistake (a log, a disk image) stops here.
 const LARGEST_FILE: u64 = 256 * 1024 * 1024;
+
+/// Whoever writes a file anew empties it first, and the kernel tells of that only some time after it did it.
+const NEWS_OF_EMPTYING: Duration = Duration::from_millis(50);
 
 /// What is remembered of a file between two readings.
 #[derive(Debug)]
@@ -44,22 +47,56 @@ pub(super) struct Found {
     pub(super) object: Option<Box<Object>>,
 }
 
+/// Whether somebody else writes to a file: half of it could pass for a whole one.
+pub(super) trait Writers {
+    fn is_being_written(&mut self, file: Identity) -> bool;
+
+    /// Whether it is being written, or was since the last question. News are waited for.
+    fn was_written(&mut self, file: Identity, patience: Duration) -> bool;
+}
+
+/// Nobody is known to write.
+pub(super) struct NoWriters;
+
+impl Writers for NoWriters {
+    fn is_being_written(&mut self, _: Identity) -> bool {
+        false
+    }
+
+    fn was_written(&mut self, _: Identity, _: Duration) -> bool {
+        false
+    }
+}
+
+/// The text of a file, or `None` if its writer is not done with it.
+pub(super) fn read_text(
+    (path, stamp): (&Path, Stamp),
+    writers: &mut dyn Writers,
+) -> io::Result<Option<String>> {
+    if writers.is_being_written(stamp.identity()) {
+        return Ok(None);
+    }
+    let text = read_all(path)?;
+    let was_emptied = text.is_empty() && (stamp.size() > 0 || !is_settled(&stamp));
+    let patience = if was_emptied { NEWS_OF_EMPTYING } else { Duration::ZERO };
+    Ok(Some(text).filter(|_| !writers.was_written(stamp.identity(), patience)))
+}
+
 /// Takes an object with its hash, or returns it to be judged later with all others.
 pub(super) type HandOver<'a> = &'a mut dyn FnMut(Object, u64) -> Option<Object>;
 
-/// Read a file. Documents whose hash is `known` are not parsed again.
-pub(super) fn read(
-    path: &Path,
-    stamp: Stamp,
+/// Decode the text of a file. Documents whose hash is `known` are not parsed again.
+pub(super) fn decode_text(
+    (path, stamp): (&Path, Stamp),
+    text: &str,
     known: &HashMap<u64, ObjectKey>,
     hasher: &RandomState,
     hand_over: HandOver<'_>,
-) -> io::Result<Reading> {
-    let text = read_text(path)?;
+) -> Reading {
     let stamp = is_settled(&stamp).then_some(stamp);
     let mut reading = Reading { stamp, found: Vec::new(), problems: Vec::new() };
     let format = if path.extension().is_some_and(|end| end == "json") { Format::Json } else { Format::Yaml };
-    for document in parts(format, &text) {
+    for document in parts(format, text) {
         let hash = hasher.hash_one(document.text);
         match known.get(&hash) {
             Some(key) => reading.push(key.clone(), hash, document.number, None),
@@ -72,7 +109,7 @@ pub(super) fn read(
             }
         }
     }
-    Ok(reading)
+    reading
 }
 
 impl Reading {
@@ -106,7 +143,7 @@ fn parts(format: Format, text: &str) -> Box<dyn Iterator<Item = Document<'_>> + 
     }
 }
 
-fn read_text(path: &Path) -> io::Result<String> {
+fn read_all(path: &Path) -> io::Result<String> {
     let file = File::open(path)?;
     let mut text = String::new();
     let read = file.take(LARGEST_FILE + 1).read_to_string(&mut text)?;

@@ -43,6 +43,10 @@ impl Stamp {
         self.identity
     }
 
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
     /// When the file last changed, in whole seconds since the epoch.
     pub(super) fn changed_at(&self) -> i64 {
         self.changed.0.max(self.modified.0)
@@ -56,8 +60,6 @@ pub(super) struct Listing {
     pub(super) files: Vec<(PathBuf, Stamp)>,
     /// Files and folders that exist but cannot be looked at.
     pub(super) unreadable: Vec<(PathBuf, io::Error)>,
-    /// Files that somebody is writing right now, as far as is known.
-    pub(super) being_written: HashSet<Identity>,
     pub(super) points: Points,
 }
 

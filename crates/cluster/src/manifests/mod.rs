@@ -27,8 +27,8 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::Change;
-use file::{FileRecord, Reading};
+use crate::{Change, Object, ObjectKey};
+use file::{FileRecord, NoWriters, Reading, Writers};
 use folder::{Listing, Stamp};
 use index::Index;
 use pass::Pass;
@@ -79,7 +79,8 @@ impl ManifestSource {
         match folder::list(&self.path) {
             (listing, None) => {
                 let mut changes = Vec::new();
-                let mut loaded = self.load_listed(&listing, &mut |change| changes.push(change));
+                let mut loaded =
+                    self.load_listed(&listing, &mut NoWriters, &mut |change| changes.push(change));
                 changes.append(&mut loaded.changes);
                 Ok(Loaded { changes, ..loaded })
             }
@@ -97,19 +98,25 @@ impl ManifestSource {
 
     /// `early` gets objects while files are still being read, where that needs no comparison: at the first
     /// reading. Thousands of objects then need not stand in memory at once.
-    fn load_listed(&mut self, listing: &Listing, early: &mut dyn FnMut(Change)) -> Loaded {
+    fn load_listed(
+        &mut self,
+        listing: &Listing,
+        writers: &mut dyn Writers,
+        early: &mut dyn FnMut(Change),
+    ) -> Loaded {
         let is_first = self.files.is_empty();
         let mut index = std::mem::take(&mut self.index);
         let mut pass = Pass::new(&mut index);
         let mut is_whole = true;
         for (path, stamp) in &listing.files {
-            if listing.being_written.contains(&stamp.identity()) {
-                // Its writer closes it some day, which is an event.
-                is_whole &= self.files.contains_key(&**path);
-            } else if self.files.get(&**path).is_none_or(|record| record.stamp != Some(*stamp)) {
-                let known = pass.known(path, self.files.get(&**path));
-                self.read_file(&mut pass, path, *stamp, &known, is_first.then_some(&mut *early));
+            if self.files.get(&**path).is_some_and(|record| record.stamp == Some(*stamp)) {
+                continue;
             }
+            let known = pass.known(path, self.files.get(&**path));
+            let file = (&**path, *stamp);
+            let was_read = self.read_file(&mut pass, file, &known, writers, is_first.then_some(&mut *early));
+            // A file that waits for its writer is as it was, and missing if it was not there.
+            is_whole &= was_read || self.files.contains_key(&**path);
         }
         for (path, error) in self.out_of_reach(listing) {
             self.replace(&mut pass, &path, Some(Reading::unreadable(&path, error)));
@@ -117,7 +124,7 @@ impl ManifestSource {
         for path in self.gone(listing) {
             self.replace(&mut pass, &path, None);
         }
-        self.read_missing(&mut pass, listing);
+        self.read_missing(&mut pass, listing, writers);
         let changes = pass.finish();
         self.index = index;
         is_whole &= self.files.values().all(|record| record.problems.is_empty());
@@ -125,27 +132,31 @@ impl ManifestSource {
         Loaded { changes, problems: self.problems(), is_complete: self.is_complete }
     }
 
+    /// False if it waits for its writer, whose closing it is an event.
     fn read_file(
         &mut self,
         pass: &mut Pass<'_>,
-        path: &Path,
-        stamp: Stamp,
-        known: &HashMap<u64, crate::ObjectKey>,
+        file: (&Path, Stamp),
+        known: &HashMap<u64, ObjectKey>,
+        writers: &mut dyn Writers,
         mut early: Option<&mut dyn FnMut(Change)>,
-    ) {
-        let reading = file::read(path, stamp, known, &self.hasher, &mut |object, hash| match &mut early {
+    ) -> bool {
+        let mut hand_over = |object: Object, hash| match &mut early {
             Some(early) if pass.hand_over(&object.key, hash) => {
                 early(Change::Apply(object));
                 None
             }
             _ => Some(object),
-        });
-        let path = path.into();
-        match reading {
-            Ok(reading) => self.replace(pass, &path, Some(reading)),
-            Err(error) if error.kind() == ErrorKind::NotFound => self.replace(pass, &path, None),
-            Err(error) => self.replace(pass, &path, Some(Reading::unreadable(&path, &error))),
-        }
+        };
+        let (path, _) = file;
+        let reading = match file::read_text(file, writers) {
+            Ok(None) => return false,
+            Ok(Some(text)) => Some(file::decode_text(file, &text, known, &self.hasher, &mut hand_over)),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => Some(Reading::unreadable(path, &error)),
+        };
+        self.replace(pass, &path.into(), reading);
+        true
     }
 
     fn replace(&mut self, pass: &mut Pass<'_>, path: &Arc<Path>, reading: Option<Reading>) {
@@ -156,7 +167,7 @@ impl ManifestSource {
     }
 
     /// Read the files again from which objects are needed that were not parsed.
-    fn read_missing(&mut self, pass: &mut Pass<'_>, listing: &Listing) {
+    fn read_missing(&mut self, pass: &mut Pass<'_>, listing: &Listing, writers: &mut dyn Writers) {
         let stamps: HashMap<&Path, Stamp> =
             listing.files.iter().map(|(path, stamp)| (&**path, *stamp)).collect();
         let mut read = HashSet::new();
@@ -166,16 +177,15 @@ impl ManifestSource {
                 return;
             }
             for (path, keys) in missing {
-                let stamp = stamps.get(&*path).filter(|s| !listing.being_written.contains(&s.identity()));
-                match stamp {
-                    Some(stamp) if read.insert(path.clone()) => {
-                        self.read_file(pass, &path, *stamp, &HashMap::new(), None);
-                    }
+                let stamp = stamps.get(&*path).filter(|_| read.insert(path.clone()));
+                let nothing_known = HashMap::new();
+                let was_read = stamp.is_some_and(|stamp| {
+                    self.read_file(pass, (&path, *stamp), &nothing_known, writers, None)
+                });
+                if !was_read {
                     // Not to be had now: the file does without until it is read the next time.
-                    _ => {
-                        keys.iter().for_each(|key| pass.index.retract(key, &path));
-                        self.files.get_mut(&path).into_iter().for_each(|record| record.stamp = None);
-                    }
+                    keys.iter().for_each(|key| pass.index.retract(key, &path));
+                    self.files.get_mut(&path).into_iter().for_each(|record| record.stamp = None);
                 }
             }
         }

@@ -1,7 +1,12 @@
-//! How long to wait before watching again after it failed, and what to say. Pure, but for the log.
+//! How long to wait before watching again after it failed, and what to say.
 
 use std::io;
-use std::time::Duration;
+use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
@@ -35,6 +40,25 @@ impl Outage {
         if self.last_wait.is_some() {
             *self = Outage::default();
             tracing::info!("manifests are watched again");
+        }
+    }
+}
+
+/// Wait; breaks as soon as `stop` is readable.
+pub(super) fn pause(stop: &OwnedFd, time: Duration) -> ControlFlow<()> {
+    let end = Instant::now() + time;
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        let mut fds = [PollFd::new(stop, PollFlags::IN)];
+        match poll(&mut fds, Timespec::try_from(left).ok().as_ref()) {
+            Ok(0) => return ControlFlow::Continue(()),
+            Err(Errno::INTR) => {}
+            Ok(_) => return ControlFlow::Break(()),
+            // Nothing is left to wait with but the thread's own clock.
+            Err(_) => {
+                std::thread::sleep(left);
+                return ControlFlow::Continue(());
+            }
         }
     }
 }

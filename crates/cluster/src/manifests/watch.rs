@@ -12,7 +12,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::events::{Events, Halt};
 use super::folder::{self, Listing};
-use super::outage::Outage;
+use super::outage::{Outage, pause};
 use super::problem::difference;
 use super::{ManifestError, ManifestProblem, ManifestSource};
 use crate::{Change, Kind, Update};
@@ -110,7 +110,7 @@ impl<D: FnMut(Update) -> ControlFlow<()>> Follower<D> {
     /// Nobody can tell what happened unheard, so every file is looked into again afterwards.
     fn reopen(&mut self, mut error: io::Error) -> ControlFlow<()> {
         loop {
-            self.events.pause(self.outage.note(&error))?;
+            pause(&self.stop, self.outage.note(&error))?;
             match Events::new(self.stop.clone()) {
                 Ok(events) => {
                     self.events = events;
@@ -127,7 +127,7 @@ impl<D: FnMut(Update) -> ControlFlow<()>> Follower<D> {
         let mut batch =
             Batch { changes: Vec::new(), deliver: &mut self.deliver, state: ControlFlow::Continue(()) };
         let mut loaded = match error {
-            None => self.source.load_listed(&listing, &mut |change| batch.push(change)),
+            None => self.source.load_listed(&listing, &mut self.events, &mut |change| batch.push(change)),
             Some(error) => self.source.unreachable(&error),
         };
         batch.changes.append(&mut loaded.changes);
@@ -156,9 +156,8 @@ impl<D: FnMut(Update) -> ControlFlow<()>> Follower<D> {
         const MOST_TRIES: usize = 8;
         let mut tries = 1;
         loop {
-            let (mut listing, error) = folder::list(self.source.path());
+            let (listing, error) = folder::list(self.source.path());
             if !self.events.cover(&listing.points) || tries == MOST_TRIES {
-                listing.being_written = self.events.being_written();
                 return (listing, error);
             }
             tries += 1;
