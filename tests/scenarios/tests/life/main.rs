@@ -12,6 +12,7 @@ mod held;
 mod kill;
 mod nft;
 mod places;
+mod rewrite;
 mod source;
 mod stage;
 mod stale;
@@ -60,6 +61,7 @@ fn cases() -> Vec<Case<'static>> {
         affinity::cases(),
         drift::cases(),
         held::cases(),
+        rewrite::cases(),
         stale::cases(),
         upstream::cases(),
         balance::cases(),
