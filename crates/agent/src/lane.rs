@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use dataplane::{Backend, Pacing, Planner, Reconciler, Synced};
 use model::{Conflict, Family, ServiceKey};
 
+/// Damage that comes again within this time is only counted.
+const QUARREL: Duration = Duration::from_secs(10);
 /// Names in one log line; more say nothing more.
 const NAMED_LOSERS: usize = 5;
 
@@ -19,6 +21,7 @@ pub(crate) struct Lane {
     node: bool,
     /// Contested addresses that were reported.
     conflicts: Vec<Conflict>,
+    repairs: Repairs,
     /// The last failure, so that the same one is not logged at each retry.
     failure: Option<String>,
 }
@@ -31,6 +34,7 @@ impl Lane {
             services: HashSet::new(),
             node: false,
             conflicts: Vec::new(),
+            repairs: Repairs::default(),
             failure: None,
         }
     }
@@ -52,9 +56,10 @@ impl Lane {
     /// Somebody else changed, or may have changed, the rules of this family.
     pub(crate) fn distrust<B: Backend>(&mut self, reconciler: &mut Reconciler<B>, why: &str) {
         if !reconciler.is_unknown(self.family) {
-            tracing::warn!(family = %self.family, "{why}; writing all rules anew");
+            let now = Instant::now();
+            self.repairs.note(self.family, why, now);
             reconciler.distrust(self.family);
-            self.pacing.repair(Instant::now());
+            self.pacing.repair(now);
         }
     }
 
@@ -85,8 +90,9 @@ impl Lane {
     }
 
     fn report_success(&mut self, synced: &Synced, took: Duration) {
-        if self.failure.take().is_some() {
-            tracing::info!(family = %self.family, "Rules are in place again");
+        let repaired = std::mem::take(&mut self.repairs.under_way);
+        if self.failure.take().is_some() || repaired {
+            tracing::info!(family = %self.family, millis = took.as_millis() as u64, "Rules are in place again");
         }
         tracing::debug!(
             family = %self.family, full = synced.full, services = synced.services,
@@ -124,5 +130,32 @@ impl Lane {
             );
         }
         self.conflicts = now;
+    }
+}
+
+/// What was said about damage by others: the first in a while at once, the rest as a sum.
+#[derive(Default)]
+struct Repairs {
+    said: Option<Instant>,
+    since: u32,
+    /// A repair that was announced is not done yet.
+    under_way: bool,
+}
+
+impl Repairs {
+    fn note(&mut self, family: Family, why: &str, now: Instant) {
+        self.since += 1;
+        if self.said.is_some_and(|said| now.saturating_duration_since(said) < QUARREL) {
+            return;
+        }
+        if self.since > 1 {
+            tracing::warn!(
+                %family, times = self.since,
+                "{why}, again and again; is a second kube-proxy running? Writing all rules anew"
+            );
+        } else {
+            tracing::warn!(%family, "{why}; writing all rules anew");
+        }
+        (self.said, self.since, self.under_way) = (Some(now), 0, true);
     }
 }

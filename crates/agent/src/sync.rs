@@ -198,6 +198,19 @@ impl<B: Backend> SyncLoop<B> {
             millis = self.started.elapsed().as_millis() as u64,
             "All rules are in place"
         );
+        if counts.services == 0 {
+            tracing::warn!(
+                manifests = %self.options.manifests.display(),
+                "There is no Service in the manifests: rules of an earlier run are removed; is this the right path?"
+            );
+        }
+        if self.state.node(&self.options.node_name).is_none() {
+            tracing::info!(
+                node = %self.options.node_name,
+                "No Node object has this node's name: its addresses are taken from the kernel, and only endpoints \
+                 with this nodeName count as local; see --hostname-override"
+            );
+        }
         let Some(start_guard) = self.start_guard.take() else { return };
         if !start_guard(self.reconciler.backend()) {
             self.distrust_all("Somebody else used nf_tables during the first sync");

@@ -81,7 +81,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         name: "detect-local-mode",
         short: None,
         value: Some("MODE"),
-        help: "How traffic of local pods is recognised: ClusterCIDR (default), NodeCIDR, BridgeInterface or \
+        help: "How traffic of local pods is recognised: ClusterCIDR (default), BridgeInterface or \
                InterfaceNamePrefix.",
         group: Group::Traffic,
         set: |raw, value| text(value).map(|value| raw.detect_local_mode = value),
@@ -169,7 +169,7 @@ pub(crate) const FLAGS: &[Flag] = &[
         name: "verbosity",
         short: Some("v"),
         value: Some("LEVEL"),
-        help: "0 errors and warnings, 2 what changed (default), 4 every sync.",
+        help: "0 errors and warnings, 2 also starts, repairs and mended problems (default), 4 also every sync.",
         group: Group::General,
         set: |raw, value| {
             raw.verbosity = value.parse().map_err(|_| format!("{value:?} is not a level from 0 to 255"))?;
@@ -192,6 +192,45 @@ pub(crate) const FLAGS: &[Flag] = &[
         group: Group::General,
         set: |raw, value| switch(value).map(|value| raw.help = value),
     },
+];
+
+/// Flags of Kubernetes' kube-proxy that this build does not have, to tell them from typing errors.
+pub(crate) const NOT_YET: &[&str] = &[
+    "bind-address",
+    "cleanup",
+    "config",
+    "config-sync-period",
+    "conntrack-max-per-core",
+    "conntrack-min",
+    "conntrack-tcp-be-liberal",
+    "conntrack-tcp-timeout-close-wait",
+    "conntrack-tcp-timeout-established",
+    "conntrack-udp-timeout",
+    "conntrack-udp-timeout-stream",
+    "feature-gates",
+    "init-only",
+    "iptables-localhost-nodeports",
+    "ipvs-exclude-cidrs",
+    "ipvs-min-sync-period",
+    "ipvs-scheduler",
+    "ipvs-strict-arp",
+    "ipvs-sync-period",
+    "ipvs-tcp-timeout",
+    "ipvs-tcpfin-timeout",
+    "ipvs-udp-timeout",
+    "kube-api-burst",
+    "kube-api-content-type",
+    "kube-api-qps",
+    "kubeconfig",
+    "log-flush-frequency",
+    "logging-format",
+    "master",
+    "metrics-bind-address",
+    "oom-score-adj",
+    "profiling",
+    "show-hidden-metrics-for-version",
+    "vmodule",
+    "write-config-to",
 ];
 
 fn text(value: &str) -> Result<String, String> {

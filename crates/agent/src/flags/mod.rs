@@ -6,7 +6,7 @@ mod resolve;
 use std::ffi::OsString;
 
 use crate::{Options, demo};
-use definitions::{FLAGS, Flag, Group};
+use definitions::{FLAGS, Flag, Group, NOT_YET};
 
 /// What the command line asks for.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, Strin
 
 fn read(arguments: impl Iterator<Item = OsString>, errors: &mut Vec<String>) -> Raw {
     let mut raw = Raw::default();
-    let mut arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
+    let mut arguments = arguments.map(|argument| argument.to_string_lossy().into_owned()).peekable();
     while let Some(argument) = arguments.next() {
         let Some(body) = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-')) else {
             errors.push(format!("unexpected argument {argument:?}; kube-proxy takes flags only, see --help"));
@@ -98,7 +98,11 @@ fn read(arguments: impl Iterator<Item = OsString>, errors: &mut Vec<String>) -> 
             None => (body, None),
         };
         let Some(flag) = FLAGS.iter().find(|flag| flag.name == name || flag.short == Some(name)) else {
-            errors.push(format!("unknown flag --{name}; see --help"));
+            errors.push(unknown(name));
+            // What follows is its value, if it is none of ours.
+            if NOT_YET.contains(&name) && value.is_none() {
+                arguments.next_if(|next| !next.starts_with('-'));
+            }
             continue;
         };
         let value = match (value, flag.is_switch()) {
@@ -115,6 +119,13 @@ fn read(arguments: impl Iterator<Item = OsString>, errors: &mut Vec<String>) -> 
         }
     }
     raw
+}
+
+fn unknown(name: &str) -> String {
+    match NOT_YET.contains(&name) {
+        true => format!("--{name} is not in this build yet; services come from --manifests, see --help"),
+        false => format!("unknown flag --{name}; see --help"),
+    }
 }
 
 /// The text of `--help`.

@@ -17,7 +17,7 @@ pub(crate) fn resolve(raw: &Raw, errors: &mut Vec<String>) -> Option<Options> {
     let manifests = found.take("--manifests", manifests(raw));
     found.take("--proxy-mode", proxy_mode(&raw.proxy_mode));
     let node_name = found.take("--hostname-override", node_name(&raw.hostname_override));
-    let detector = found.take("--detect-local-mode", detector(raw));
+    let detector = detector(raw).map_err(|problem| found.0.push(problem)).ok();
     let nodeport_addresses = found.take("--nodeport-addresses", nodeport_addresses(&raw.nodeport_addresses));
     let healthz = found.take("--healthz-bind-address", bind_address(&raw.healthz_bind_address));
     if raw.sync_period.is_zero() {
@@ -90,9 +90,11 @@ fn detector(raw: &Raw) -> Result<LocalDetector, String> {
         }
         "InterfaceNamePrefix" => interface(&raw.pod_interface_name_prefix, "--pod-interface-name-prefix")
             .map(LocalDetector::InterfacePrefix),
-        "NodeCIDR" => Err("NodeCIDR needs a Node object of the apiserver, which this build does not \
+        "NodeCIDR" => Err(
+            "--detect-local-mode: NodeCIDR needs a Node object of the apiserver, which this build does not \
                            watch; use ClusterCIDR, BridgeInterface or InterfaceNamePrefix"
-            .into()),
+                .into(),
+        ),
         other => {
             Err(format!("{other:?} is not a mode; use ClusterCIDR, BridgeInterface or InterfaceNamePrefix"))
         }
@@ -113,7 +115,7 @@ fn cluster_cidrs(text: &str) -> Result<Vec<IpNet>, String> {
 
 fn interface(name: &str, flag: &str) -> Result<String, String> {
     match name.len() {
-        0 => Err(format!("this mode needs {flag}")),
+        0 => Err(format!("--detect-local-mode: this mode needs {flag}")),
         1..=15 => Ok(name.to_owned()),
         _ => Err(format!("{flag}: {name:?} is longer than the 15 bytes of an interface name")),
     }

@@ -53,6 +53,14 @@ fn every_error_is_reported_at_once_with_its_flag() {
 }
 
 #[test]
+fn flags_that_are_still_missing_are_told_from_typing_errors() {
+    let message = given(&["--kubeconfig", "/etc/kube", "--kubecnfig=x", "--manifests=m"]).unwrap_err();
+    assert!(message.contains("--kubeconfig is not in this build yet"), "{message}");
+    assert!(message.contains("unknown flag --kubecnfig"), "{message}");
+    assert!(!message.contains("/etc/kube"), "{message}");
+}
+
+#[test]
 fn a_flag_without_its_value_is_an_error() {
     assert!(given(&["--manifests"]).unwrap_err().contains("--manifests: a value is missing"));
 }

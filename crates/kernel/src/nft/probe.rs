@@ -71,7 +71,11 @@ impl fmt::Display for ProbeError {
                 write!(f, "the kernel has no nf_tables ({error}): load module nf_tables")
             }
             ProbeError::NotPermitted => {
-                write!(f, "nf_tables is there, but this process lacks CAP_NET_ADMIN in the network namespace")
+                write!(
+                    f,
+                    "nf_tables is there, but this process lacks CAP_NET_ADMIN in the network namespace; run it as \
+                     root, or give its container that capability"
+                )
             }
             ProbeError::Failed(error) => error.fmt(f),
         }
