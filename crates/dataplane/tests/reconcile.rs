@@ -249,6 +249,19 @@ fn sticky_fixture(endpoints: &[(&str, &'static str)]) -> Fixture {
     fixture
 }
 
+/// A sticky service with an external IP of this policy.
+fn sticky_outside(policy: TrafficPolicy) -> Fixture {
+    let mut fixture = Fixture::default();
+    let service = Service {
+        affinity_seconds: Some(100),
+        external_ips: [ip("198.51.100.5")].into(),
+        external_policy: policy,
+        ..service(5)
+    };
+    fixture.add("default/sticky", service, &PODS);
+    fixture
+}
+
 #[test]
 fn pins_outlive_a_restart_and_those_of_gone_endpoints_do_not() {
     let mut reconciler = reconciler();
@@ -312,37 +325,15 @@ fn an_endpoint_that_goes_takes_its_pins_with_it() {
 #[test]
 fn turning_an_affine_service_local_forgets_its_pins() {
     let mut reconciler = reconciler();
-    let with = |policy| {
-        let mut fixture = Fixture::default();
-        let service = Service {
-            affinity_seconds: Some(100),
-            external_ips: [ip("198.51.100.5")].into(),
-            external_policy: policy,
-            ..service(5)
-        };
-        fixture.add("default/sticky", service, &PODS);
-        fixture
-    };
-    sync(&mut reconciler, &with(TrafficPolicy::Cluster), &[]);
+    sync(&mut reconciler, &sticky_outside(TrafficPolicy::Cluster), &[]);
     pin(reconciler.backend().transport(), [192, 168, 60, 9], [10, 244, 2, 21]);
-    sync(&mut reconciler, &with(TrafficPolicy::Local), &["default/sticky"]);
+    sync(&mut reconciler, &sticky_outside(TrafficPolicy::Local), &["default/sticky"]);
     assert_eq!(pins(&mut reconciler), 0);
-    assert_as_fresh(&mut reconciler, &with(TrafficPolicy::Local), "in the end");
+    assert_as_fresh(&mut reconciler, &sticky_outside(TrafficPolicy::Local), "in the end");
 }
 
 #[test]
 fn a_flip_to_local_over_a_restart_forgets_pins_that_may_be_wrong() {
-    let with = |policy| {
-        let mut fixture = Fixture::default();
-        let service = Service {
-            affinity_seconds: Some(100),
-            external_ips: [ip("198.51.100.5")].into(),
-            external_policy: policy,
-            ..service(5)
-        };
-        fixture.add("default/sticky", service, &PODS);
-        fixture
-    };
     let pin_external = |reconciler: &mut Simulated| {
         let mut batch = Batch::new(nft::Family::Ip, TABLE_NAME);
         for (client, endpoint) in [(9, [10, 244, 2, 21]), (10, [10, 244, 1, 11])] {
@@ -353,15 +344,15 @@ fn a_flip_to_local_over_a_restart_forgets_pins_that_may_be_wrong() {
         reconciler.backend().transport().commit(&batch).unwrap();
     };
     let mut before = reconciler();
-    sync(&mut before, &with(TrafficPolicy::Cluster), &[]);
+    sync(&mut before, &sticky_outside(TrafficPolicy::Cluster), &[]);
     pin_external(&mut before);
     let mut restarted = over(before.backend().transport().clone());
-    sync(&mut restarted, &with(TrafficPolicy::Local), &[]);
+    sync(&mut restarted, &sticky_outside(TrafficPolicy::Local), &[]);
     assert_eq!(pins(&mut restarted), 1, "only the endpoint on this node is right for any client");
     // A destination that was Local all along keeps its pins: a pod may well be pinned to a remote endpoint.
     pin_external(&mut restarted);
     let mut again = over(restarted.backend().transport().clone());
-    sync(&mut again, &with(TrafficPolicy::Local), &[]);
+    sync(&mut again, &sticky_outside(TrafficPolicy::Local), &[]);
     assert_eq!(pins(&mut again), 2);
 }
 
