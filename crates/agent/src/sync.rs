@@ -81,6 +81,8 @@ impl<B: Backend> SyncLoop<B> {
                     }
                     self.collect();
                 }
+                // What waited for its pacing may be written now; only an idle agent looks at the kernel.
+                Err(RecvTimeoutError::Timeout) if self.has_any_work() => {}
                 Err(RecvTimeoutError::Timeout) => self.check(),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -140,6 +142,10 @@ impl<B: Backend> SyncLoop<B> {
                 self.health.queued(lane.family);
             }
         }
+    }
+
+    fn has_any_work(&self) -> bool {
+        self.lanes.iter().any(|lane| self.has_work(lane))
     }
 
     /// The periodic check, in case a notification never came.

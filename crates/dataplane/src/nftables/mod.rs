@@ -80,6 +80,7 @@ impl<T: Transport> Nftables<T> {
             Some(table) if table.comment == TABLE_COMMENT && *trust == Trust::InPlace => Ok(Existing::Ours {
                 sets: self.transport.sets(family, TABLE)?,
                 chains: self.transport.chains(family, TABLE)?,
+                // Unread, every destination counts as newly split: that costs some pins, and is never wrong.
                 split: sweep::split_before(&mut self.transport, dialect).unwrap_or_default(),
             }),
             Some(table) if table.comment != TABLE_COMMENT => {
