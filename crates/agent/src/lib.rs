@@ -19,6 +19,6 @@ mod serve;
 mod sync;
 
 pub use logging::init as init_logging;
-pub use options::Options;
+pub use options::{ApiserverOptions, ContentType, DetectLocal, Options, Source};
 pub use planner::{ClusterPlanner, observe_node};
 pub use run::{StartError, run};

@@ -8,13 +8,14 @@ use model::{LocalDetector, NodePortAddresses, Settings};
 
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// File or folder of manifests.
-    pub manifests: PathBuf,
+    pub source: Source,
     /// The name of this node in the cluster.
     pub node_name: String,
-    pub detector: LocalDetector,
+    pub detect_local: DetectLocal,
     pub nodeport_addresses: NodePortAddresses,
     pub settings: Settings,
+    /// Nobody chose the proxy mode.
+    pub mode_is_default: bool,
     pub masquerade_mark: u32,
     /// The interval of the periodic check.
     pub sync_period: Duration,
@@ -25,4 +26,41 @@ pub struct Options {
     /// Give up when an address cannot be bound, instead of trying again every 5 s.
     pub bind_address_hard_fail: bool,
     pub verbosity: u8,
+}
+
+/// Where Services, EndpointSlices, the Node and ServiceCIDRs come from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Source {
+    /// A file or folder of manifests.
+    Manifests(PathBuf),
+    Apiserver(ApiserverOptions),
+}
+
+/// How to reach the apiserver. With neither a kubeconfig nor a master: as a pod does, by its service account.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApiserverOptions {
+    pub kubeconfig: Option<PathBuf>,
+    /// The URL of the apiserver, instead of the one in the kubeconfig.
+    pub master: Option<String>,
+    pub content_type: ContentType,
+    /// Requests a second, on average.
+    pub qps: f32,
+    /// Requests at once.
+    pub burst: u32,
+}
+
+/// How objects are encoded on their way from the apiserver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContentType {
+    Protobuf,
+    Json,
+}
+
+/// How traffic of this node's pods is recognised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DetectLocal {
+    /// By something that is known from the start.
+    Fixed(LocalDetector),
+    /// By the pod CIDRs of this node's Node object.
+    NodeCidr,
 }

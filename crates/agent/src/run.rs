@@ -10,11 +10,12 @@ use cluster::manifests::{ManifestError, ManifestSource, ManifestWatch};
 use dataplane::nftables::Nftables;
 use kernel::link::LinkError;
 use kernel::nft::{self, Connection, ProbeError};
+use model::LocalDetector;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::health::Health;
 use crate::sync::{Event, StartGuard, SyncLoop};
-use crate::{Options, addresses, drift, flows, serve};
+use crate::{DetectLocal, Options, Source, addresses, drift, flows, serve};
 
 /// What the layout needs: concatenated keys in maps, and `numgen` beside them.
 pub(crate) const OLDEST_KERNEL: (u32, u32) = (5, 13);
@@ -24,9 +25,17 @@ pub(crate) const OLDEST_KERNEL: (u32, u32) = (5, 13);
 pub enum StartError {
     Nftables(ProbeError),
     Manifests(ManifestError),
+    /// There is nothing yet that watches an apiserver.
+    NoApiserver,
     Addresses(LinkError),
-    Bind { address: std::net::SocketAddr, source: io::Error },
-    System { what: &'static str, source: io::Error },
+    Bind {
+        address: std::net::SocketAddr,
+        source: io::Error,
+    },
+    System {
+        what: &'static str,
+        source: io::Error,
+    },
 }
 
 impl fmt::Display for StartError {
@@ -34,6 +43,9 @@ impl fmt::Display for StartError {
         match self {
             StartError::Nftables(error) => write!(f, "{error}"),
             StartError::Manifests(error) => write!(f, "{error}"),
+            StartError::NoApiserver => {
+                write!(f, "this build cannot watch an apiserver yet; name a file or folder with --manifests")
+            }
             StartError::Addresses(error) => write!(f, "cannot watch the node's addresses: {error}"),
             StartError::Bind { address, source } => write!(
                 f,
@@ -103,10 +115,14 @@ impl Agent {
         let connection = Connection::open().map_err(system("open a netlink socket"))?;
         let addresses = addresses::watch(sender.clone()).map_err(StartError::Addresses)?;
         let flows = flows::start().map_err(system("start a thread"))?;
-        let source = ManifestSource::new(&options.manifests);
-        let manifests = watch(source, sender.clone())?;
-        tracing::info!(node = %options.node_name, manifests = %options.manifests.display(), "Starting");
-        let backend = Nftables::new(connection, &options.detector, options.masquerade_mark);
+        let Source::Manifests(path) = &options.source else { return Err(StartError::NoApiserver) };
+        let manifests = watch(ManifestSource::new(path), sender.clone())?;
+        tracing::info!(node = %options.node_name, manifests = %path.display(), "Starting");
+        let detector = match &options.detect_local {
+            DetectLocal::Fixed(detector) => detector.clone(),
+            DetectLocal::NodeCidr => LocalDetector::None,
+        };
+        let backend = Nftables::new(connection, &detector, options.masquerade_mark);
         let sync = SyncLoop::new(options, backend, addresses, health, flows, guard(sender.clone()));
         let sync = std::thread::Builder::new()
             .name("sync".into())

@@ -9,12 +9,12 @@ use cluster::{ClusterState, Update};
 use dataplane::{Backend, Planner, Reconciler, Synced};
 use model::{Family, NodeView, ServiceKey};
 
-use crate::Options;
 use crate::drift::Drift;
 use crate::flows::StaleWork;
 use crate::health::Health;
 use crate::lane::Lane;
 use crate::planner::{ClusterPlanner, observe_node};
+use crate::{Options, Source};
 
 /// What the loop reacts to.
 #[derive(Debug)]
@@ -204,9 +204,9 @@ impl<B: Backend> SyncLoop<B> {
             millis = self.started.elapsed().as_millis() as u64,
             "All rules are in place"
         );
-        if counts.services == 0 {
+        if let (0, Source::Manifests(path)) = (counts.services, &self.options.source) {
             tracing::warn!(
-                manifests = %self.options.manifests.display(),
+                manifests = %path.display(),
                 "There is no Service in the manifests: rules of an earlier run are removed; is this the right path?"
             );
         }

@@ -1,7 +1,7 @@
 //! Every flag in one place: name, value, help, and how it is read.
 
 use super::Raw;
-use crate::duration;
+use crate::{ContentType, duration};
 
 pub(crate) struct Flag {
     pub(crate) name: &'static str,
@@ -46,12 +46,69 @@ impl Group {
 
 pub(crate) const FLAGS: &[Flag] = &[
     Flag {
+        name: "kubeconfig",
+        short: None,
+        value: Some("FILE"),
+        help: "How to reach the apiserver (default, without --master: the service account of this pod).",
+        group: Group::Source,
+        set: |raw, value| text(value).map(|value| raw.kubeconfig = value),
+    },
+    Flag {
+        name: "master",
+        short: None,
+        value: Some("URL"),
+        help: "The apiserver, instead of the one in the kubeconfig.",
+        group: Group::Source,
+        set: |raw, value| text(value).map(|value| raw.master = value),
+    },
+    Flag {
+        name: "kube-api-content-type",
+        short: None,
+        value: Some("TYPE"),
+        help: "What the apiserver is asked for: application/vnd.kubernetes.protobuf (default) or application/json.",
+        group: Group::Source,
+        set: |raw, value| {
+            raw.content_type = match value {
+                "" | "application/vnd.kubernetes.protobuf" => ContentType::Protobuf,
+                "application/json" => ContentType::Json,
+                _ => {
+                    return Err(format!(
+                        "{value:?} is neither application/vnd.kubernetes.protobuf nor application/json"
+                    ));
+                }
+            };
+            Ok(())
+        },
+    },
+    Flag {
+        name: "kube-api-qps",
+        short: None,
+        value: Some("NUMBER"),
+        help: "Requests to the apiserver a second, on average (default 5).",
+        group: Group::Source,
+        set: |raw, value| {
+            raw.qps = value.parse().map_err(|_| format!("{value:?} is not a number"))?;
+            Ok(())
+        },
+    },
+    Flag {
+        name: "kube-api-burst",
+        short: None,
+        value: Some("NUMBER"),
+        help: "Requests to the apiserver at once (default 10).",
+        group: Group::Source,
+        set: |raw, value| {
+            raw.burst = value.parse().map_err(|_| format!("{value:?} is not a number from 0"))?;
+            Ok(())
+        },
+    },
+    Flag {
         name: "manifests",
         short: None,
         value: Some("PATH"),
         help: "File or folder of YAML/JSON with Service, EndpointSlice, Node and ServiceCIDR objects; watched.",
         group: Group::Source,
-        set: |raw, value| text(value).map(|value| raw.manifests = Some(value)),
+        set: |raw, value| text(value).map(|value| raw.manifests = value),
     },
     Flag {
         name: "hostname-override",
@@ -81,8 +138,8 @@ pub(crate) const FLAGS: &[Flag] = &[
         name: "detect-local-mode",
         short: None,
         value: Some("MODE"),
-        help: "How traffic of local pods is recognised: ClusterCIDR (default), BridgeInterface or \
-               InterfaceNamePrefix.",
+        help: "How traffic of local pods is recognised: ClusterCIDR (default), NodeCIDR, \
+               BridgeInterface or InterfaceNamePrefix.",
         group: Group::Traffic,
         set: |raw, value| text(value).map(|value| raw.detect_local_mode = value),
     },
@@ -218,13 +275,8 @@ pub(crate) const NOT_YET: &[&str] = &[
     "ipvs-tcp-timeout",
     "ipvs-tcpfin-timeout",
     "ipvs-udp-timeout",
-    "kube-api-burst",
-    "kube-api-content-type",
-    "kube-api-qps",
-    "kubeconfig",
     "log-flush-frequency",
     "logging-format",
-    "master",
     "metrics-bind-address",
     "oom-score-adj",
     "profiling",

@@ -5,7 +5,7 @@ mod resolve;
 
 use std::ffi::OsString;
 
-use crate::{Options, demo};
+use crate::{ContentType, Options, demo};
 use definitions::{FLAGS, Flag, Group, NOT_YET};
 
 /// What the command line asks for.
@@ -22,7 +22,12 @@ pub enum Command {
 pub(crate) struct Raw {
     help: bool,
     version: bool,
-    manifests: Option<String>,
+    manifests: String,
+    kubeconfig: String,
+    master: String,
+    content_type: ContentType,
+    qps: f32,
+    burst: u32,
     proxy_mode: String,
     hostname_override: String,
     cluster_cidr: String,
@@ -44,7 +49,12 @@ impl Default for Raw {
         Raw {
             help: false,
             version: false,
-            manifests: None,
+            manifests: String::new(),
+            kubeconfig: String::new(),
+            master: String::new(),
+            content_type: ContentType::Protobuf,
+            qps: 5.0,
+            burst: 10,
             proxy_mode: String::new(),
             hostname_override: String::new(),
             cluster_cidr: String::new(),
@@ -123,7 +133,7 @@ fn read(arguments: impl Iterator<Item = OsString>, errors: &mut Vec<String>) -> 
 
 fn unknown(name: &str) -> String {
     match NOT_YET.contains(&name) {
-        true => format!("--{name} is not in this build yet; services come from --manifests, see --help"),
+        true => format!("--{name} is not in this build yet; see --help"),
         false => format!("unknown flag --{name}; see --help"),
     }
 }
@@ -132,7 +142,7 @@ fn unknown(name: &str) -> String {
 pub fn help() -> String {
     let mut text = String::from(
         "Pointsman, a drop-in kube-proxy: turns Services and EndpointSlices into kernel forwarding rules.\n\n\
-         Usage:\n  kube-proxy --manifests PATH [flags]\n  kube-proxy demo [--shell]      try it in a sandbox of network namespaces\n",
+         Usage:\n  kube-proxy [flags]\n  kube-proxy --manifests PATH [flags]\n  kube-proxy demo [--shell]      try it in a sandbox of network namespaces\n",
     );
     for group in Group::ALL {
         text.push_str(&format!("\n{}:\n", group.title()));

@@ -8,16 +8,16 @@ use ipnet::IpNet;
 use model::{Family, LocalDetector, NodePortAddresses, Settings};
 
 use super::Raw;
-use crate::Options;
+use crate::{ApiserverOptions, DetectLocal, Options, Source};
 
 const DEFAULT_HEALTHZ_PORT: u16 = 10256;
 
 pub(crate) fn resolve(raw: &Raw, errors: &mut Vec<String>) -> Option<Options> {
     let mut found = Errors(errors);
-    let manifests = found.take("--manifests", manifests(raw));
+    let source = found.take("--manifests", source(raw));
     found.take("--proxy-mode", proxy_mode(&raw.proxy_mode));
     let node_name = found.take("--hostname-override", node_name(&raw.hostname_override));
-    let detector = detector(raw).map_err(|problem| found.0.push(problem)).ok();
+    let detect_local = detect_local(raw).map_err(|problem| found.0.push(problem)).ok();
     let nodeport_addresses = found.take("--nodeport-addresses", nodeport_addresses(&raw.nodeport_addresses));
     let healthz = found.take("--healthz-bind-address", bind_address(&raw.healthz_bind_address));
     if raw.sync_period.is_zero() {
@@ -30,11 +30,12 @@ pub(crate) fn resolve(raw: &Raw, errors: &mut Vec<String>) -> Option<Options> {
         ));
     }
     Some(Options {
-        manifests: manifests?,
+        source: source?,
         node_name: node_name?,
-        detector: detector?,
+        detect_local: detect_local?,
         nodeport_addresses: nodeport_addresses?,
         settings: Settings { masquerade_all: raw.masquerade_all },
+        mode_is_default: raw.proxy_mode.is_empty(),
         masquerade_mark: 1 << raw.masquerade_bit,
         sync_period: raw.sync_period,
         min_sync_period: raw.min_sync_period,
@@ -52,10 +53,22 @@ impl Errors<'_> {
     }
 }
 
-fn manifests(raw: &Raw) -> Result<PathBuf, String> {
-    match raw.manifests.as_deref() {
-        Some("") | None => Err("name a file or folder of manifests, or try `kube-proxy demo`".into()),
-        Some(path) => Ok(path.into()),
+fn source(raw: &Raw) -> Result<Source, String> {
+    let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let (kubeconfig, master) = (given(&raw.kubeconfig).map(PathBuf::from), given(&raw.master));
+    match given(&raw.manifests) {
+        None => Ok(Source::Apiserver(ApiserverOptions {
+            kubeconfig,
+            master,
+            content_type: raw.content_type,
+            qps: raw.qps,
+            burst: raw.burst,
+        })),
+        Some(_) if kubeconfig.is_some() || master.is_some() => Err(
+            "objects come from manifests or from the apiserver; drop this flag, or --kubeconfig and --master"
+                .into(),
+        ),
+        Some(path) => Ok(Source::Manifests(path.into())),
     }
 }
 
@@ -81,8 +94,15 @@ fn node_name(given: &str) -> Result<String, String> {
     }
 }
 
-fn detector(raw: &Raw) -> Result<LocalDetector, String> {
+fn detect_local(raw: &Raw) -> Result<DetectLocal, String> {
     match raw.detect_local_mode.as_str() {
+        "NodeCIDR" => Ok(DetectLocal::NodeCidr),
+        mode => detector(raw, mode).map(DetectLocal::Fixed),
+    }
+}
+
+fn detector(raw: &Raw, mode: &str) -> Result<LocalDetector, String> {
+    match mode {
         "ClusterCIDR" if raw.cluster_cidr.is_empty() => Ok(LocalDetector::None),
         "ClusterCIDR" => cluster_cidrs(&raw.cluster_cidr).map(LocalDetector::Cidrs),
         "BridgeInterface" => {
@@ -90,14 +110,10 @@ fn detector(raw: &Raw) -> Result<LocalDetector, String> {
         }
         "InterfaceNamePrefix" => interface(&raw.pod_interface_name_prefix, "--pod-interface-name-prefix")
             .map(LocalDetector::InterfacePrefix),
-        "NodeCIDR" => Err(
-            "--detect-local-mode: NodeCIDR needs a Node object of the apiserver, which this build does not \
-                           watch; use ClusterCIDR, BridgeInterface or InterfaceNamePrefix"
-                .into(),
-        ),
-        other => {
-            Err(format!("{other:?} is not a mode; use ClusterCIDR, BridgeInterface or InterfaceNamePrefix"))
-        }
+        other => Err(format!(
+            "--detect-local-mode: {other:?} is not a mode; use ClusterCIDR, NodeCIDR, BridgeInterface or \
+                 InterfaceNamePrefix"
+        )),
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::{DetectLocal, Source};
 
 fn given(arguments: &[&str]) -> Result<Command, String> {
     parse(arguments.iter().map(OsString::from))
@@ -17,7 +18,7 @@ fn values_come_in_every_form() {
         [&["--manifests=x", "-v=4"][..], &["--manifests", "x", "-v", "4"], &["-manifests", "x", "-v=4"]]
     {
         let options = options(form);
-        assert_eq!(options.manifests, std::path::Path::new("x"), "{form:?}");
+        assert_eq!(options.source, Source::Manifests("x".into()), "{form:?}");
         assert_eq!(options.verbosity, 4, "{form:?}");
     }
     assert!(options(&["--masquerade-all", "--manifests=x"]).settings.masquerade_all);
@@ -46,7 +47,6 @@ fn every_error_is_reported_at_once_with_its_flag() {
         "--iptables-masquerade-bit",
         "--healthz-bind-address",
         "mode ipvs is not in this build",
-        "--manifests: name a file or folder",
     ] {
         assert!(message.contains(part), "{part} is missing in:\n{message}");
     }
@@ -54,8 +54,8 @@ fn every_error_is_reported_at_once_with_its_flag() {
 
 #[test]
 fn flags_that_are_still_missing_are_told_from_typing_errors() {
-    let message = given(&["--kubeconfig", "/etc/kube", "--kubecnfig=x", "--manifests=m"]).unwrap_err();
-    assert!(message.contains("--kubeconfig is not in this build yet"), "{message}");
+    let message = given(&["--config", "/etc/kube", "--kubecnfig=x", "--manifests=m"]).unwrap_err();
+    assert!(message.contains("--config is not in this build yet"), "{message}");
     assert!(message.contains("unknown flag --kubecnfig"), "{message}");
     assert!(!message.contains("/etc/kube"), "{message}");
 }
@@ -67,7 +67,10 @@ fn a_flag_without_its_value_is_an_error() {
 
 #[test]
 fn detectors() {
-    let with = |more: &[&str]| options(&[&["--manifests=x"], more].concat()).detector;
+    let with = |more: &[&str]| match options(&[&["--manifests=x"], more].concat()).detect_local {
+        DetectLocal::Fixed(detector) => detector,
+        DetectLocal::NodeCidr => panic!("{more:?}"),
+    };
     assert_eq!(with(&[]), model::LocalDetector::None);
     assert!(
         matches!(with(&["--cluster-cidr=10.244.0.0/16,fd00::/48"]), model::LocalDetector::Cidrs(nets) if nets.len() == 2)
@@ -78,6 +81,25 @@ fn detectors() {
     );
     let message = given(&["--manifests=x", "--detect-local-mode=InterfaceNamePrefix"]).unwrap_err();
     assert!(message.contains("--pod-interface-name-prefix"), "{message}");
+}
+
+#[test]
+fn sources() {
+    let apiserver = |arguments: &[&str]| match options(arguments).source {
+        Source::Apiserver(apiserver) => apiserver,
+        Source::Manifests(path) => panic!("{arguments:?}: {path:?}"),
+    };
+    let in_cluster = apiserver(&[]);
+    assert_eq!((in_cluster.kubeconfig, in_cluster.master), (None, None));
+    assert_eq!((in_cluster.content_type, in_cluster.burst), (ContentType::Protobuf, 10));
+    let outside =
+        apiserver(&["--kubeconfig=/k", "--master=https://m", "--kube-api-content-type=application/json"]);
+    assert_eq!(outside.kubeconfig.as_deref(), Some(std::path::Path::new("/k")));
+    assert_eq!((outside.master.as_deref(), outside.content_type), (Some("https://m"), ContentType::Json));
+    for other in ["--kubeconfig=/k", "--master=https://m"] {
+        let message = given(&["--manifests=x", other]).unwrap_err();
+        assert!(message.contains("--manifests: objects come from"), "{message}");
+    }
 }
 
 #[test]

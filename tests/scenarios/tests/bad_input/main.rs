@@ -250,7 +250,6 @@ fn flags() {
     ended.assert_words(&[
         "unknown flag --manifets",
         "unexpected argument \"serve\"",
-        "--manifests: name a file or folder",
         "10.0.0.0/33",
         "--iptables-sync-period: ",
         "--iptables-masquerade-bit: ",
@@ -260,7 +259,7 @@ fn flags() {
         "--masquerade-all: \"perhaps\" is neither true nor false",
         "\"loud\"",
     ]);
-    assert_eq!(ended.lines.len(), 11, "one line an error: {:#?}", ended.lines);
+    assert_eq!(ended.lines.len(), 10, "one line an error: {:#?}", ended.lines);
     assert!(ended.lines.iter().all(|line| line.starts_with("kube-proxy: ")), "{:#?}", ended.lines);
 }
 
@@ -275,7 +274,8 @@ fn contradictions() {
         (&["--iptables-sync-period=0"], "--iptables-sync-period: must be greater than 0"),
         (&["--detect-local-mode=BridgeInterface"], "needs --pod-bridge-interface"),
         (&["--detect-local-mode=InterfaceNamePrefix"], "needs --pod-interface-name-prefix"),
-        (&["--detect-local-mode=NodeCIDR"], "use ClusterCIDR, BridgeInterface or InterfaceNamePrefix"),
+        (&["--detect-local-mode=Guess"], "use ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix"),
+        (&["--kubeconfig=/etc/kubeconfig"], "--manifests: objects come from manifests or from the apiserver"),
         (&["--cluster-cidr=10.0.0.0/8,10.1.0.0/16"], "at most one a family"),
         (&["--proxy-mode=iptables"], "mode iptables is not in this build; use nftables"),
         (&["--proxy-mode=userspace"], "mode userspace is not in this build; use nftables"),
