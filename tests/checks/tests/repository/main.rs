@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a check that cannot look has failed")]
 
 mod dependencies;
+mod deploy;
 mod documents;
 mod examples;
 mod report;
