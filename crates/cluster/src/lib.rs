@@ -2,8 +2,9 @@
 //!
 //! [`objects`] are the shapes on the wire, [`translate`] turns one of them into a domain value,
 //! [`ClusterState`] keeps all of them packed and remembers which services changed. Sources (the
-//! [`manifests`] folder, the apiserver) speak to it in [`Update`]s. Nothing here knows the kernel.
+//! [`manifests`] folder, the [`apiserver`]) speak to it in [`Update`]s. Nothing here knows the kernel.
 
+pub mod apiserver;
 mod dirty;
 mod intern;
 pub mod manifests;

@@ -1,5 +1,6 @@
 //! The words sources and [`crate::ClusterState`] share: translated objects, their keys, and updates.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -132,9 +133,9 @@ pub enum Change {
 /// What a source tells the agent.
 #[derive(Clone, Debug)]
 pub enum Update {
-    /// A complete list of one kind: what is not in it is gone.
-    Replace(Kind, Vec<Object>),
     Changes(Vec<Change>),
+    /// All objects of the kind there are, by their paths: whatever else was handed over is gone.
+    Retain(Kind, HashSet<Arc<str>>),
     /// Everything this source knew of the kind at its start has been sent.
     Synced(Kind),
     /// What is wrong with the manifests, where that changed. What is wrong in another way now is new, not solved.

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::HashSet;
+
 use cluster::{
     ClusterState, EndpointRecord, Kind, NodeFacts, Object, ObjectKey, SliceRecord, Value, objects, translate,
 };
@@ -131,11 +133,11 @@ fn a_new_list_drops_what_it_lacks() {
     }
     state.apply(slice("odd", "c", &[9]));
     take_dirty(&mut state);
-    state.replace(Kind::Service, vec![service("a", 80), service("b", 81), service("d", 80)]);
-    assert_eq!(take_dirty(&mut state), ["b", "c", "d"]);
+    state.retain(Kind::Service, &HashSet::from(["default/a".into(), "default/b".into()]));
+    assert_eq!(take_dirty(&mut state), ["c"]);
     assert!(state.service("default/c").is_none());
     assert_eq!(addresses(&state, "c"), ["10.0.0.1", "10.0.0.9"]);
-    state.replace(Kind::EndpointSlice, vec![slice("a-1", "a", &[1])]);
+    state.retain(Kind::EndpointSlice, &HashSet::from(["default/a-1".into()]));
     assert_eq!(take_dirty(&mut state), ["b", "c"]);
     assert_eq!(state.counts().slices, 1);
 }

@@ -47,8 +47,8 @@ impl ClusterState {
     /// Take in what a source says. Problems are for the operator and change nothing here.
     pub fn update(&mut self, update: Update) {
         match update {
-            Update::Replace(kind, objects) => self.replace(kind, objects),
             Update::Changes(changes) => changes.into_iter().for_each(|change| self.change(change)),
+            Update::Retain(kind, paths) => self.retain(kind, &paths),
             Update::Synced(kind) => self.mark_synced(kind),
             Update::Problems { .. } => {}
         }
@@ -91,16 +91,10 @@ impl ClusterState {
     }
 
     /// A complete list of one kind: whatever is not in it goes.
-    pub fn replace(&mut self, kind: Kind, objects: Vec<Object>) {
-        let listed: HashSet<Arc<str>> = objects
-            .iter()
-            .filter(|object| object.key.kind == kind)
-            .map(|object| object.key.path.clone())
-            .collect();
+    pub fn retain(&mut self, kind: Kind, listed: &HashSet<Arc<str>>) {
         for path in self.paths(kind).into_iter().filter(|path| !listed.contains(path)) {
             self.delete(&ObjectKey { kind, path });
         }
-        objects.into_iter().for_each(|object| self.apply(object));
     }
 
     fn paths(&self, kind: Kind) -> Vec<Arc<str>> {

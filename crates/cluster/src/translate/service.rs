@@ -9,7 +9,6 @@ use model::{Family, Service, ServicePort, TrafficPolicy};
 use super::parse;
 use super::{Invalid, Outcome, Skip, key, object, skipped_by_label};
 use crate::objects::{self, ServiceSpec};
-use crate::timestamp;
 use crate::{Kind, Value};
 
 /// The API's default for ClientIP affinity: three hours.
@@ -83,7 +82,7 @@ fn translate(source: &objects::Service, type_: Type) -> Result<Service, Invalid>
         internal_policy: policy("spec.internalTrafficPolicy", spec.internal_traffic_policy.as_deref())?,
         external_policy,
         health_check_node_port: health_check_port(spec)?.filter(|_| balanced_locally),
-        created: created(source)?,
+        created: source.metadata.creation_timestamp.map_or(0, |created| created.seconds),
     })
 }
 
@@ -167,14 +166,4 @@ fn policy(field: &str, text: Option<&str>) -> Result<TrafficPolicy, Invalid> {
 
 fn health_check_port(spec: &ServiceSpec) -> Result<Option<NonZeroU16>, Invalid> {
     parse::optional_port(format_args!("spec.healthCheckNodePort"), spec.health_check_node_port)
-}
-
-fn created(source: &objects::Service) -> Result<i64, Invalid> {
-    let Some(text) = source.metadata.creation_timestamp.as_deref().filter(|text| !text.is_empty()) else {
-        return Ok(0);
-    };
-    let millis = timestamp::parse_millis(text);
-    millis.map(|millis| millis.div_euclid(1_000)).ok_or_else(|| {
-        Invalid::new("metadata.creationTimestamp", format!("{text:?} is not an RFC 3339 timestamp"))
-    })
 }

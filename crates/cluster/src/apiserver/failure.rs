@@ -1,0 +1,116 @@
+//! Why a request, a list or a watch did not go on, in words for the operator.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use super::pace::Trouble;
+use super::wire::Malformed;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// No connection, or none that TLS would trust.
+    Unreachable(String),
+    /// The connection ended in the middle of an answer.
+    Cut(String),
+    /// Nothing came for this long.
+    Stalled(Duration),
+    /// The server said no.
+    Rejected { code: u16, message: String, retry_after: Option<Duration> },
+    /// The version we knew is no longer in the server's history.
+    Gone,
+    /// What came was not what an apiserver sends.
+    Malformed(String),
+    /// A token, certificate or exec plugin could not be had.
+    Credentials(String),
+}
+
+impl Failure {
+    /// From a request that got no answer.
+    pub(super) fn of_request(error: &kube::Error) -> Failure {
+        match error {
+            kube::Error::Auth(error) => Failure::Credentials(one_line(error)),
+            error => Failure::Unreachable(deepest(error)),
+        }
+    }
+
+    pub(super) fn of_body(error: &(dyn Error + 'static)) -> Failure {
+        Failure::Cut(deepest(error))
+    }
+
+    pub(super) fn trouble(&self) -> Trouble {
+        match self {
+            Failure::Unreachable(_) | Failure::Cut(_) | Failure::Stalled(_) => Trouble::Unreachable,
+            _ => Trouble::Answered,
+        }
+    }
+
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Failure::Rejected { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+
+    /// Reading tokens and certificates again may help.
+    pub(super) fn may_be_credentials(&self) -> bool {
+        matches!(
+            self,
+            Failure::Unreachable(_) | Failure::Credentials(_) | Failure::Rejected { code: 401, .. }
+        )
+    }
+
+    /// The server knows the kind, but does not do a list as a stream.
+    pub(super) fn refuses_stream(&self) -> bool {
+        match self {
+            Failure::Rejected { code, .. } => !matches!(code, 401 | 403 | 404 | 429),
+            Failure::Stalled(_) | Failure::Malformed(_) | Failure::Gone => true,
+            _ => false,
+        }
+    }
+
+    pub(super) fn is_not_found(&self) -> bool {
+        matches!(self, Failure::Rejected { code: 404, .. })
+    }
+}
+
+impl From<Malformed> for Failure {
+    fn from(malformed: Malformed) -> Failure {
+        Failure::Malformed(malformed.0)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Unreachable(why) => write!(f, "it cannot be reached: {why}"),
+            Failure::Cut(why) => write!(f, "the connection was cut: {why}"),
+            Failure::Stalled(silence) => write!(f, "nothing came for {}s", silence.as_secs()),
+            Failure::Rejected { code: 401, message, .. } => write!(
+                f,
+                "the credentials were rejected (401): {message}; check the token or certificate of the kubeconfig"
+            ),
+            Failure::Rejected { code: 403, message, .. } => {
+                write!(f, "not permitted (403): {message}; check the ClusterRole of the proxy")
+            }
+            Failure::Rejected { code, message, .. } => write!(f, "it answered {code}: {message}"),
+            Failure::Gone => f.write_str("the version last seen is no longer in its history"),
+            Failure::Malformed(why) => write!(f, "its answer makes no sense: {why}"),
+            Failure::Credentials(why) => write!(f, "no credentials: {why}"),
+        }
+    }
+}
+
+/// The cause at the bottom says the most; the layers above it only repeat that something failed.
+fn deepest(error: &(dyn Error + 'static)) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    one_line(error)
+}
+
+pub(super) fn one_line(error: impl fmt::Display) -> String {
+    let text = error.to_string();
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
+}

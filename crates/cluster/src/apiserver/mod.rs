@@ -1,0 +1,91 @@
+//! The apiserver source: lists and watches what the proxy lives on, for as long as the agent runs.
+//!
+//! Connection, credentials and TLS are `kube`'s; the reflectors are ours, because they have to speak protobuf,
+//! take lists as streams, hand objects over one by one and never give up. All of it runs on one thread of its
+//! own: an exec plugin that hangs or ten megabytes of list hold up neither probes nor syncs.
+
+mod failure;
+mod link;
+mod list;
+mod outage;
+mod pace;
+mod reflector;
+mod resource;
+mod wire;
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::mpsc;
+
+use tokio::runtime::Runtime;
+use tokio::task::LocalSet;
+
+use crate::Update;
+use link::Link;
+use outage::Outages;
+use reflector::Reflector;
+use resource::Resource;
+
+pub use link::ConnectError;
+pub use wire::Encoding;
+
+/// How to reach the apiserver, and what to ask of it.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Without one, and without `master`: the service account of the pod.
+    pub kubeconfig: Option<PathBuf>,
+    /// Overrides the server of the kubeconfig.
+    pub master: Option<String>,
+    pub encoding: Encoding,
+    /// Requests a second in the long run; 0 for no limit.
+    pub qps: f32,
+    pub burst: u32,
+    /// The only Node that is watched.
+    pub node: String,
+}
+
+type Deliver = Box<dyn Fn(Update) -> ControlFlow<()> + Send>;
+
+/// Start to watch; `deliver` gets everything, on the source's thread, until it breaks off. What needs the operator,
+/// like a kubeconfig that cannot be read, is an error now; a server that does not answer is waited for.
+pub fn watch(
+    settings: Settings,
+    deliver: impl Fn(Update) -> ControlFlow<()> + Send + 'static,
+) -> Result<(), ConnectError> {
+    let (report, started) = mpsc::channel();
+    let deliver: Deliver = Box::new(deliver);
+    std::thread::Builder::new()
+        .name("apiserver".into())
+        .spawn(move || match open(settings) {
+            Err(error) => drop(report.send(Err(error))),
+            Ok((runtime, link)) => {
+                let server = link.server.clone();
+                drop(report.send(Ok(server)));
+                run(&runtime, link, deliver);
+            }
+        })
+        .map_err(ConnectError::Thread)?;
+    let gone = || ConnectError::Thread(std::io::ErrorKind::BrokenPipe.into());
+    let server = started.recv().map_err(|_| gone())??;
+    tracing::info!(%server, "Watching the apiserver");
+    Ok(())
+}
+
+fn open(settings: Settings) -> Result<(Runtime, Link), ConnectError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(ConnectError::Thread)?;
+    let link = runtime.block_on(Link::open(settings))?;
+    Ok((runtime, link))
+}
+
+fn run(runtime: &Runtime, link: Link, deliver: Deliver) {
+    let outages = Rc::new(Outages::new(link.server.clone()));
+    let (link, deliver) = (Rc::new(link), Rc::new(deliver));
+    let tasks = LocalSet::new();
+    for resource in Resource::all(link.node()) {
+        let reflector = Reflector::new(resource, link.clone(), deliver.clone(), outages.clone());
+        tasks.spawn_local(reflector.run());
+    }
+    runtime.block_on(tasks);
+}
