@@ -18,7 +18,7 @@ pub mod wait;
 pub mod world;
 
 pub use manifest::{EndpointManifest, ManifestFolder, ServiceManifest, SliceManifest};
-pub use node_agent::NodeAgent;
+pub use node_agent::{NodeAgent, Source};
 pub use report::{Case, Report, Verdict};
 pub use variant::Variant;
 pub use wait::wait_until;

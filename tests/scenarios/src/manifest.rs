@@ -21,6 +21,7 @@ pub struct ServiceManifest {
 
 impl ServiceManifest {
     pub fn new(name: &str, cluster_ips: &[IpAddr]) -> ServiceManifest {
+        let policy = if cluster_ips.len() > 1 { "RequireDualStack" } else { "SingleStack" };
         let families: Vec<String> = cluster_ips.iter().map(|ip| Family::of(*ip).to_string()).collect();
         ServiceManifest {
             name: name.to_owned(),
@@ -29,6 +30,7 @@ impl ServiceManifest {
                 "clusterIP": cluster_ips.first().map_or("None".to_owned(), IpAddr::to_string),
                 "clusterIPs": cluster_ips,
                 "ipFamilies": families,
+                "ipFamilyPolicy": policy,
                 "ports": [],
             }),
             labels: json!({}),

@@ -24,11 +24,25 @@ pub struct NodeAgent {
     start: Start,
 }
 
+/// Where an agent gets its objects from, and where it writes its log.
+#[derive(Clone, Debug)]
+pub struct Source {
+    pub flag: String,
+    pub log: PathBuf,
+}
+
+impl From<&ManifestFolder> for Source {
+    fn from(folder: &ManifestFolder) -> Source {
+        let path = folder.path();
+        // Hidden from the source of manifests, and removed together with them.
+        Source { flag: format!("--manifests={}", path.display()), log: path.join(".kube-proxy.log") }
+    }
+}
+
 /// All that is needed to start it again.
 #[derive(Clone, Debug)]
 struct Start {
     binary: PathBuf,
-    manifests: PathBuf,
     flags: Vec<String>,
     log: PathBuf,
 }
@@ -39,19 +53,14 @@ impl NodeAgent {
     pub fn start(
         binary: &Path,
         namespace: &Namespace,
-        manifests: &ManifestFolder,
+        source: impl Into<Source>,
         name: &str,
         flags: &[String],
     ) -> Result<NodeAgent, String> {
-        let mut all = vec![format!("--hostname-override={name}"), "-v=4".to_owned()];
+        let Source { flag, log } = source.into();
+        let mut all = vec![flag, format!("--hostname-override={name}"), "-v=4".to_owned()];
         all.extend_from_slice(flags);
-        let start = Start {
-            binary: binary.to_owned(),
-            manifests: manifests.path().to_owned(),
-            flags: all,
-            // Hidden from the source of manifests, and removed together with them.
-            log: manifests.path().join(".kube-proxy.log"),
-        };
+        let start = Start { binary: binary.to_owned(), flags: all, log };
         let namespace = namespace.try_clone().map_err(|e| e.to_string())?;
         let child = start.spawn(&namespace)?;
         let mut agent = NodeAgent { child, namespace, start };
@@ -127,8 +136,7 @@ impl Start {
         let log = fs::OpenOptions::new().create(true).append(true).open(&self.log);
         let log = log.map_err(|e| format!("opening {}: {e}", self.log.display()))?;
         let mut command = Command::new(&self.binary);
-        command.arg("--manifests").arg(&self.manifests).args(&self.flags);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        command.args(&self.flags).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         die_with_parent(&mut command, Signal::Kill);
         namespace.enter(&mut command).map_err(|e| e.to_string())?;
         command.spawn().map_err(|e| format!("starting {}: {e}", self.binary.display()))

@@ -3,6 +3,7 @@
 mod tunnel;
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Deref;
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,26 +22,48 @@ const ANSWER: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_millis(300);
 const EPERM: i32 = 1;
 
-/// A sandbox in which the table can be asked. Parts are dropped in this order.
+/// A sandbox in which the table can be asked, as soon as somebody steers traffic in it. Parts are dropped in
+/// this order.
 #[derive(Debug)]
-pub struct Rig {
-    pub agent: NodeAgent,
+pub struct Ground {
     _servers: Vec<Server>,
     far: Namespace,
     pub sandbox: Sandbox,
+}
+
+/// The ground with the real binary on it, over manifests. Parts are dropped in this order.
+#[derive(Debug)]
+pub struct Rig {
+    pub agent: NodeAgent,
+    ground: Ground,
     pub manifests: ManifestFolder,
 }
 
 impl Rig {
     pub fn start(binary: &Path, world: &World, variant: Variant) -> Result<Rig, String> {
+        let ground = Ground::new()?;
+        let manifests = ManifestFolder::create();
+        world.write_to(&manifests);
+        let agent = NodeAgent::start(binary, &ground.sandbox.node, &manifests, NODE, &variant.flags())?;
+        Ok(Rig { agent, ground, manifests })
+    }
+}
+
+impl Deref for Rig {
+    type Target = Ground;
+
+    fn deref(&self) -> &Ground {
+        &self.ground
+    }
+}
+
+impl Ground {
+    pub fn new() -> Result<Ground, String> {
         let sandbox = build_sandbox().map_err(|e| e.to_string())?;
         let servers = start_servers(&sandbox).map_err(|e| e.to_string())?;
         let far = Family::BOTH.map(|family| Position::Far.address(family));
         let far = tunnel::dig(&sandbox.node, far)?;
-        let manifests = ManifestFolder::create();
-        world.write_to(&manifests);
-        let agent = NodeAgent::start(binary, &sandbox.node, &manifests, NODE, &variant.flags())?;
-        Ok(Rig { agent, _servers: servers, far, sandbox, manifests })
+        Ok(Ground { _servers: servers, far, sandbox })
     }
 
     fn namespace(&self, position: Position) -> &Namespace {
@@ -104,7 +127,13 @@ pub struct Calls<'a> {
 }
 
 impl<'a> Calls<'a> {
-    pub fn new(rig: &'a Rig, world: &World, flow: &Flow, variant: Variant, family: Family) -> Calls<'a> {
+    pub fn new(
+        ground: &'a Ground,
+        world: &World,
+        flow: &Flow,
+        variant: Variant,
+        family: Family,
+    ) -> Calls<'a> {
         let to = flow.to.at(world, family);
         let silent = match flow.expected(variant) {
             Expect::Dropped => true,
@@ -112,7 +141,7 @@ impl<'a> Calls<'a> {
             Expect::Answered(..) | Expect::Rejected => false,
         };
         Calls {
-            from: rig.namespace(flow.from),
+            from: ground.namespace(flow.from),
             position: flow.from,
             protocol: flow.protocol,
             to,

@@ -20,7 +20,8 @@ pub(super) fn all() -> Vec<Entry> {
 fn inside() -> Vec<Entry> {
     let tcp = |name: &'static str, port| (name, Tcp, port);
     vec![
-        Entry::new("web", 1).web_ports().endpoints(ALL),
+        // Not number 1: a cluster gives its first address to the service `kubernetes`.
+        Entry::new("web", 9).web_ports().endpoints(ALL),
         // Two ports of one protocol, each with its own target port.
         Entry::new("multi", 2).edit(|s| s.port("http", Tcp, 80, 0).port("metrics", Tcp, 9100, 0)).slice(
             &[tcp("http", MAIN_PORT), tcp("metrics", SECOND_PORT)],

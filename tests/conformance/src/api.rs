@@ -1,0 +1,169 @@
+//! A client of the apiserver for tests: blocking, JSON, one request at a time.
+//!
+//! It shares no code with the agent's own client, so that the two cannot be wrong together.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandbox::Namespace;
+use serde_json::Value;
+use ureq::http::{Method, Request};
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+
+use crate::credentials::User;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ApiError {
+    /// The server's own words.
+    Refused {
+        status: u16,
+        reason: String,
+        message: String,
+    },
+    Unreachable(String),
+    NotJson(String),
+}
+
+/// Requests go out from the control plane's namespace, whichever thread makes them.
+#[derive(Debug)]
+pub struct Api {
+    agent: ureq::Agent,
+    server: String,
+    token: String,
+    namespace: Namespace,
+}
+
+impl Api {
+    pub(crate) fn new(
+        server: &str,
+        authority_pem: &str,
+        user: &str,
+        namespace: &Namespace,
+    ) -> Result<Api, String> {
+        let roots: Vec<Certificate<'static>> = parse_pem(authority_pem.as_bytes())
+            .filter_map(|item| match item {
+                Ok(PemItem::Certificate(certificate)) => Some(certificate),
+                _ => None,
+            })
+            .collect();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = TlsConfig::builder()
+            .root_certs(RootCerts::Specific(Arc::new(roots)))
+            .unversioned_rustls_crypto_provider(provider)
+            .build();
+        let config = ureq::Agent::config_builder()
+            .tls_config(tls)
+            .http_status_as_error(false)
+            .timeout_global(Some(PATIENCE))
+            .proxy(None)
+            .build();
+        Ok(Api {
+            agent: config.into(),
+            server: server.to_owned(),
+            token: User::token(user),
+            namespace: namespace.try_clone().map_err(|e| e.to_string())?,
+        })
+    }
+
+    pub fn get(&self, path: &str) -> Result<Value, ApiError> {
+        self.json(Method::GET, path, "application/json", None)
+    }
+
+    /// The objects of a collection.
+    pub fn list(&self, collection: &str) -> Result<Vec<Value>, ApiError> {
+        let mut list = self.get(collection)?;
+        match list["items"].take() {
+            Value::Array(items) => Ok(items),
+            other => Err(ApiError::NotJson(format!("{collection}: items: {other}"))),
+        }
+    }
+
+    pub fn create(&self, collection: &str, object: &Value) -> Result<Value, ApiError> {
+        self.json(Method::POST, collection, "application/json", Some(object))
+    }
+
+    /// Replace it as a whole.
+    pub fn update(&self, path: &str, object: &Value) -> Result<Value, ApiError> {
+        self.json(Method::PUT, path, "application/json", Some(object))
+    }
+
+    /// Merge a part into it; null removes a field.
+    pub fn patch(&self, path: &str, part: &Value) -> Result<Value, ApiError> {
+        self.json(Method::PATCH, path, "application/merge-patch+json", Some(part))
+    }
+
+    /// The same on the status subresource; `part` is of the form `{"status": ...}`.
+    pub fn patch_status(&self, path: &str, part: &Value) -> Result<Value, ApiError> {
+        self.patch(&format!("{path}/status"), part)
+    }
+
+    /// Server-side apply: create it, or set these fields.
+    pub fn apply(&self, path: &str, object: &Value) -> Result<Value, ApiError> {
+        let path = format!("{path}?fieldManager=conformance&force=true");
+        self.json(Method::PATCH, &path, "application/apply-patch+yaml", Some(object))
+    }
+
+    pub fn delete(&self, path: &str) -> Result<Value, ApiError> {
+        self.json(Method::DELETE, path, "application/json", None)
+    }
+
+    /// The body of whatever is at a path, if the status is 200.
+    pub fn text(&self, path: &str) -> Result<String, ApiError> {
+        self.ask(Method::GET, path, "application/json", None)
+    }
+
+    fn json(&self, method: Method, path: &str, kind: &str, body: Option<&Value>) -> Result<Value, ApiError> {
+        let text = self.ask(method, path, kind, body)?;
+        serde_json::from_str(&text).map_err(|e| ApiError::NotJson(format!("{path}: {e}: {text}")))
+    }
+
+    fn ask(&self, method: Method, path: &str, kind: &str, body: Option<&Value>) -> Result<String, ApiError> {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.server))
+            .header("authorization", format!("Bearer {}", self.token))
+            .header("accept", "application/json, text/plain")
+            .header("content-type", kind)
+            .body(body.map(Value::to_string).unwrap_or_default())
+            .expect("the parts of a request are well formed");
+        let sent = self.namespace.try_run(|| {
+            let mut answer = self.agent.run(request)?;
+            Ok((answer.status().as_u16(), answer.body_mut().read_to_string()?))
+        });
+        let sent: Result<(u16, String), ureq::Error> =
+            sent.map_err(|e| ApiError::Unreachable(e.to_string()))?;
+        match sent {
+            Ok((200..=299, text)) => Ok(text),
+            Ok((status, text)) => Err(refusal(status, &text)),
+            Err(error) => Err(ApiError::Unreachable(format!("{path}: {error}"))),
+        }
+    }
+}
+
+/// The server explains itself by an object of kind Status, or by plain text.
+fn refusal(status: u16, text: &str) -> ApiError {
+    let object: Value = serde_json::from_str(text).unwrap_or_default();
+    let field = |name: &str| object.get(name).and_then(Value::as_str).map(str::to_owned);
+    ApiError::Refused {
+        status,
+        reason: field("reason").unwrap_or_default(),
+        message: field("message").unwrap_or_else(|| text.to_owned()),
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ApiError::Refused { status, reason, message } => {
+                write!(f, "the apiserver refuses: {status} {reason}: {message}")
+            }
+            ApiError::Unreachable(why) => write!(f, "the apiserver does not answer: {why}"),
+            ApiError::NotJson(what) => write!(f, "not what the apiserver should answer: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for ApiError {}

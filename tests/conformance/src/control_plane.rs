@@ -1,0 +1,91 @@
+//! etcd and kube-apiserver together.
+
+use std::path::{Path, PathBuf};
+
+use sandbox::Namespace;
+
+use crate::api::Api;
+use crate::apiserver::{Apiserver, SERVER};
+use crate::credentials::{Credentials, User};
+use crate::etcd::Etcd;
+use crate::kit::Kit;
+use crate::kubeconfig::{self, Proof};
+use crate::scratch::Scratch;
+
+/// What a control plane is started with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether a watch may begin with the objects there are; without, it is refused as older servers do.
+    pub streaming_lists: bool,
+    /// Beside [`User::ADMIN`] and [`User::PROXY`].
+    pub users: Vec<User>,
+    /// Later ones win over the usual ones.
+    pub apiserver_flags: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { streaming_lists: true, users: Vec::new(), apiserver_flags: Vec::new() }
+    }
+}
+
+/// A running control plane on the loopback of a namespace, one per namespace. Dropping it ends everything.
+/// Parts are dropped in this order.
+#[derive(Debug)]
+pub struct ControlPlane {
+    pub apiserver: Apiserver,
+    pub etcd: Etcd,
+    credentials: Credentials,
+    namespace: Namespace,
+    scratch: Scratch,
+}
+
+impl ControlPlane {
+    /// Start both and wait until the apiserver is ready.
+    pub fn start(kit: &Kit, namespace: &Namespace, options: &Options) -> Result<ControlPlane, String> {
+        let scratch = Scratch::create()?;
+        let mut users = vec![User::new(User::ADMIN, &["system:masters"]), User::new(User::PROXY, &[])];
+        users.extend(options.users.iter().cloned());
+        let credentials = Credentials::make(&scratch, &users)?;
+        let etcd = Etcd::start_new(&kit.etcd, namespace, scratch.path())?;
+        let apiserver =
+            Apiserver::start_new(&kit.apiserver, namespace, scratch.path(), &credentials, options)?;
+        let namespace = namespace.try_clone().map_err(|e| e.to_string())?;
+        Ok(ControlPlane { apiserver, etcd, credentials, namespace, scratch })
+    }
+
+    /// A client that may do everything.
+    pub fn api(&self) -> &Api {
+        self.apiserver.api()
+    }
+
+    pub fn api_as(&self, user: &str) -> Result<Api, String> {
+        Api::new(SERVER, &self.credentials.authority_pem, user, &self.namespace)
+    }
+
+    /// A kubeconfig with the user's token in it.
+    pub fn kubeconfig(&self, user: &str) -> Result<PathBuf, String> {
+        self.write_kubeconfig("token", user, Proof::Token(&User::token(user)))
+    }
+
+    /// A kubeconfig that names a file, which holds the token and may be written anew: both paths.
+    pub fn kubeconfig_with_token_file(&self, user: &str) -> Result<(PathBuf, PathBuf), String> {
+        let file = self.scratch.write(&format!("{}.token", in_file_names(user)), &User::token(user))?;
+        let config = self.write_kubeconfig("token-file", user, Proof::TokenFile(&file))?;
+        Ok((config, file))
+    }
+
+    /// For files that are to vanish with the control plane.
+    pub fn folder(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    fn write_kubeconfig(&self, kind: &str, user: &str, proof: Proof<'_>) -> Result<PathBuf, String> {
+        let text = kubeconfig::text(SERVER, &self.credentials.authority, proof);
+        self.scratch.write(&format!("{}-{kind}.kubeconfig", in_file_names(user)), &text)
+    }
+}
+
+fn in_file_names(user: &str) -> String {
+    user.replace(':', "-")
+}

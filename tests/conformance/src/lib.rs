@@ -1,0 +1,30 @@
+//! A real control plane for tests: etcd and kube-apiserver in a network namespace, a client for their API, and
+//! upstream's kube-proxy to compare with.
+//!
+//! [`Kit::find`] says where the binaries are, or why the tests cannot run here. [`ControlPlane::start`] runs
+//! them; [`Api`] creates and changes objects; [`through_api`] brings the world of the flow table in.
+//! What must become of packets is not said here but in the table of `scenarios`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test harness may fail loudly")]
+
+mod api;
+mod apiserver;
+mod control_plane;
+mod credentials;
+mod daemon;
+mod etcd;
+mod kit;
+mod kubeconfig;
+pub mod paths;
+mod scratch;
+pub mod through_api;
+mod upstream;
+
+pub use api::{Api, ApiError};
+pub use apiserver::Apiserver;
+pub use control_plane::{ControlPlane, Options};
+pub use credentials::User;
+pub use daemon::Daemon;
+pub use etcd::Etcd;
+pub use kit::Kit;
+pub use scratch::Scratch;
+pub use upstream::Upstream;
