@@ -17,6 +17,8 @@ pub(crate) struct Health {
 struct State {
     waiting_since: [Option<Instant>; 2],
     synced: [bool; 2],
+    /// The node is about to go: load balancers are to send elsewhere.
+    leaving: bool,
 }
 
 impl Health {
@@ -38,7 +40,16 @@ impl Health {
         });
     }
 
+    pub(crate) fn set_leaving(&self, leaving: bool) {
+        self.with(|state| state.leaving = leaving);
+    }
+
+    /// Up to date, and to be sent traffic.
     pub(crate) fn is_healthy(&self) -> bool {
+        self.is_live() && !self.with(|state| state.leaving)
+    }
+
+    pub(crate) fn is_live(&self) -> bool {
         self.with(|state| state.waiting_since.iter().flatten().all(|since| since.elapsed() < self.patience))
     }
 
@@ -70,5 +81,7 @@ mod tests {
         assert!(!health.is_healthy(), "the other family still waits");
         health.updated(Family::V6);
         assert!(health.is_healthy());
+        health.set_leaving(true);
+        assert!(!health.is_healthy() && health.is_live());
     }
 }

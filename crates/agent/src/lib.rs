@@ -13,9 +13,11 @@ mod health;
 mod lane;
 mod logging;
 mod options;
+mod own_node;
 mod planner;
 mod run;
 mod serve;
+mod source;
 mod sync;
 
 pub use logging::init as init_logging;

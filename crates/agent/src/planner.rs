@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use cluster::ClusterState;
+use cluster::{ClusterState, NodeFacts};
 use dataplane::{Planned, Planner};
 use model::{Family, NodePlan, NodePortAddresses, NodeView, ServiceKey, Settings};
 
@@ -33,15 +33,12 @@ impl Planner for ClusterPlanner<'_> {
 }
 
 /// This node as its Node object and the kernel tell of it.
-pub fn observe_node(state: &ClusterState, name: &str, addresses: &[IpAddr]) -> NodeView {
-    let facts = state.node(name);
+pub fn observe_node(facts: Option<&NodeFacts>, name: &str, addresses: &[IpAddr]) -> NodeView {
+    let told = facts.map(|facts| facts.primary).filter(|primary| *primary != [None; 2]);
     NodeView {
         name: name.to_owned(),
         zone: facts.and_then(|facts| facts.zone.as_deref()).map(str::to_owned),
-        primary: match facts {
-            Some(facts) => facts.primary,
-            None => Family::BOTH.map(|family| model::default_primary(addresses, family)),
-        },
+        primary: told.unwrap_or_else(|| Family::BOTH.map(|family| model::default_primary(addresses, family))),
         addresses: addresses.to_vec(),
     }
 }

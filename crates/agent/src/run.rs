@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::io;
-use std::ops::ControlFlow;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-use cluster::manifests::{ManifestError, ManifestSource, ManifestWatch};
+use cluster::apiserver::ConnectError;
+use cluster::manifests::ManifestError;
 use dataplane::nftables::Nftables;
 use kernel::link::LinkError;
 use kernel::nft::{self, Connection, ProbeError};
@@ -15,7 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::health::Health;
 use crate::sync::{Event, StartGuard, SyncLoop};
-use crate::{DetectLocal, Options, Source, addresses, drift, flows, serve};
+use crate::{DetectLocal, Options, addresses, drift, flows, serve, source};
 
 /// What the layout needs: concatenated keys in maps, and `numgen` beside them.
 pub(crate) const OLDEST_KERNEL: (u32, u32) = (5, 13);
@@ -25,17 +25,10 @@ pub(crate) const OLDEST_KERNEL: (u32, u32) = (5, 13);
 pub enum StartError {
     Nftables(ProbeError),
     Manifests(ManifestError),
-    /// There is nothing yet that watches an apiserver.
-    NoApiserver,
+    Apiserver(ConnectError),
     Addresses(LinkError),
-    Bind {
-        address: std::net::SocketAddr,
-        source: io::Error,
-    },
-    System {
-        what: &'static str,
-        source: io::Error,
-    },
+    Bind { address: std::net::SocketAddr, source: io::Error },
+    System { what: &'static str, source: io::Error },
 }
 
 impl fmt::Display for StartError {
@@ -43,9 +36,7 @@ impl fmt::Display for StartError {
         match self {
             StartError::Nftables(error) => write!(f, "{error}"),
             StartError::Manifests(error) => write!(f, "{error}"),
-            StartError::NoApiserver => {
-                write!(f, "this build cannot watch an apiserver yet; name a file or folder with --manifests")
-            }
+            StartError::Apiserver(error) => write!(f, "{error}"),
             StartError::Addresses(error) => write!(f, "cannot watch the node's addresses: {error}"),
             StartError::Bind { address, source } => write!(
                 f,
@@ -105,7 +96,7 @@ async fn serve_probes(options: &Options, health: &Health) -> Result<(), StartErr
 struct Agent {
     events: Sender<Event>,
     sync: JoinHandle<()>,
-    _manifests: ManifestWatch,
+    _source: source::Running,
 }
 
 impl Agent {
@@ -115,11 +106,10 @@ impl Agent {
         let connection = Connection::open().map_err(system("open a netlink socket"))?;
         let addresses = addresses::watch(sender.clone()).map_err(StartError::Addresses)?;
         let flows = flows::start().map_err(system("start a thread"))?;
-        let Source::Manifests(path) = &options.source else { return Err(StartError::NoApiserver) };
-        let manifests = watch(ManifestSource::new(path), sender.clone())?;
-        tracing::info!(node = %options.node_name, manifests = %path.display(), "Starting");
+        let source = source::start(&options, sender.clone())?;
         let detector = match &options.detect_local {
             DetectLocal::Fixed(detector) => detector.clone(),
+            // The sync loop sets it before its first sync.
             DetectLocal::NodeCidr => LocalDetector::None,
         };
         let backend = Nftables::new(connection, &detector, options.masquerade_mark);
@@ -128,7 +118,7 @@ impl Agent {
             .name("sync".into())
             .spawn(move || sync.run(&receiver))
             .map_err(system("start a thread"))?;
-        Ok(Agent { events: sender, sync, _manifests: manifests })
+        Ok(Agent { events: sender, sync, _source: source })
     }
 
     fn stop(self) {
@@ -150,12 +140,4 @@ fn guard(events: Sender<Event>) -> StartGuard<Nftables<Connection>> {
         }
         backend.is_undisturbed()
     })
-}
-
-fn watch(source: ManifestSource, events: Sender<Event>) -> Result<ManifestWatch, StartError> {
-    let deliver = move |update| match events.send(Event::Update(update)) {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(_) => ControlFlow::Break(()),
-    };
-    source.watch(deliver).map_err(StartError::Manifests)
 }

@@ -67,7 +67,7 @@ pub(crate) async fn serve(listener: TcpListener, health: Health) {
 fn respond(request: &Request<Incoming>, health: &Health) -> Response<Full<Bytes>> {
     let (good, name) = match request.uri().path() {
         "/healthz" => (health.is_healthy(), "healthy"),
-        "/livez" => (health.is_healthy(), "live"),
+        "/livez" => (health.is_live(), "live"),
         "/readyz" => (health.is_ready(), "ready"),
         _ => return answer(StatusCode::NOT_FOUND, "not found; try /healthz, /livez or /readyz\n".to_owned()),
     };

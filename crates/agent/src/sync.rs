@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use cluster::{ClusterState, Update};
 use dataplane::{Backend, Planner, Reconciler, Synced};
-use model::{Family, NodeView, ServiceKey};
+use model::{Family, LocalDetector, NodeView, ServiceKey};
 
 use crate::drift::Drift;
 use crate::flows::StaleWork;
 use crate::health::Health;
 use crate::lane::Lane;
+use crate::own_node::OwnNode;
 use crate::planner::{ClusterPlanner, observe_node};
 use crate::{Options, Source};
 
@@ -37,6 +38,9 @@ pub(crate) type StartGuard<B> = Box<dyn FnOnce(&mut B) -> bool + Send>;
 pub(crate) struct SyncLoop<B> {
     options: Options,
     state: ClusterState,
+    own_node: OwnNode,
+    /// What the node's pod CIDRs said, where they decide what is local.
+    detector: Option<LocalDetector>,
     node: NodeView,
     addresses: Vec<IpAddr>,
     reconciler: Reconciler<B>,
@@ -45,6 +49,8 @@ pub(crate) struct SyncLoop<B> {
     flows: Sender<StaleWork>,
     start_guard: Option<StartGuard<B>>,
     started: Instant,
+    /// The first lists are in, and enough is known of this node.
+    is_informed: bool,
 }
 
 impl<B: Backend> SyncLoop<B> {
@@ -56,10 +62,12 @@ impl<B: Backend> SyncLoop<B> {
         flows: Sender<StaleWork>,
         start_guard: StartGuard<B>,
     ) -> SyncLoop<B> {
-        let state = ClusterState::default();
+        let from_apiserver = matches!(options.source, Source::Apiserver(_));
         SyncLoop {
-            node: observe_node(&state, &options.node_name, &addresses),
-            state,
+            own_node: OwnNode::new(&options.node_name, &options.detect_local, from_apiserver),
+            detector: None,
+            node: observe_node(None, &options.node_name, &addresses),
+            state: ClusterState::default(),
             addresses,
             reconciler: Reconciler::new(backend),
             lanes: Family::BOTH.map(|family| Lane::new(family, options.min_sync_period)),
@@ -67,6 +75,7 @@ impl<B: Backend> SyncLoop<B> {
             flows,
             start_guard: Some(start_guard),
             started: Instant::now(),
+            is_informed: false,
             options,
         }
     }
@@ -81,6 +90,7 @@ impl<B: Backend> SyncLoop<B> {
                     }
                     self.collect();
                 }
+                Err(RecvTimeoutError::Timeout) if !self.is_informed => self.collect(),
                 // What waited for its pacing may be written now; only an idle agent looks at the kernel.
                 Err(RecvTimeoutError::Timeout) if self.has_any_work() => {}
                 Err(RecvTimeoutError::Timeout) => self.check(),
@@ -94,12 +104,13 @@ impl<B: Backend> SyncLoop<B> {
     fn wait(&self) -> Duration {
         let now = Instant::now();
         let waits = self.lanes.iter().filter(|lane| self.has_work(lane)).map(|lane| lane.wait(now));
+        let waits = waits.chain(self.own_node.next_look(now));
         waits.min().unwrap_or(self.options.sync_period)
     }
 
-    /// Nothing is programmed before every source is complete.
+    /// Nothing is programmed before everything there is to know at the start is known.
     fn has_work(&self, lane: &Lane) -> bool {
-        self.state.is_complete() && lane.has_work(&self.reconciler)
+        self.is_informed && lane.has_work(&self.reconciler)
     }
 
     /// Take one event in; `false` ends the loop.
@@ -124,7 +135,11 @@ impl<B: Backend> SyncLoop<B> {
     /// Hand what became dirty to both families.
     fn collect(&mut self) {
         let dirty = self.state.dirty();
-        let node = observe_node(&self.state, &self.options.node_name, &self.addresses);
+        self.own_node.observe(self.state.node(&self.options.node_name));
+        self.health.set_leaving(!self.own_node.is_eligible());
+        self.is_informed = self.state.is_complete() && self.own_node.is_known(Instant::now());
+        self.detect_local();
+        let node = observe_node(self.own_node.facts(), &self.options.node_name, &self.addresses);
         // Hints and source ranges look at these, so that any plan may change.
         let all_move = node.zone != self.node.zone || node.primary != self.node.primary;
         let everything: Vec<ServiceKey> = match all_move {
@@ -142,6 +157,19 @@ impl<B: Backend> SyncLoop<B> {
                 self.health.queued(lane.family);
             }
         }
+    }
+
+    /// Follow the pod CIDRs of this node, where local traffic is told by them. All rules are written anew then:
+    /// the detector stands in rules, not in elements, and hardly ever changes.
+    fn detect_local(&mut self) {
+        let Some(detector) = self.own_node.detector().filter(|now| self.detector.as_ref() != Some(now))
+        else {
+            return;
+        };
+        tracing::info!(?detector, "Local traffic is told by the pod CIDRs of this node");
+        self.reconciler.backend().detect_local(&detector);
+        Family::BOTH.iter().for_each(|family| self.reconciler.distrust(*family));
+        self.detector = Some(detector);
     }
 
     fn has_any_work(&self) -> bool {

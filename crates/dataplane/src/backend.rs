@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use kernel::nft;
-use model::{Family, NodePlan, ServiceKey, ServicePlan};
+use model::{Family, LocalDetector, NodePlan, ServiceKey, ServicePlan};
 
 /// One service whose plan changed. Pools are in slot order: an endpoint keeps its place while it lives.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +39,9 @@ pub trait Backend {
         changes: &[Change<'_>],
         node: (&NodePlan, &NodePlan),
     ) -> Result<Committed, SyncError>;
+
+    /// How traffic of this node's pods is recognised from the next rewrite on.
+    fn detect_local(&mut self, detector: &LocalDetector);
 
     /// A cheap look whether our rules are still there at all; damage is otherwise told by notifications.
     fn is_intact(&mut self, family: Family) -> bool;

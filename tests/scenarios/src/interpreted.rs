@@ -66,7 +66,7 @@ pub fn load(folder: &ManifestFolder) -> ClusterState {
 
 /// The node as the agent sees it in the sandbox.
 pub fn node_view(state: &ClusterState) -> NodeView {
-    observe_node(state, NODE, &node_addresses())
+    observe_node(state.node(NODE), NODE, &node_addresses())
 }
 
 /// A simulated kernel that holds the rules of a state under a variant of the settings.

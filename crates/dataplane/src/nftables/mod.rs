@@ -154,6 +154,10 @@ impl<T: Transport> Backend for Nftables<T> {
         Ok(Committed { bytes: first.bytes + second.bytes })
     }
 
+    fn detect_local(&mut self, detector: &LocalDetector) {
+        self.families.iter_mut().for_each(|family| family.dialect.detector = detector.clone());
+    }
+
     fn is_intact(&mut self, family: Family) -> bool {
         let family = self.families[family.index()].dialect.nft_family();
         let ours = |table: &nft::Table| table.name == TABLE && table.comment == TABLE_COMMENT;

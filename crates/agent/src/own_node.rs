@@ -1,0 +1,211 @@
+//! This node as its Node object tells of it: what to wait for at the start, and what stays known after.
+//!
+//! A Node that is gone, or lost its addresses, changes nothing that is programmed: a kubelet that registers
+//! anew does just that.
+
+use std::time::{Duration, Instant};
+
+use cluster::NodeFacts;
+use model::LocalDetector;
+
+use crate::options::DetectLocal;
+
+/// A Node without addresses is waited for this long; then the kernel is asked for them.
+const ADDRESS_PATIENCE: Duration = Duration::from_secs(30);
+/// How often a wait that goes on is mentioned.
+const REMINDER: Duration = Duration::from_secs(60);
+
+/// What keeps the first sync from being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    Node,
+    Addresses,
+    PodCidrs,
+}
+
+/// Keeps the last word of the Node object, and the door shut until there is one.
+#[derive(Debug)]
+pub(crate) struct OwnNode {
+    name: String,
+    facts: Option<NodeFacts>,
+    /// The object existed the last time we looked.
+    exists: bool,
+    /// An apiserver is to be waited for; manifests say all they have to say at once.
+    awaits_addresses: bool,
+    needs_pod_cidrs: bool,
+    is_open: bool,
+    waiting_since: Option<Instant>,
+    said: Option<(Missing, Instant)>,
+}
+
+impl OwnNode {
+    pub(crate) fn new(name: &str, detect_local: &DetectLocal, awaits_addresses: bool) -> OwnNode {
+        OwnNode {
+            name: name.to_owned(),
+            facts: None,
+            exists: false,
+            awaits_addresses,
+            needs_pod_cidrs: *detect_local == DetectLocal::NodeCidr,
+            is_open: false,
+            waiting_since: None,
+            said: None,
+        }
+    }
+
+    pub(crate) fn facts(&self) -> Option<&NodeFacts> {
+        self.facts.as_ref()
+    }
+
+    /// Load balancers may send here: the node is not about to go, nor gone.
+    pub(crate) fn is_eligible(&self) -> bool {
+        self.facts.as_ref().is_none_or(|facts| self.exists && facts.eligible)
+    }
+
+    /// Pods of this node by their addresses, where those decide.
+    pub(crate) fn detector(&self) -> Option<LocalDetector> {
+        let facts = self.facts.as_ref().filter(|_| self.needs_pod_cidrs)?;
+        Some(LocalDetector::Cidrs(facts.pod_cidrs.to_vec()))
+    }
+
+    /// Take in what the Node object says now.
+    pub(crate) fn observe(&mut self, now: Option<&NodeFacts>) {
+        if self.exists && now.is_none() {
+            tracing::warn!(node = %self.name, "The Node object is gone; what it said last stays in force");
+        }
+        self.exists = now.is_some();
+        let Some(now) = now else { return };
+        let mut facts = now.clone();
+        if let Some(last) = &self.facts {
+            if facts.primary == [None; 2] && last.primary != [None; 2] {
+                tracing::warn!(node = %self.name, "The Node object has no addresses any more; the last ones stay in use");
+                facts.primary = last.primary;
+            }
+            if facts.pod_cidrs.is_empty() && !last.pod_cidrs.is_empty() {
+                facts.pod_cidrs = last.pod_cidrs.clone();
+            }
+        }
+        self.facts = Some(facts);
+    }
+
+    /// Whether enough is known to write rules. Once open, the door stays open.
+    pub(crate) fn is_known(&mut self, now: Instant) -> bool {
+        if self.is_open {
+            return true;
+        }
+        let since = *self.waiting_since.get_or_insert(now);
+        let waited = now.saturating_duration_since(since);
+        match self.missing() {
+            None => self.is_open = true,
+            Some(Missing::PodCidrs) => self.say(Missing::PodCidrs, now),
+            Some(missing) if self.needs_pod_cidrs => self.say(missing, now),
+            Some(missing) if waited < ADDRESS_PATIENCE => self.say(missing, now),
+            Some(_) => {
+                tracing::error!(
+                    node = %self.name, seconds = waited.as_secs(),
+                    "The Node object still has no addresses; going on with those of the kernel. Is this the node's name \
+                     in the cluster? See --hostname-override"
+                );
+                self.is_open = true;
+            }
+        }
+        self.is_open
+    }
+
+    /// When to look again although nothing came; `None` once there is nothing to wait for.
+    pub(crate) fn next_look(&self, now: Instant) -> Option<Duration> {
+        let since = self.waiting_since.filter(|_| !self.is_open)?;
+        let deadline = (since + ADDRESS_PATIENCE).saturating_duration_since(now);
+        let reminder =
+            self.said.map_or(Duration::ZERO, |(_, said)| (said + REMINDER).saturating_duration_since(now));
+        Some(if self.needs_pod_cidrs { reminder } else { deadline.min(reminder) })
+    }
+
+    fn missing(&self) -> Option<Missing> {
+        let needs_any = self.awaits_addresses || self.needs_pod_cidrs;
+        match &self.facts {
+            None if needs_any => Some(Missing::Node),
+            Some(facts) if self.awaits_addresses && facts.primary == [None; 2] => Some(Missing::Addresses),
+            Some(facts) if self.needs_pod_cidrs && facts.pod_cidrs.is_empty() => Some(Missing::PodCidrs),
+            _ => None,
+        }
+    }
+
+    fn say(&mut self, missing: Missing, now: Instant) {
+        let repeated = |(what, said): (Missing, Instant)| {
+            what == missing && now.saturating_duration_since(said) < REMINDER
+        };
+        if self.said.is_some_and(repeated) {
+            return;
+        }
+        self.said = Some((missing, now));
+        let what = match missing {
+            Missing::Node => {
+                "the Node object of this node; is this its name in the cluster? See --hostname-override"
+            }
+            Missing::Addresses => "the addresses of this node in its Node object",
+            Missing::PodCidrs => {
+                "the pod CIDRs of this node (detect-local-mode NodeCIDR); does the cluster allocate them?"
+            }
+        };
+        tracing::warn!(node = %self.name, "Nothing is programmed yet: waiting for {what}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(address: bool, cidr: bool) -> NodeFacts {
+        NodeFacts {
+            primary: [address.then(|| "10.0.0.1".parse().unwrap()), None],
+            pod_cidrs: if cidr { Box::new(["10.1.0.0/24".parse().unwrap()]) } else { Box::default() },
+            eligible: true,
+            ..NodeFacts::default()
+        }
+    }
+
+    #[test]
+    fn addresses_are_waited_for_but_not_for_ever() {
+        let detect = DetectLocal::Fixed(LocalDetector::None);
+        let start = Instant::now();
+        let mut node = OwnNode::new("n", &detect, true);
+        assert!(!node.is_known(start));
+        node.observe(Some(&facts(false, false)));
+        assert!(!node.is_known(start));
+        assert_eq!(node.next_look(start), Some(ADDRESS_PATIENCE));
+        assert!(node.is_known(start + ADDRESS_PATIENCE));
+        assert_eq!(node.next_look(start + ADDRESS_PATIENCE), None);
+        let mut prompt = OwnNode::new("n", &detect, true);
+        prompt.observe(Some(&facts(true, false)));
+        assert!(prompt.is_known(start));
+        assert!(OwnNode::new("n", &detect, false).is_known(start), "manifests need no Node");
+    }
+
+    #[test]
+    fn pod_cidrs_are_waited_for_for_ever_and_change_live() {
+        let start = Instant::now();
+        let mut node = OwnNode::new("n", &DetectLocal::NodeCidr, true);
+        node.observe(Some(&facts(true, false)));
+        assert!(!node.is_known(start + Duration::from_secs(3600)));
+        node.observe(Some(&facts(true, true)));
+        assert!(node.is_known(start));
+        let cidrs = LocalDetector::Cidrs(vec!["10.1.0.0/24".parse().unwrap()]);
+        assert_eq!(node.detector(), Some(cidrs.clone()));
+        node.observe(None);
+        assert_eq!(node.detector(), Some(cidrs), "a Node that registers anew takes nothing away");
+    }
+
+    #[test]
+    fn a_node_that_goes_is_not_eligible() {
+        let mut node = OwnNode::new("n", &DetectLocal::Fixed(LocalDetector::None), true);
+        assert!(node.is_eligible(), "nothing is known yet");
+        node.observe(Some(&facts(true, false)));
+        assert!(node.is_eligible());
+        node.observe(Some(&NodeFacts { eligible: false, ..facts(true, false) }));
+        assert!(!node.is_eligible());
+        node.observe(Some(&facts(true, false)));
+        node.observe(None);
+        assert!(!node.is_eligible());
+        assert_eq!(node.facts().map(|facts| facts.primary), Some(facts(true, false).primary));
+    }
+}
