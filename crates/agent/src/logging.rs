@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
+use cluster::timestamp::format_micros;
 use tracing::field::{Field, Visit};
 use tracing_core::span::{Attributes, Id, Record};
 use tracing_core::{Event, Level, LevelFilter, Metadata, Subscriber};
@@ -26,7 +27,7 @@ struct KlogLines {
 
 impl Subscriber for KlogLines {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= self.level
+        *metadata.level() <= self.level && (self.level == LevelFilter::TRACE || is_ours(metadata.target()))
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
@@ -49,6 +50,12 @@ impl Subscriber for KlogLines {
     fn exit(&self, _: &Id) {}
 }
 
+/// Libraries know neither the object nor what to do; they are heard only when everything is.
+fn is_ours(target: &str) -> bool {
+    const CRATES: [&str; 5] = ["agent", "cluster", "dataplane", "kernel", "kube_proxy"];
+    CRATES.contains(&target.split("::").next().unwrap_or_default())
+}
+
 fn format_line(event: &Event<'_>, now: SystemTime) -> String {
     let metadata = event.metadata();
     let letter = match *metadata.level() {
@@ -65,22 +72,9 @@ fn format_line(event: &Event<'_>, now: SystemTime) -> String {
 
 /// `MMDD hh:mm:ss.uuuuuu`, in UTC.
 fn clock(now: SystemTime) -> String {
-    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    let (month, day) = month_and_day(days);
-    let (hour, minute) = (second / 3600, second / 60 % 60);
-    format!("{month:02}{day:02} {hour:02}:{minute:02}:{:02}.{:06}", second % 60, since.subsec_micros())
-}
-
-/// Civil month and day of a day since 1970: years are counted from March so that leap days come last.
-fn month_and_day(days: u64) -> (u64, u64) {
-    let days = days + 719_468;
-    let day_of_era = days % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    (month, day_of_year - (153 * from_march + 2) / 5 + 1)
+    let full = format_micros(now);
+    let part = |range| full.get(range).unwrap_or_default();
+    format!("{}{} {}", part(5..7), part(8..10), part(11..26))
 }
 
 #[derive(Default)]
@@ -119,7 +113,7 @@ impl Visit for Fields {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+    use std::time::{Duration, UNIX_EPOCH};
 
     #[test]
     fn civil_dates() {

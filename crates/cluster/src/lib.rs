@@ -12,7 +12,7 @@ mod object;
 pub mod objects;
 mod packed;
 mod state;
-mod timestamp;
+pub mod timestamp;
 pub mod translate;
 
 pub use dirty::DirtySet;

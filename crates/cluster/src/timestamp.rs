@@ -1,5 +1,27 @@
 //! RFC 3339 timestamps as Kubernetes writes them. No calendar beyond that.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// `2025-07-15T10:20:30.123456Z`, in UTC and always of this length.
+pub fn format_micros(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (days, second) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
+    let (year, month, day) = civil_date(days);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:06}Z", since.subsec_micros())
+}
+
+/// The date of a day since 1970: years are counted from March so that leap days come last.
+fn civil_date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let (month, year_after) = if from_march < 10 { (from_march + 3, 0) } else { (from_march - 9, 1) };
+    (era * 400 + year_of_era + year_after, month, day_of_year - (153 * from_march + 2) / 5 + 1)
+}
+
 /// Milliseconds since the epoch, or `None` if the text is not an RFC 3339 timestamp.
 pub(crate) fn parse_millis(text: &str) -> Option<i64> {
     let (date, rest) = text.split_at_checked(10)?;
@@ -96,6 +118,17 @@ mod tests {
             ("1969-12-31T23:59:59Z", -1_000),
         ] {
             assert_eq!(parse_millis(text), Some(millis), "{text}");
+        }
+    }
+
+    #[test]
+    fn written_and_read_back() {
+        for text in
+            ["1970-01-01T00:00:00.000000Z", "2000-02-29T23:59:59.123000Z", "2026-12-31T10:20:30.999000Z"]
+        {
+            let millis = parse_millis(text).and_then(|millis| u64::try_from(millis).ok()).unwrap_or_default();
+            let time = UNIX_EPOCH + std::time::Duration::from_millis(millis);
+            assert_eq!(format_micros(time), text);
         }
     }
 

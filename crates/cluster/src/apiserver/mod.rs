@@ -4,6 +4,7 @@
 //! take lists as streams, hand objects over one by one and never give up. All of it runs on one thread of its
 //! own: an exec plugin that hangs or ten megabytes of list hold up neither probes nor syncs.
 
+mod events;
 mod failure;
 mod link;
 mod list;
@@ -11,6 +12,7 @@ mod outage;
 mod pace;
 mod reflector;
 mod resource;
+mod series;
 mod wire;
 
 use std::ops::ControlFlow;
@@ -19,6 +21,7 @@ use std::rc::Rc;
 use std::sync::mpsc;
 
 use tokio::runtime::Runtime;
+use tokio::sync::mpsc::Receiver;
 use tokio::task::LocalSet;
 
 use crate::Update;
@@ -27,6 +30,7 @@ use outage::Outages;
 use reflector::Reflector;
 use resource::Resource;
 
+pub use events::{Event, Recorder, Regarding};
 pub use link::ConnectError;
 pub use wire::Encoding;
 
@@ -48,12 +52,14 @@ pub struct Settings {
 type Deliver = Box<dyn Fn(Update) -> ControlFlow<()> + Send>;
 
 /// Start to watch; `deliver` gets everything, on the source's thread, until it breaks off. What needs the operator,
-/// like a kubeconfig that cannot be read, is an error now; a server that does not answer is waited for.
+/// like a kubeconfig that cannot be read, is an error now; a server that does not answer is waited for. Events are
+/// written for as long as somebody holds the recorder.
 pub fn watch(
     settings: Settings,
     deliver: impl Fn(Update) -> ControlFlow<()> + Send + 'static,
-) -> Result<(), ConnectError> {
+) -> Result<Recorder, ConnectError> {
     let (report, started) = mpsc::channel();
+    let (recorder, events) = Recorder::new();
     let deliver: Deliver = Box::new(deliver);
     std::thread::Builder::new()
         .name("apiserver".into())
@@ -62,14 +68,14 @@ pub fn watch(
             Ok((runtime, link)) => {
                 let server = link.server.clone();
                 drop(report.send(Ok(server)));
-                run(&runtime, link, deliver);
+                run(&runtime, link, deliver, events);
             }
         })
         .map_err(ConnectError::Thread)?;
     let gone = || ConnectError::Thread(std::io::ErrorKind::BrokenPipe.into());
     let server = started.recv().map_err(|_| gone())??;
     tracing::info!(%server, "Watching the apiserver");
-    Ok(())
+    Ok(recorder)
 }
 
 fn open(settings: Settings) -> Result<(Runtime, Link), ConnectError> {
@@ -79,7 +85,7 @@ fn open(settings: Settings) -> Result<(Runtime, Link), ConnectError> {
     Ok((runtime, link))
 }
 
-fn run(runtime: &Runtime, link: Link, deliver: Deliver) {
+fn run(runtime: &Runtime, link: Link, deliver: Deliver, events: Receiver<Event>) {
     let outages = Rc::new(Outages::new(link.server.clone()));
     let (link, deliver) = (Rc::new(link), Rc::new(deliver));
     let tasks = LocalSet::new();
@@ -87,5 +93,6 @@ fn run(runtime: &Runtime, link: Link, deliver: Deliver) {
         let reflector = Reflector::new(resource, link.clone(), deliver.clone(), outages.clone());
         tasks.spawn_local(reflector.run());
     }
+    tasks.spawn_local(events::write(link, events));
     runtime.block_on(tasks);
 }

@@ -1,0 +1,200 @@
+//! Events (`events.k8s.io/v1`): what the operator should see in `kubectl describe`.
+//!
+//! Recording never waits: a full queue drops the event. Writing is tried for a while, and given up.
+
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
+use hyper::Request;
+use hyper::header::CONTENT_TYPE;
+use model::ServiceKey;
+use serde_json::json;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use super::failure::Failure;
+use super::link::Link;
+use super::resource::escape;
+use super::series::{Series, Writing};
+use crate::timestamp::format_micros;
+
+/// Events that wait; more say nothing more.
+const QUEUE: usize = 64;
+const TRIES: u32 = 12;
+const BETWEEN_TRIES: Duration = Duration::from_secs(10);
+/// The API takes no longer notes.
+const LONGEST_NOTE: usize = 1000;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Event {
+    pub regarding: Regarding,
+    /// Why, in CamelCase for machines.
+    pub reason: &'static str,
+    /// What was being done, in CamelCase.
+    pub action: &'static str,
+    pub is_warning: bool,
+    /// For people.
+    pub note: String,
+}
+
+/// The object an event is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Regarding {
+    Node(String),
+    Service(ServiceKey),
+}
+
+impl Regarding {
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Regarding::Node(name) => name,
+            Regarding::Service(key) => key.split_once('/').map_or(&**key, |(_, name)| name),
+        }
+    }
+
+    /// Where the event lives; those about the whole cluster live in `default`.
+    fn namespace(&self) -> &str {
+        match self {
+            Regarding::Node(_) => "default",
+            Regarding::Service(key) => key.split_once('/').map_or("default", |(namespace, _)| namespace),
+        }
+    }
+
+    fn reference(&self) -> serde_json::Value {
+        match self {
+            // kubelet and kube-proxy name the node as its own UID, and kubectl looks for that.
+            Regarding::Node(name) => json!({"apiVersion": "v1", "kind": "Node", "name": name, "uid": name}),
+            Regarding::Service(_) => json!({
+                "apiVersion": "v1", "kind": "Service", "name": self.name(), "namespace": self.namespace(),
+            }),
+        }
+    }
+}
+
+/// Where events are recorded, if anywhere.
+#[derive(Clone, Debug)]
+pub struct Recorder(Option<Sender<Event>>);
+
+impl Recorder {
+    /// For a source that has nobody to tell.
+    pub fn nowhere() -> Recorder {
+        Recorder(None)
+    }
+
+    pub(super) fn new() -> (Recorder, Receiver<Event>) {
+        let (sender, receiver) = channel(QUEUE);
+        (Recorder(Some(sender)), receiver)
+    }
+
+    /// Never waits.
+    pub fn record(&self, event: Event) {
+        let Some(sender) = &self.0 else { return };
+        if let Err(error) = sender.try_send(event) {
+            tracing::debug!(%error, "An event was dropped");
+        }
+    }
+}
+
+/// Writes what is recorded, for as long as somebody records.
+pub(super) async fn write(link: Rc<Link>, mut events: Receiver<Event>) {
+    let mut series = Series::default();
+    let mut writer = Writer { link, is_forbidden: false };
+    loop {
+        let wait = series.next_due().map(|due| due.duration_since(SystemTime::now()).unwrap_or_default());
+        let writings = match within(wait, events.recv()).await {
+            Some(None) => return,
+            Some(Some(event)) => series.observe(event, SystemTime::now()).into_iter().collect(),
+            None => series.due(SystemTime::now()),
+        };
+        for writing in writings {
+            if let Written::Forgotten(name) = writer.write(&writing).await {
+                series.forget(&name);
+            }
+        }
+    }
+}
+
+/// `None` after the time has passed, if one is given.
+async fn within<T>(time: Option<Duration>, future: impl Future<Output = T>) -> Option<T> {
+    match time {
+        Some(time) => tokio::time::timeout(time, future).await.ok(),
+        None => Some(future.await),
+    }
+}
+
+enum Written {
+    Done,
+    /// The Event object of this name is gone from the server.
+    Forgotten(String),
+}
+
+struct Writer {
+    link: Rc<Link>,
+    /// It was said that we may not write events.
+    is_forbidden: bool,
+}
+
+impl Writer {
+    async fn write(&mut self, writing: &Writing) -> Written {
+        for _ in 0..TRIES {
+            let Err(failure) = self.attempt(writing).await else { return Written::Done };
+            match (writing, &failure) {
+                (Writing::Count { name, .. }, failure) if failure.is_not_found() => {
+                    return Written::Forgotten(name.clone());
+                }
+                (_, Failure::Rejected { code, .. }) if *code < 500 && !matches!(code, 401 | 429) => {
+                    self.report(&failure);
+                    return Written::Done;
+                }
+                _ => tracing::debug!(%failure, "An event could not be written; trying again"),
+            }
+            tokio::time::sleep(failure.retry_after().unwrap_or(BETWEEN_TRIES)).await;
+        }
+        Written::Done
+    }
+
+    fn report(&mut self, failure: &Failure) {
+        if !self.is_forbidden {
+            tracing::warn!("An event could not be written: {failure}");
+        }
+        self.is_forbidden = true;
+    }
+
+    async fn attempt(&self, writing: &Writing) -> Result<(), Failure> {
+        match writing {
+            Writing::Create { name, event, at } => {
+                let request = Request::post(path(event, None)).header(CONTENT_TYPE, "application/json");
+                self.link.submit(request, self.object(name, event, *at)).await
+            }
+            Writing::Count { name, event, count, at } => {
+                let request = Request::patch(path(event, Some(name)))
+                    .header(CONTENT_TYPE, "application/merge-patch+json");
+                let patch = json!({"series": {"count": count, "lastObservedTime": format_micros(*at)}});
+                self.link.submit(request, patch.to_string().into_bytes()).await
+            }
+        }
+    }
+
+    fn object(&self, name: &str, event: &Event, at: SystemTime) -> Vec<u8> {
+        let note: String = event.note.chars().take(LONGEST_NOTE).collect();
+        let object = json!({
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": name, "namespace": event.regarding.namespace()},
+            "eventTime": format_micros(at),
+            "reportingController": "kube-proxy",
+            "reportingInstance": format!("kube-proxy-{}", self.link.node()),
+            "action": event.action,
+            "reason": event.reason,
+            "regarding": event.regarding.reference(),
+            "note": note,
+            "type": if event.is_warning { "Warning" } else { "Normal" },
+        });
+        object.to_string().into_bytes()
+    }
+}
+
+fn path(event: &Event, name: Option<&str>) -> String {
+    let namespace = event.regarding.namespace();
+    let name = name.map(|name| format!("/{}", escape(name))).unwrap_or_default();
+    format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events{name}")
+}
