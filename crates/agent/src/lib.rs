@@ -7,6 +7,7 @@ mod addresses;
 pub mod demo;
 mod drift;
 mod duration;
+mod events;
 pub mod flags;
 mod flows;
 mod health;

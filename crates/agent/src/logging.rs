@@ -102,7 +102,7 @@ impl Visit for Fields {
         let text = format!("{value:?}");
         match field.name() {
             "message" => self.message.push_str(&text),
-            name if text.starts_with('"') || text.parse::<f64>().is_ok() => {
+            name if text.starts_with('"') || text.parse::<f64>().is_ok() || text.parse::<bool>().is_ok() => {
                 self.push(format_args!(" {name}={text}"));
             }
             name => self.push(format_args!(" {name}={text:?}")),

@@ -2,20 +2,22 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-use cluster::apiserver::ConnectError;
+use cluster::apiserver::{ConnectError, Recorder};
 use cluster::manifests::ManifestError;
 use dataplane::nftables::Nftables;
 use kernel::link::LinkError;
 use kernel::nft::{self, Connection, ProbeError};
 use model::LocalDetector;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::health::Health;
 use crate::sync::{Event, StartGuard, SyncLoop};
-use crate::{DetectLocal, Options, addresses, drift, flows, serve, source};
+use crate::{DetectLocal, Options, addresses, drift, events, flows, serve, source};
 
 /// What the layout needs: concatenated keys in maps, and `numgen` beside them.
 pub(crate) const OLDEST_KERNEL: (u32, u32) = (5, 13);
@@ -27,7 +29,7 @@ pub enum StartError {
     Manifests(ManifestError),
     Apiserver(ConnectError),
     Addresses(LinkError),
-    Bind { address: std::net::SocketAddr, source: io::Error },
+    Bind { address: SocketAddr, source: io::Error },
     System { what: &'static str, source: io::Error },
 }
 
@@ -67,8 +69,9 @@ async fn serve_until_stopped(options: Options) -> Result<(), StartError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(system("catch SIGTERM"))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(system("catch SIGINT"))?;
     let health = Health::new(options.sync_period);
-    serve_probes(&options, &health).await?;
+    let probes = Probes::claim(&options, &health).await?;
     let agent = Agent::start(options, health)?;
+    probes.serve(agent.recorder());
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
@@ -78,25 +81,48 @@ async fn serve_until_stopped(options: Options) -> Result<(), StartError> {
     Ok(())
 }
 
-async fn serve_probes(options: &Options, health: &Health) -> Result<(), StartError> {
-    let Some(address) = options.healthz_bind_address else { return Ok(()) };
-    let health = health.clone();
-    if options.bind_address_hard_fail {
-        let listener = serve::bind(address).await.map_err(|source| StartError::Bind { address, source })?;
-        tokio::task::spawn_local(serve::serve(listener, health));
-    } else {
+/// The probe server before it serves.
+struct Probes {
+    node: String,
+    address: Option<SocketAddr>,
+    /// Bound already, where failing to would have ended the start.
+    listener: Option<TcpListener>,
+    health: Health,
+}
+
+impl Probes {
+    async fn claim(options: &Options, health: &Health) -> Result<Probes, StartError> {
+        let address = options.healthz_bind_address;
+        let bound = |address| async move {
+            serve::bind(address).await.map_err(|source| StartError::Bind { address, source })
+        };
+        let listener = match address.filter(|_| options.bind_address_hard_fail) {
+            Some(address) => Some(bound(address).await?),
+            None => None,
+        };
+        Ok(Probes { node: options.node_name.clone(), address, listener, health: health.clone() })
+    }
+
+    /// Answer from now on, or as soon as the address can be bound.
+    fn serve(self, recorder: Recorder) {
+        let Some(address) = self.address else { return };
         tokio::task::spawn_local(async move {
-            serve::serve(serve::bind_patiently(address).await, health).await;
+            let refused =
+                |error: &io::Error| recorder.record(events::probes_not_served(&self.node, address, error));
+            let listener = match self.listener {
+                Some(listener) => listener,
+                None => serve::bind_patiently(address, refused).await,
+            };
+            serve::serve(listener, self.health).await;
         });
     }
-    Ok(())
 }
 
 /// The running threads.
 struct Agent {
     events: Sender<Event>,
     sync: JoinHandle<()>,
-    _source: source::Running,
+    source: source::Running,
 }
 
 impl Agent {
@@ -107,6 +133,10 @@ impl Agent {
         let addresses = addresses::watch(sender.clone()).map_err(StartError::Addresses)?;
         let flows = flows::start().map_err(system("start a thread"))?;
         let source = source::start(&options, sender.clone())?;
+        if options.mode_is_default {
+            source.recorder.record(events::default_mode(&options.node_name));
+        }
+        source.recorder.record(events::starting(&options.node_name));
         let detector = match &options.detect_local {
             DetectLocal::Fixed(detector) => detector.clone(),
             // The sync loop sets it before its first sync.
@@ -118,7 +148,11 @@ impl Agent {
             .name("sync".into())
             .spawn(move || sync.run(&receiver))
             .map_err(system("start a thread"))?;
-        Ok(Agent { events: sender, sync, _source: source })
+        Ok(Agent { events: sender, sync, source })
+    }
+
+    fn recorder(&self) -> Recorder {
+        self.source.recorder.clone()
     }
 
     fn stop(self) {

@@ -24,16 +24,19 @@ pub(crate) async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::bind(address).await
 }
 
-/// Bind, trying again for as long as it takes.
-pub(crate) async fn bind_patiently(address: SocketAddr) -> TcpListener {
+/// Bind, trying again for as long as it takes; `refused` hears of each failure.
+pub(crate) async fn bind_patiently(address: SocketAddr, refused: impl Fn(&io::Error)) -> TcpListener {
     loop {
         match bind(address).await {
             Ok(listener) => return listener,
-            Err(error) => tracing::error!(
-                %address, %error,
-                "Cannot serve the probes: stop what holds the port or choose another \
-                 --healthz-bind-address; trying again in 5s"
-            ),
+            Err(error) => {
+                tracing::error!(
+                    %address, %error,
+                    "Cannot serve the probes: stop what holds the port or choose another \
+                     --healthz-bind-address; trying again in 5s"
+                );
+                refused(&error);
+            }
         }
         tokio::time::sleep(BIND_RETRY).await;
     }

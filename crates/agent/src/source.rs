@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::mpsc::Sender;
 
 use cluster::Update;
-use cluster::apiserver::{self, Encoding};
+use cluster::apiserver::{self, Encoding, Recorder};
 use cluster::manifests::{ManifestSource, ManifestWatch};
 
 use crate::options::{ApiserverOptions, ContentType, Options, Source};
@@ -12,8 +12,11 @@ use crate::run::StartError;
 use crate::sync::Event;
 
 /// A source that runs until this is dropped, or until nobody listens any more.
-#[expect(dead_code, reason = "the manifests are watched for as long as this is held")]
-pub(crate) struct Running(Option<ManifestWatch>);
+pub(crate) struct Running {
+    pub(crate) recorder: Recorder,
+    /// The manifests are watched for as long as this is held.
+    _manifests: Option<ManifestWatch>,
+}
 
 pub(crate) fn start(options: &Options, events: Sender<Event>) -> Result<Running, StartError> {
     let deliver = move |update: Update| match events.send(Event::Update(update)) {
@@ -24,13 +27,13 @@ pub(crate) fn start(options: &Options, events: Sender<Event>) -> Result<Running,
         Source::Manifests(path) => {
             tracing::info!(node = %options.node_name, manifests = %path.display(), "Starting");
             let watch = ManifestSource::new(path).watch(deliver).map_err(StartError::Manifests)?;
-            Ok(Running(Some(watch)))
+            Ok(Running { recorder: Recorder::nowhere(), _manifests: Some(watch) })
         }
         Source::Apiserver(apiserver) => {
             tracing::info!(node = %options.node_name, "Starting");
-            apiserver::watch(settings(apiserver, &options.node_name), deliver)
-                .map_err(StartError::Apiserver)?;
-            Ok(Running(None))
+            let settings = settings(apiserver, &options.node_name);
+            let recorder = apiserver::watch(settings, deliver).map_err(StartError::Apiserver)?;
+            Ok(Running { recorder, _manifests: None })
         }
     }
 }
