@@ -13,6 +13,8 @@ pub(super) enum Failure {
     Unreachable(String),
     /// The connection ended in the middle of an answer.
     Cut(String),
+    /// The server ended a watch that had hardly begun.
+    Ended,
     /// Nothing came for this long.
     Stalled(Duration),
     /// The server said no.
@@ -40,7 +42,7 @@ impl Failure {
 
     pub(super) fn trouble(&self) -> Trouble {
         match self {
-            Failure::Unreachable(_) | Failure::Cut(_) | Failure::Stalled(_) => Trouble::Unreachable,
+            Failure::Unreachable(_) | Failure::Stalled(_) => Trouble::Unreachable,
             _ => Trouble::Answered,
         }
     }
@@ -60,13 +62,18 @@ impl Failure {
         )
     }
 
-    /// The server knows the kind, but does not do a list as a stream.
-    pub(super) fn refuses_stream(&self) -> bool {
+    /// A list as a stream did not work, but one in pages may.
+    pub(super) fn is_of_stream(&self) -> bool {
         match self {
             Failure::Rejected { code, .. } => !matches!(code, 401 | 403 | 404 | 429),
-            Failure::Stalled(_) | Failure::Malformed(_) | Failure::Gone => true,
-            _ => false,
+            Failure::Stalled(_) | Failure::Malformed(_) | Failure::Gone | Failure::Cut(_) => true,
+            Failure::Unreachable(_) | Failure::Ended | Failure::Credentials(_) => false,
         }
+    }
+
+    /// The server does not do lists as streams, and there is no use in asking again.
+    pub(super) fn refuses_stream(&self) -> bool {
+        matches!(self, Failure::Rejected { code: 400..=499, .. }) && self.is_of_stream()
     }
 
     pub(super) fn is_not_found(&self) -> bool {
@@ -85,6 +92,7 @@ impl fmt::Display for Failure {
         match self {
             Failure::Unreachable(why) => write!(f, "it cannot be reached: {why}"),
             Failure::Cut(why) => write!(f, "the connection was cut: {why}"),
+            Failure::Ended => f.write_str("it ended the watch as soon as it began"),
             Failure::Stalled(silence) => write!(f, "nothing came for {}s", silence.as_secs()),
             Failure::Rejected { code: 401, message, .. } => write!(
                 f,

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Limited};
 use hyper::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use hyper::http::request::Builder;
 use hyper::{Request, Response};
@@ -13,17 +13,16 @@ use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
-use super::Settings;
 use super::failure::{Failure, one_line};
 use super::pace::Budget;
 use super::wire::{Encoding, Status};
+use super::{Settings, Timing};
 
 /// A server that takes longer to take a connection is tried again.
 const CONNECT: Duration = Duration::from_secs(10);
-/// An answer has to begin by then; apiservers answer watches at once and lists from memory.
-const ANSWER: Duration = Duration::from_secs(30);
 /// The body of an error is a few lines.
 const ERROR_BODY: Duration = Duration::from_secs(5);
+const LARGEST_ERROR: usize = 1 << 20;
 /// Credentials that do not work are read again, but not at every failure.
 const RENEWAL: Duration = Duration::from_secs(1);
 
@@ -66,6 +65,7 @@ impl std::error::Error for ConnectError {}
 /// Shared by everything that speaks to the apiserver.
 pub(super) struct Link {
     settings: Settings,
+    pub(super) timing: Timing,
     pub(super) server: String,
     client: RefCell<Client>,
     renewed: RefCell<Instant>,
@@ -73,7 +73,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) async fn open(settings: Settings) -> Result<Link, ConnectError> {
+    pub(super) async fn open(settings: Settings, timing: Timing) -> Result<Link, ConnectError> {
         let config = load(&settings).await?;
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let client = build(config, &server)?;
@@ -81,6 +81,7 @@ impl Link {
         let budget = Budget::new(settings.qps, settings.burst, now);
         Ok(Link {
             settings,
+            timing,
             server,
             client: RefCell::new(client),
             renewed: RefCell::new(now),
@@ -116,9 +117,10 @@ impl Link {
             .body(body)
             .map_err(|error| Failure::Malformed(format!("a request that cannot be written: {error}")))?;
         let client = self.client.borrow().clone();
-        let answer = tokio::time::timeout(ANSWER, client.send(request)).await;
-        let response =
-            answer.map_err(|_| Failure::Stalled(ANSWER))?.map_err(|error| Failure::of_request(&error))?;
+        let answer = tokio::time::timeout(self.timing.answer, client.send(request)).await;
+        let response = answer
+            .map_err(|_| Failure::Stalled(self.timing.answer))?
+            .map_err(|error| Failure::of_request(&error))?;
         if response.status().is_success() { Ok(response) } else { Err(rejection(response).await) }
     }
 
@@ -145,7 +147,8 @@ async fn rejection(response: Response<Body>) -> Failure {
     let retry_after = header(RETRY_AFTER).and_then(|text| text.parse().ok()).map(Duration::from_secs);
     let encoding = header(CONTENT_TYPE).and_then(Encoding::of);
     let reason = response.status().canonical_reason().unwrap_or("no reason given").to_owned();
-    let body = tokio::time::timeout(ERROR_BODY, response.into_body().collect()).await;
+    let body =
+        tokio::time::timeout(ERROR_BODY, Limited::new(response.into_body(), LARGEST_ERROR).collect()).await;
     let body = body.ok().and_then(Result::ok).map(|body| body.to_bytes());
     let status = body.zip(encoding).and_then(|(body, encoding)| Status::decode_any(body, encoding));
     let expired = status.as_ref().is_some_and(|status| status.reason == "Expired" || status.reason == "Gone");

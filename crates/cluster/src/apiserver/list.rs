@@ -6,10 +6,12 @@ use prost::encoding::{WireType, decode_key, decode_varint};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::wire::{Encoding, ListMeta, MAGIC, Malformed};
+use super::wire::{Encoding, LARGEST, ListMeta, MAGIC, Malformed};
 
 /// A key and a length are varints of at most ten bytes each.
 const LONGEST_HEAD: usize = 20;
+/// No page of JSON is that large.
+const LARGEST_PAGE: usize = 1 << 30;
 
 /// Cuts a list into items while it arrives.
 #[derive(Debug)]
@@ -31,6 +33,9 @@ impl ListDecoder {
     pub(super) fn feed(&mut self, chunk: &[u8], item: &mut dyn FnMut(Bytes)) -> Result<(), Malformed> {
         match self {
             ListDecoder::Protobuf(list) => list.feed(chunk, item),
+            ListDecoder::Json(text) if text.len() > LARGEST_PAGE => {
+                Err(Malformed(format!("a list longer than {LARGEST_PAGE} bytes")))
+            }
             ListDecoder::Json(text) => {
                 text.extend_from_slice(chunk);
                 Ok(())
@@ -121,7 +126,7 @@ impl ProtobufList {
             self.stage = Stage::List(head.length);
             return Ok(true);
         }
-        Ok(self.take(head).is_some())
+        Ok(self.take(head)?.is_some())
     }
 
     fn step_list(&mut self, left: usize, item: &mut dyn FnMut(Bytes)) -> Result<bool, Malformed> {
@@ -129,7 +134,7 @@ impl ProtobufList {
         let Some(left) = left.checked_sub(head.size.saturating_add(head.length)) else {
             return Err(Malformed("an item is longer than its list".into()));
         };
-        let Some(body) = self.take(head) else { return Ok(false) };
+        let Some(body) = self.take(head)? else { return Ok(false) };
         self.stage = Stage::List(left);
         match head.field {
             1 => self.meta = ListMeta::decode(body).map_err(|error| Malformed(error.to_string()))?,
@@ -161,12 +166,15 @@ impl ProtobufList {
     }
 
     /// The body of the field, once it is there.
-    fn take(&mut self, head: Head) -> Option<Bytes> {
+    fn take(&mut self, head: Head) -> Result<Option<Bytes>, Malformed> {
+        if head.length > LARGEST {
+            return Err(Malformed(format!("an item of {} bytes is announced", head.length)));
+        }
         if self.buffer.len() < head.size.saturating_add(head.length) {
-            return None;
+            return Ok(None);
         }
         self.buffer.advance(head.size);
-        Some(self.buffer.split_to(head.length).freeze())
+        Ok(Some(self.buffer.split_to(head.length).freeze()))
     }
 
     fn finish(self) -> Result<ListMeta, Malformed> {

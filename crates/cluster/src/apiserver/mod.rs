@@ -4,6 +4,7 @@
 //! take lists as streams, hand objects over one by one and never give up. All of it runs on one thread of its
 //! own: an exec plugin that hangs or ten megabytes of list hold up neither probes nor syncs.
 
+mod answer;
 mod events;
 mod failure;
 mod link;
@@ -13,6 +14,7 @@ mod pace;
 mod reflector;
 mod resource;
 mod series;
+mod timing;
 mod wire;
 
 use std::ops::ControlFlow;
@@ -32,6 +34,7 @@ use resource::Resource;
 
 pub use events::{Event, Recorder, Regarding};
 pub use link::ConnectError;
+pub use timing::Timing;
 pub use wire::Encoding;
 
 /// How to reach the apiserver, and what to ask of it.
@@ -58,12 +61,21 @@ pub fn watch(
     settings: Settings,
     deliver: impl Fn(Update) -> ControlFlow<()> + Send + 'static,
 ) -> Result<Recorder, ConnectError> {
+    watch_in_time(settings, Timing::default(), deliver)
+}
+
+/// The same with other ideas of how long an apiserver may take.
+pub fn watch_in_time(
+    settings: Settings,
+    timing: Timing,
+    deliver: impl Fn(Update) -> ControlFlow<()> + Send + 'static,
+) -> Result<Recorder, ConnectError> {
     let (report, started) = mpsc::channel();
     let (recorder, events) = Recorder::new();
     let deliver: Deliver = Box::new(deliver);
     std::thread::Builder::new()
         .name("apiserver".into())
-        .spawn(move || match open(settings) {
+        .spawn(move || match open(settings, timing) {
             Err(error) => drop(report.send(Err(error))),
             Ok((runtime, link)) => {
                 let server = link.server.clone();
@@ -78,10 +90,10 @@ pub fn watch(
     Ok(recorder)
 }
 
-fn open(settings: Settings) -> Result<(Runtime, Link), ConnectError> {
+fn open(settings: Settings, timing: Timing) -> Result<(Runtime, Link), ConnectError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(ConnectError::Thread)?;
-    let link = runtime.block_on(Link::open(settings))?;
+    let link = runtime.block_on(Link::open(settings, timing))?;
     Ok((runtime, link))
 }
 

@@ -8,34 +8,27 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http_body_util::BodyExt;
 use hyper::Response;
-use hyper::header::CONTENT_TYPE;
 use kube::client::Body;
 use prost::bytes::Bytes;
 
 use super::Deliver;
+use super::answer::{Arrived, encoding, error_event, next_chunk};
 use super::failure::Failure;
 use super::link::Link;
 use super::list::ListDecoder;
 use super::outage::Outages;
 use super::pace::{Backoff, random_share};
 use super::resource::{Resource, bookmark};
-use super::wire::{Encoding, RawEvent, Status, WatchDecoder};
+use super::wire::{Encoding, ListMeta, RawEvent, WatchDecoder};
 use crate::{Change, ObjectKey, Update};
 
 /// Objects a page, where lists are not streamed.
 const PAGE: u32 = 500;
 /// A watch is renewed after 5 to 10 minutes, spread so that the server does not get all at once.
 const WATCH_SECONDS: (f64, f64) = (300.0, 600.0);
-/// Servers send a bookmark about every minute: one that is silent for longer than this hangs.
-const WATCH_SILENCE: Duration = Duration::from_secs(100);
-/// In the middle of a list silence is shorter.
-const LIST_SILENCE: Duration = Duration::from_secs(30);
-/// A watch that ends sooner did not work, whatever the server says.
-const SHORTEST_WATCH: Duration = Duration::from_secs(1);
-/// A kind that the server does not have may come with its next version.
-const ABSENT_KIND: Duration = Duration::from_secs(60);
+/// Servers may ask for more patience, but not for more than this.
+const LONGEST_WISH: Duration = Duration::from_secs(60);
 
 /// Why a reflector ends: nobody listens any more.
 pub(super) struct Stopped;
@@ -50,11 +43,21 @@ pub(super) struct Reflector {
     version: Option<String>,
     /// A list that is not older than anything we saw is needed: the last version was too old.
     from_quorum: bool,
-    /// Lists come as streams, as far as we know.
-    streams: bool,
+    streams: Streams,
     synced: bool,
     /// Something was handed over, so that a new list may miss something that has to go.
     delivered: bool,
+}
+
+/// Whether lists come as streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Streams {
+    /// As far as we know.
+    Offered,
+    /// The last one failed; the next list goes in pages.
+    NotNow,
+    /// The server does not do that.
+    Refused,
 }
 
 enum Step {
@@ -74,11 +77,21 @@ impl From<Stopped> for Step {
     }
 }
 
-/// The objects of a list under way.
-#[derive(Default)]
-struct Listing {
-    /// Only kept where something may have to go afterwards.
-    keys: HashSet<Arc<str>>,
+/// The objects of a list under way; only kept where something may have to go afterwards.
+struct Listing(Option<HashSet<Arc<str>>>);
+
+impl Listing {
+    fn note(&mut self, key: ObjectKey) {
+        if let Some(keys) = &mut self.0 {
+            keys.insert(key.path);
+        }
+    }
+
+    fn strike(&mut self, key: &ObjectKey) {
+        if let Some(keys) = &mut self.0 {
+            keys.remove(&key.path);
+        }
+    }
 }
 
 impl Reflector {
@@ -96,7 +109,7 @@ impl Reflector {
             backoff: Backoff::default(),
             version: None,
             from_quorum: false,
-            streams: true,
+            streams: Streams::Offered,
             synced: false,
             delivered: false,
         }
@@ -114,31 +127,34 @@ impl Reflector {
                 Ok(wait) => wait,
                 Err(Stopped) => return,
             };
+            tokio::time::sleep(wait).await;
+            // As late as possible: what was written during the wait counts.
             if failure.may_be_credentials() {
                 self.link.renew().await;
             }
-            tokio::time::sleep(wait).await;
         }
     }
 
     /// What a failure changes, and how long to wait now.
     fn after(&mut self, failure: &Failure) -> Result<Duration, Stopped> {
+        let streaming = self.version.is_none() && self.streams == Streams::Offered;
         if *failure == Failure::Gone {
             tracing::info!(kind = %self.resource.kind, "The watch fell behind the apiserver's history; listing again");
             self.version = None;
             self.from_quorum = true;
         }
-        if self.version.is_none() && self.streams && failure.refuses_stream() {
+        if streaming && failure.is_of_stream() {
             tracing::debug!(kind = %self.resource.kind, %failure, "No streaming list; listing in pages");
-            self.streams = false;
+            self.streams = if failure.refuses_stream() { Streams::Refused } else { Streams::NotNow };
             return Ok(Duration::ZERO);
         }
-        if failure.is_not_found() {
+        // Only what was never there: a proxy in between also says 404, and then everything stays.
+        if failure.is_not_found() && self.resource.is_optional() && !self.delivered {
             return self.without_kind();
         }
         self.outages.failed(self.resource.kind, failure);
         let wait = self.backoff.failed(failure.trouble(), random_share());
-        Ok(wait.max(failure.retry_after().unwrap_or_default()))
+        Ok(wait.max(failure.retry_after().unwrap_or_default().min(LONGEST_WISH)))
     }
 
     /// A server of an older release has no such kind: then there are none.
@@ -147,15 +163,16 @@ impl Reflector {
             tracing::info!(kind = %self.resource.kind, "The apiserver does not have this kind; going on without");
         }
         self.version = None;
-        self.finish_list(Listing::default())?;
-        Ok(ABSENT_KIND)
+        self.works();
+        self.mark_synced()?;
+        Ok(self.link.timing.absent_kind)
     }
 
     /// One list or one watch.
     async fn turn(&mut self) -> Result<(), Step> {
         match self.version.clone() {
             Some(version) => self.watch(&version).await,
-            None if self.streams => self.stream().await,
+            None if self.streams == Streams::Offered => self.stream().await,
             None => self.list().await,
         }
     }
@@ -179,7 +196,7 @@ impl Reflector {
             self.watch_query()
         );
         let response = self.link.get(&self.path(&query)).await?;
-        self.follow(response, Some(Listing::default())).await
+        self.follow(response, Some(self.new_listing())).await
     }
 
     async fn watch(&mut self, version: &str) -> Result<(), Step> {
@@ -190,44 +207,79 @@ impl Reflector {
 
     /// Read events until the server ends the watch.
     async fn follow(&mut self, response: Response<Body>, mut listing: Option<Listing>) -> Result<(), Step> {
-        let started = Instant::now();
+        let timing = self.link.timing;
         let encoding = encoding(&response)?;
         let mut decoder = WatchDecoder::new(encoding);
         let mut body = response.into_body();
+        let started = Instant::now();
+        // A list goes on as long as objects come; marks and changes are no part of it.
+        let (mut proven, mut last_item) = (false, started);
         loop {
-            let silence = if listing.is_some() { LIST_SILENCE } else { WATCH_SILENCE };
-            let Some(chunk) = next_chunk(&mut body, silence).await? else { break };
-            decoder.feed(&chunk);
-            let mut changes = Vec::new();
-            let mut failure = None;
-            while let Some(event) = decoder.next().map_err(Failure::from)? {
-                match self.take_event(event, encoding, &mut listing, &mut changes) {
-                    Ok(Taken::Event) => {}
-                    Ok(Taken::ListEnd) => {
-                        self.hand_over(std::mem::take(&mut changes))?;
-                        self.finish_list(listing.take().unwrap_or_default())?;
-                    }
-                    Err(end) => {
-                        failure = Some(end);
-                        break;
+            if !proven && listing.is_none() && started.elapsed() >= timing.shortest_watch {
+                proven = true;
+                self.works();
+            }
+            let patience = match listing {
+                Some(_) => timing.list_silence.saturating_sub(last_item.elapsed()),
+                None if proven => timing.watch_silence,
+                None => timing.shortest_watch.saturating_sub(started.elapsed()),
+            };
+            match next_chunk(&mut body, patience).await? {
+                Arrived::End => break,
+                Arrived::Nothing if listing.is_some() => {
+                    return Err(Failure::Stalled(timing.list_silence).into());
+                }
+                Arrived::Nothing if proven => {
+                    tracing::debug!(kind = %self.resource.kind, "A silent watch is begun anew");
+                    return Ok(());
+                }
+                Arrived::Nothing => {}
+                Arrived::Data(chunk) => {
+                    decoder.feed(&chunk);
+                    if self.take_events(&mut decoder, encoding, &mut listing)? {
+                        last_item = Instant::now();
                     }
                 }
-            }
-            self.hand_over(changes)?;
-            if let Some(failure) = failure {
-                return Err(failure.into());
-            }
-            if listing.is_none() {
-                self.works();
             }
         }
         if listing.is_some() || !decoder.is_between_events() {
             return Err(Failure::Cut("the stream ended in the middle".into()).into());
         }
-        if started.elapsed() < SHORTEST_WATCH {
-            return Err(Failure::Cut("the watch ended as soon as it began".into()).into());
+        if started.elapsed() < timing.shortest_watch {
+            return Err(Failure::Ended.into());
         }
         Ok(())
+    }
+
+    /// Take in the events that are whole, and hand over what they change even if one of them is an error. Says
+    /// whether there was a new object among them.
+    fn take_events(
+        &mut self,
+        decoder: &mut WatchDecoder,
+        encoding: Encoding,
+        listing: &mut Option<Listing>,
+    ) -> Result<bool, Step> {
+        let (mut changes, mut added) = (Vec::new(), false);
+        let end = loop {
+            let event = match decoder.next() {
+                Ok(Some(event)) => event,
+                Ok(None) => break Ok(added),
+                Err(malformed) => break Err(Failure::from(malformed)),
+            };
+            added |= event.kind == "ADDED";
+            match self.take_event(event, encoding, listing, &mut changes) {
+                Ok(Taken::Event) => {}
+                Ok(Taken::ListEnd) => {
+                    self.hand_over(std::mem::take(&mut changes))?;
+                    if let Some(listing) = listing.take() {
+                        self.finish_list(listing)?;
+                    }
+                }
+                Err(failure) => break Err(failure),
+            }
+        };
+        self.hand_over(changes)?;
+        Ok(end?)
     }
 
     fn take_event(
@@ -241,32 +293,42 @@ impl Reflector {
             "ADDED" | "MODIFIED" => {
                 let (key, version) = self.take_object(event.object, encoding, changes)?;
                 match listing {
-                    Some(listing) => self.note(listing, key),
-                    None => self.version = Some(version),
+                    Some(listing) => listing.note(key),
+                    None => self.advance(version),
                 }
             }
             "DELETED" => {
                 let (key, version) =
                     self.resource.identify(event.object, encoding).map_err(Failure::Malformed)?;
                 match listing {
-                    Some(listing) => drop(listing.keys.remove(&key.path)),
-                    None => self.version = Some(version),
+                    Some(listing) => listing.strike(&key),
+                    None => self.advance(version),
                 }
                 changes.push(Change::Delete(key));
             }
             "BOOKMARK" => {
                 let mark = bookmark(event.object, encoding).map_err(Failure::Malformed)?;
-                if listing.is_none() || mark.ends_initial {
-                    self.version = Some(mark.version);
-                }
-                if listing.is_some() && mark.ends_initial {
+                if listing.is_none() {
+                    self.advance(mark.version);
+                } else if mark.ends_initial {
+                    self.version = Some(known(mark.version)?);
                     return Ok(Taken::ListEnd);
                 }
             }
             "ERROR" => return Err(error_event(event, encoding)),
-            other => return Err(Failure::Malformed(format!("an event of type {other:?}"))),
+            // Ending the watch would only bring it again.
+            other => {
+                tracing::debug!(kind = %self.resource.kind, "Passing over an event of the type {other:?}");
+            }
         }
         Ok(Taken::Event)
+    }
+
+    /// The watch has come so far. Without a version it would begin anywhere, and miss what went.
+    fn advance(&mut self, version: String) {
+        if !version.is_empty() {
+            self.version = Some(version);
+        }
     }
 
     /// An object that cannot be used is reported, and its last version stays in use.
@@ -289,7 +351,7 @@ impl Reflector {
 
     /// Lists in pages, or in one piece where the server answers from its cache.
     async fn list(&mut self) -> Result<(), Step> {
-        let mut listing = Listing::default();
+        let mut listing = self.new_listing();
         let mut rest = String::new();
         loop {
             let query = match (&*rest, self.from_quorum || self.link.encoding() == Encoding::Json) {
@@ -300,24 +362,24 @@ impl Reflector {
             let response = self.link.get(&self.path(&query)).await?;
             let meta = self.take_page(response, &mut listing).await?;
             if meta.rest.is_empty() {
-                self.version = Some(meta.resource_version);
-                self.finish_list(listing)?;
-                self.works();
-                return Ok(());
+                self.version = Some(known(meta.resource_version)?);
+                return Ok(self.finish_list(listing)?);
             }
             rest = meta.rest;
         }
     }
 
-    async fn take_page(
-        &mut self,
-        response: Response<Body>,
-        listing: &mut Listing,
-    ) -> Result<super::wire::ListMeta, Step> {
+    async fn take_page(&mut self, response: Response<Body>, listing: &mut Listing) -> Result<ListMeta, Step> {
         let encoding = encoding(&response)?;
         let mut decoder = ListDecoder::new(encoding);
         let mut body = response.into_body();
-        while let Some(chunk) = next_chunk(&mut body, LIST_SILENCE).await? {
+        let silence = self.link.timing.list_silence;
+        loop {
+            let chunk = match next_chunk(&mut body, silence).await? {
+                Arrived::Data(chunk) => chunk,
+                Arrived::End => break,
+                Arrived::Nothing => return Err(Failure::Stalled(silence).into()),
+            };
             let mut items = Vec::new();
             decoder.feed(&chunk, &mut |item| items.push(item)).map_err(Failure::from)?;
             self.take_items(items, encoding, listing)?;
@@ -337,38 +399,47 @@ impl Reflector {
         let mut changes = Vec::with_capacity(items.len());
         for item in items {
             let (key, _) = self.take_object(item, encoding, &mut changes)?;
-            self.note(listing, key);
+            listing.note(key);
         }
         Ok(self.hand_over(changes)?)
     }
 
-    fn note(&self, listing: &mut Listing, key: ObjectKey) {
-        if self.delivered {
-            listing.keys.insert(key.path);
-        }
+    fn new_listing(&self) -> Listing {
+        Listing(self.delivered.then(HashSet::new))
     }
 
     /// The list is whole: what is not in it goes.
     fn finish_list(&mut self, listing: Listing) -> Result<(), Stopped> {
-        let kind = self.resource.kind;
-        if self.delivered {
-            self.tell(Update::Retain(kind, listing.keys))?;
+        if let Some(keys) = listing.0 {
+            self.tell(Update::Retain(self.resource.kind, keys))?;
         }
-        (self.delivered, self.from_quorum) = (true, false);
-        if !self.synced {
-            self.synced = true;
-            self.tell(Update::Synced(kind))?;
+        self.from_quorum = false;
+        if self.streams == Streams::NotNow {
+            self.streams = Streams::Offered;
         }
-        Ok(())
+        self.mark_synced()
     }
 
+    fn mark_synced(&mut self) -> Result<(), Stopped> {
+        if self.synced {
+            return Ok(());
+        }
+        self.synced = true;
+        self.tell(Update::Synced(self.resource.kind))
+    }
+
+    /// Lists alone do not count: a server that answers nothing else would be asked for them without end.
     fn works(&mut self) {
         self.backoff.succeeded();
         self.outages.works(self.resource.kind);
     }
 
     fn hand_over(&mut self, changes: Vec<Change>) -> Result<(), Stopped> {
-        if changes.is_empty() { Ok(()) } else { self.tell(Update::Changes(changes)) }
+        if changes.is_empty() {
+            return Ok(());
+        }
+        self.delivered = true;
+        self.tell(Update::Changes(changes))
     }
 
     fn tell(&self, update: Update) -> Result<(), Stopped> {
@@ -384,40 +455,10 @@ enum Taken {
     ListEnd,
 }
 
-fn error_event(event: RawEvent, encoding: Encoding) -> Failure {
-    let status = match encoding {
-        Encoding::Protobuf => prost::Message::decode(event.object).ok(),
-        Encoding::Json => serde_json::from_slice(&event.object).ok(),
-    };
-    let status: Status = status.unwrap_or_default();
-    if status.code == 410 || status.reason == "Expired" || status.reason == "Gone" {
-        return Failure::Gone;
-    }
-    Failure::Rejected {
-        code: u16::try_from(status.code).unwrap_or(500),
-        message: super::failure::one_line(status.message),
-        retry_after: None,
-    }
-}
-
-fn encoding(response: &Response<Body>) -> Result<Encoding, Failure> {
-    let given =
-        response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    Encoding::of(given).ok_or_else(|| Failure::Malformed(format!("it is written in {given:?}")))
-}
-
-/// More of the body; `None` at its end.
-async fn next_chunk(body: &mut Body, silence: Duration) -> Result<Option<Bytes>, Failure> {
-    loop {
-        let frame = tokio::time::timeout(silence, body.frame()).await;
-        match frame.map_err(|_| Failure::Stalled(silence))? {
-            None => return Ok(None),
-            Some(Ok(frame)) => {
-                if let Ok(data) = frame.into_data() {
-                    return Ok(Some(data));
-                }
-            }
-            Some(Err(error)) => return Err(Failure::of_body(&error)),
-        }
+/// A list without a version is none of an apiserver, and what it lacks must not go.
+fn known(version: String) -> Result<String, Failure> {
+    match version.is_empty() {
+        true => Err(Failure::Malformed("a list without a version".into())),
+        false => Ok(version),
     }
 }

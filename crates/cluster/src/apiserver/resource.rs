@@ -65,6 +65,11 @@ impl Resource {
         Resource { kind: T::KIND, path, selector, decode: decode::<T> }
     }
 
+    /// Servers of older releases do not have it, and the proxy does without.
+    pub(super) fn is_optional(&self) -> bool {
+        self.kind == Kind::ServiceCidr
+    }
+
     pub(super) fn decode(&self, object: Bytes, encoding: Encoding) -> Result<Decoded, String> {
         match (self.decode)(object.clone(), encoding) {
             Ok((outcome, version)) => {

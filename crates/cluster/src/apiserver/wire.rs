@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 /// Nothing in a cluster is that large: etcd takes 1.5 MB by default. What claims to be is no Kubernetes.
-const LARGEST: usize = 64 << 20;
+pub(super) const LARGEST: usize = 64 << 20;
 /// Stands before every protobuf object that is not inside another.
 pub(super) const MAGIC: &[u8] = b"k8s\0";
 
