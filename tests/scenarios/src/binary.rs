@@ -19,7 +19,14 @@ pub fn kube_proxy() -> Result<PathBuf, String> {
         format!("{} does not lie in a target folder; name a kube-proxy in {OVERRIDE}", own.display())
     })?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let built = Command::new(cargo)
+    let mut build = Command::new(cargo);
+    // What cargo tells the tests of one package about it is no setting of the build. Build scripts that look at
+    // these (ring's does) would be run again by it and by the cargo that started us, in turns.
+    let of_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(of_package)) {
+        build.env_remove(name);
+    }
+    let built = build
         .args(["build", "--quiet", "-p", "pointsman-agent", "--bin", "kube-proxy", "--profile"])
         .arg(if profile == "debug" { "dev" } else { profile })
         .arg("--target-dir")
