@@ -1,9 +1,12 @@
 //! The `kube-proxy` agent: everything between the command line and the data plane.
 //!
-//! [`flags`] become [`Options`]; [`run`] wires a source, the sync loop, the watchers of the kernel and the
-//! probe server together. The decisions are in `model`, the kernel work in `dataplane` and `kernel`.
+//! [`flags`] and a file become a [`config::Configuration`], and that becomes [`Options`]; [`run`] wires a source,
+//! the sync loop, the watchers of the kernel and the probe server together. The decisions are in `model`, the
+//! kernel work in `dataplane` and `kernel`.
 
 mod addresses;
+mod cleanup;
+pub mod config;
 pub mod demo;
 mod drift;
 mod duration;
@@ -21,6 +24,7 @@ mod serve;
 mod source;
 mod sync;
 
+pub use cleanup::{CleanupError, cleanup};
 pub use logging::init as init_logging;
 pub use options::{ApiserverOptions, ContentType, DetectLocal, Options, Source};
 pub use planner::{ClusterPlanner, observe_node};

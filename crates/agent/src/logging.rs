@@ -9,11 +9,10 @@ use tracing::field::{Field, Visit};
 use tracing_core::span::{Attributes, Id, Record};
 use tracing_core::{Event, Level, LevelFilter, Metadata, Subscriber};
 
-/// Send the log to stderr from now on. Levels: 0 errors and warnings, 2 what changed, 4 every sync.
+/// Send the log to stderr from now on. Levels: 0 what happens to the agent and its rules, 4 every sync, 6 all.
 pub fn init(verbosity: u8) {
     let level = match verbosity {
-        0 | 1 => LevelFilter::WARN,
-        2 | 3 => LevelFilter::INFO,
+        0..=3 => LevelFilter::INFO,
         4 | 5 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };

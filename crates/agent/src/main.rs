@@ -1,12 +1,12 @@
-//! `kube-proxy`: parse, then run. Errors are one line on stderr and exit code 1.
+//! `kube-proxy`: parse, then do what was asked. Errors are one line on stderr each, and exit code 1.
 
 use std::process::ExitCode;
 
-use agent::flags::{self, Command};
+use agent::flags::{self, Command, Parsed};
 
 fn main() -> ExitCode {
     kernel::memory::stay_small();
-    match dispatch() {
+    match flags::parse(std::env::args_os().skip(1)).and_then(dispatch) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             #[expect(clippy::print_stderr, reason = "the last word of a failed start; logging may not be up")]
@@ -18,20 +18,28 @@ fn main() -> ExitCode {
     }
 }
 
-fn dispatch() -> Result<(), String> {
-    match flags::parse(std::env::args_os().skip(1))? {
-        Command::Help => {
-            print!("{}", flags::help());
-            Ok(())
-        }
-        Command::Version => {
-            println!("Pointsman {}", env!("CARGO_PKG_VERSION"));
-            Ok(())
-        }
-        Command::Demo(invocation) => agent::demo::run(invocation).map_err(|error| error.to_string()),
-        Command::Run(options) => {
-            agent::init_logging(options.verbosity);
-            agent::run(*options).map_err(|error| error.to_string())
-        }
+fn dispatch(parsed: Parsed) -> Result<(), String> {
+    if !matches!(parsed.command, Command::Help | Command::Version | Command::Demo(_)) {
+        agent::init_logging(parsed.verbosity);
     }
+    parsed.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    match parsed.command {
+        Command::Help => print!("{}", flags::help()),
+        Command::Version => println!("Pointsman {}", env!("CARGO_PKG_VERSION")),
+        Command::Demo(invocation) => return agent::demo::run(invocation).map_err(|error| error.to_string()),
+        Command::WriteConfig { path, yaml } => {
+            std::fs::write(&path, yaml)
+                .map_err(|error| format!("--write-config-to: cannot write {}: {error}", path.display()))?;
+            tracing::info!(file = %path.display(), "Wrote the configuration");
+        }
+        Command::Cleanup => {
+            agent::cleanup().map_err(|error| error.to_string())?;
+            tracing::info!("All rules of this program are gone");
+        }
+        Command::InitOnly => {
+            tracing::info!("The settings are in order; nothing needs full privileges in this build");
+        }
+        Command::Run(options) => return agent::run(*options).map_err(|error| error.to_string()),
+    }
+    Ok(())
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::config::Configuration;
 use model::{LocalDetector, NodePortAddresses, Settings};
 
 #[derive(Clone, Debug)]
@@ -25,7 +26,8 @@ pub struct Options {
     pub healthz_bind_address: Option<SocketAddr>,
     /// Give up when an address cannot be bound, instead of trying again every 5 s.
     pub bind_address_hard_fail: bool,
-    pub verbosity: u8,
+    /// Everything as it was configured, for what has no option of its own yet.
+    pub configuration: Configuration,
 }
 
 /// Where Services, EndpointSlices, the Node and ServiceCIDRs come from.

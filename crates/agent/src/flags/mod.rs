@@ -1,162 +1,145 @@
-//! The command line: parse → validate → [`Options`]. Every error is found before any is reported.
+//! The command line: parse → configuration → [`Options`]. Every error is found before any is reported.
+//!
+//! What a flag that is a setting means stands in `config::settings`; what else can be ordered in `orders`.
 
-mod definitions;
-mod resolve;
+mod help;
+mod orders;
+mod read;
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
-use crate::{ContentType, Options, demo};
-use definitions::{FLAGS, Flag, Group, NOT_YET};
+use crate::config::{self, Configuration, Endpoint, Place, Surroundings};
+use crate::{Options, demo};
+use orders::{Orders, Port};
+use read::Line;
+
+pub use help::help;
 
 /// What the command line asks for.
 #[derive(Debug)]
 pub enum Command {
     Run(Box<Options>),
     Demo(demo::Invocation),
+    /// Write the configuration to a file.
+    WriteConfig {
+        path: PathBuf,
+        yaml: String,
+    },
+    Cleanup,
+    InitOnly,
     Help,
     Version,
 }
 
-/// Flags as they were given, checked one by one but not against each other.
-#[derive(Clone, Debug)]
-pub(crate) struct Raw {
-    help: bool,
-    version: bool,
-    manifests: String,
-    kubeconfig: String,
-    master: String,
-    content_type: ContentType,
-    qps: f32,
-    burst: u32,
-    proxy_mode: String,
-    hostname_override: String,
-    cluster_cidr: String,
-    detect_local_mode: String,
-    pod_bridge_interface: String,
-    pod_interface_name_prefix: String,
-    nodeport_addresses: String,
-    masquerade_all: bool,
-    masquerade_bit: u8,
-    sync_period: std::time::Duration,
-    min_sync_period: std::time::Duration,
-    healthz_bind_address: String,
-    bind_address_hard_fail: bool,
-    verbosity: u8,
+/// A command, and what is to be said before it is done.
+#[derive(Debug)]
+pub struct Parsed {
+    pub command: Command,
+    pub verbosity: u8,
+    pub warnings: Vec<String>,
 }
 
-impl Default for Raw {
-    fn default() -> Raw {
-        Raw {
-            help: false,
-            version: false,
-            manifests: String::new(),
-            kubeconfig: String::new(),
-            master: String::new(),
-            content_type: ContentType::Protobuf,
-            qps: 5.0,
-            burst: 10,
-            proxy_mode: String::new(),
-            hostname_override: String::new(),
-            cluster_cidr: String::new(),
-            detect_local_mode: "ClusterCIDR".into(),
-            pod_bridge_interface: String::new(),
-            pod_interface_name_prefix: String::new(),
-            nodeport_addresses: String::new(),
-            masquerade_all: false,
-            masquerade_bit: 14,
-            sync_period: std::time::Duration::from_secs(30),
-            min_sync_period: std::time::Duration::from_secs(1),
-            healthz_bind_address: "0.0.0.0:10256".into(),
-            bind_address_hard_fail: false,
-            verbosity: 2,
-        }
+impl Parsed {
+    fn plain(command: Command) -> Parsed {
+        Parsed { command, verbosity: 0, warnings: Vec::new() }
     }
 }
 
 /// Parse and validate. The message lists every error, one a line.
-pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, String> {
+pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Parsed, String> {
     let mut arguments = arguments.peekable();
     if arguments.next_if(|first| first == "demo").is_some() {
         let arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
-        return demo::parse(arguments).map(Command::Demo);
+        return demo::parse(arguments).map(|invocation| Parsed::plain(Command::Demo(invocation)));
     }
-    let mut errors = Vec::new();
-    let raw = read(arguments, &mut errors);
-    if raw.help {
-        return Ok(Command::Help);
+    let line = read::read(arguments);
+    if line.orders.help {
+        return Ok(Parsed::plain(Command::Help));
     }
-    if raw.version {
-        return Ok(Command::Version);
+    if !matches!(line.orders.version.as_str(), "" | "false") {
+        return Ok(Parsed::plain(Command::Version));
     }
-    let options = resolve::resolve(&raw, &mut errors);
-    match options {
-        Some(options) if errors.is_empty() => Ok(Command::Run(Box::new(options))),
-        _ => Err(errors.join("\nkube-proxy: ")),
-    }
+    decide(line).map_err(|problems| problems.join("\nkube-proxy: "))
 }
 
-fn read(arguments: impl Iterator<Item = OsString>, errors: &mut Vec<String>) -> Raw {
-    let mut raw = Raw::default();
-    let mut arguments = arguments.map(|argument| argument.to_string_lossy().into_owned()).peekable();
-    while let Some(argument) = arguments.next() {
-        let Some(body) = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-')) else {
-            errors.push(format!("unexpected argument {argument:?}; kube-proxy takes flags only, see --help"));
-            continue;
-        };
-        let (name, value) = match body.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
-            None => (body, None),
-        };
-        let Some(flag) = FLAGS.iter().find(|flag| flag.name == name || flag.short == Some(name)) else {
-            errors.push(unknown(name));
-            // What follows is its value, if it is none of ours.
-            if NOT_YET.contains(&name) && value.is_none() {
-                arguments.next_if(|next| !next.starts_with('-'));
-            }
-            continue;
-        };
-        let value = match (value, flag.is_switch()) {
-            (Some(value), _) => Some(value),
-            (None, true) => Some("true".to_owned()),
-            (None, false) => arguments.next(),
-        };
-        let outcome = match value {
-            Some(value) => (flag.set)(&mut raw, value.trim()),
-            None => Err("a value is missing".to_owned()),
-        };
-        if let Err(problem) = outcome {
-            errors.push(format!("--{}: {problem}", flag.name));
+fn decide(line: Line) -> Result<Parsed, Vec<String>> {
+    let Line { mut orders, configuration, given, mut problems } = line;
+    let mut warnings = Vec::new();
+    let (mut configuration, place) = match std::mem::take(&mut orders.config).as_str() {
+        "" => (with_ports(configuration, &orders, &mut warnings), Place::Flags),
+        path => {
+            let loaded = config::load(Path::new(path)).map_err(|more| problems.extend(more));
+            let Ok(mut loaded) = loaded else { return Err(problems) };
+            warnings.extend(loaded.warnings.into_iter().map(|warning| format!("{path}: {warning}")));
+            warnings.extend(read::apply_beside_file(&given, &mut loaded.configuration));
+            (loaded.configuration, Place::File)
+        }
+    };
+    let mode_is_default = config::complete(&mut configuration, &place);
+    let verbosity = u8::try_from(configuration.logging.verbosity.0).unwrap_or(u8::MAX);
+    let command = command(orders, configuration, mode_is_default, &place, &mut warnings);
+    match command {
+        Ok(command) if problems.is_empty() => Ok(Parsed { command, verbosity, warnings }),
+        Ok(_) => Err(problems),
+        Err(more) => {
+            problems.extend(more);
+            Err(problems)
         }
     }
-    raw
 }
 
-fn unknown(name: &str) -> String {
-    match NOT_YET.contains(&name) {
-        true => format!("--{name} is not in this build yet; see --help"),
-        false => format!("unknown flag --{name}; see --help"),
+/// The deprecated flags name a port for an address that has none; 0 serves nothing.
+fn with_ports(
+    mut configuration: Configuration,
+    orders: &Orders,
+    warnings: &mut Vec<String>,
+) -> Configuration {
+    apply_port(&mut configuration.healthz_bind_address, orders.healthz_port, "healthz", warnings);
+    apply_port(&mut configuration.metrics_bind_address, orders.metrics_port, "metrics", warnings);
+    configuration
+}
+
+fn apply_port<const PORT: u16>(
+    endpoint: &mut Endpoint<PORT>,
+    port: Option<Port>,
+    name: &str,
+    warnings: &mut Vec<String>,
+) {
+    let Some(port) = port.and_then(|port| u16::try_from(port.0).ok()) else { return };
+    warnings.push(format!("--{name}-port is deprecated; use --{name}-bind-address"));
+    match (port, &mut *endpoint) {
+        (0, endpoint) => *endpoint = Endpoint::Nowhere,
+        (port, Endpoint::At(_, wanted @ None)) => *wanted = Some(port),
+        _ => {}
     }
 }
 
-/// The text of `--help`.
-pub fn help() -> String {
-    let mut text = String::from(
-        "Pointsman, a drop-in kube-proxy: turns Services and EndpointSlices into kernel forwarding rules.\n\n\
-         Usage:\n  kube-proxy [flags]\n  kube-proxy --manifests PATH [flags]\n  kube-proxy demo [--shell]      try it in a sandbox of network namespaces\n",
-    );
-    for group in Group::ALL {
-        text.push_str(&format!("\n{}:\n", group.title()));
-        for flag in FLAGS.iter().filter(|flag| flag.group == group) {
-            text.push_str(&help_line(flag));
-        }
+fn command(
+    orders: Orders,
+    configuration: Configuration,
+    mode_is_default: bool,
+    place: &Place,
+    warnings: &mut Vec<String>,
+) -> Result<Command, Vec<String>> {
+    if !orders.write_config_to.is_empty() {
+        let yaml = config::to_yaml(&configuration);
+        return Ok(Command::WriteConfig { path: orders.write_config_to.into(), yaml });
     }
-    text
-}
-
-fn help_line(flag: &Flag) -> String {
-    let short = flag.short.map(|short| format!("-{short}, ")).unwrap_or_default();
-    let value = flag.value.map(|value| format!(" {value}")).unwrap_or_default();
-    format!("  {short}--{}{value}\n        {}\n", flag.name, flag.help)
+    if orders.cleanup {
+        return Ok(Command::Cleanup);
+    }
+    let idle = config::ineffective(&configuration, place);
+    if !idle.is_empty() {
+        warnings.push(format!("These settings have no effect in this build: {}", idle.join(", ")));
+    }
+    let Orders { manifests, master, init_only, .. } = orders;
+    let options =
+        config::resolve(configuration, &Surroundings { manifests, master, mode_is_default }, place)?;
+    match init_only {
+        true => Ok(Command::InitOnly),
+        false => Ok(Command::Run(Box::new(options))),
+    }
 }
 
 #[cfg(test)]

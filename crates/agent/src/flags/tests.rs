@@ -1,28 +1,66 @@
-use super::*;
-use crate::{DetectLocal, Source};
+use std::time::Duration;
 
-fn given(arguments: &[&str]) -> Result<Command, String> {
+use super::*;
+use crate::{ContentType, DetectLocal, Source};
+use model::{LocalDetector, NodePortAddresses};
+
+fn given(arguments: &[&str]) -> Result<Parsed, String> {
     parse(arguments.iter().map(OsString::from))
 }
 
 fn options(arguments: &[&str]) -> Options {
     match given(arguments) {
-        Ok(Command::Run(options)) => *options,
+        Ok(Parsed { command: Command::Run(options), .. }) => *options,
         other => panic!("{arguments:?}: {other:?}"),
+    }
+}
+
+fn warnings(arguments: &[&str]) -> String {
+    given(arguments).unwrap().warnings.join("\n")
+}
+
+/// A file that is gone when the test ends.
+struct ConfigFile(PathBuf);
+
+impl ConfigFile {
+    fn with(body: &str) -> ConfigFile {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("pointsman-config-{}-{number}", std::process::id()));
+        let head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
+        std::fs::write(&path, format!("{head}{body}")).unwrap();
+        ConfigFile(path)
+    }
+
+    fn flag(&self) -> String {
+        format!("--config={}", self.0.display())
+    }
+}
+
+impl Drop for ConfigFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
     }
 }
 
 #[test]
 fn values_come_in_every_form() {
-    for form in
-        [&["--manifests=x", "-v=4"][..], &["--manifests", "x", "-v", "4"], &["-manifests", "x", "-v=4"]]
-    {
-        let options = options(form);
-        assert_eq!(options.source, Source::Manifests("x".into()), "{form:?}");
-        assert_eq!(options.verbosity, 4, "{form:?}");
+    for form in [
+        &["--manifests=x", "-v=4"][..],
+        &["--manifests", "x", "-v", "4"],
+        &["-manifests", "x", "--v=4"],
+        &["--manifests=x", "-v4", ""],
+        &["--manifests=x", "--v", "4"],
+    ] {
+        let parsed = given(form).unwrap();
+        assert_eq!(parsed.verbosity, 4, "{form:?}");
+        assert_eq!(options(form).source, Source::Manifests("x".into()), "{form:?}");
     }
     assert!(options(&["--masquerade-all", "--manifests=x"]).settings.masquerade_all);
     assert!(!options(&["--masquerade-all=false", "--manifests=x"]).settings.masquerade_all);
+    let underscored = options(&["--kube_api_qps=3", "--conntrack-min", "0x10"]).configuration;
+    assert_eq!((underscored.client_connection.qps.0, underscored.conntrack.min.0), (3.0, 16));
 }
 
 #[test]
@@ -31,56 +69,102 @@ fn every_error_is_reported_at_once_with_its_flag() {
         "extra",
         "--nonsense",
         "--cluster-cidr=10.0.0.0/8,10.1.0.0/16",
-        "--nodeport-addresses=here",
+        "--nodeport-addresses=here,primary,primary",
         "--iptables-min-sync-period=2x",
         "--iptables-masquerade-bit=32",
         "--healthz-bind-address=nowhere",
+        "--metrics-bind-address=0.0.0.0:0",
         "--proxy-mode=ipvs",
+        "--oom-score-adj=2000",
+        "--conntrack-min=-1",
+        "--config-sync-period=0s",
+        "--feature-gates=Fancy=true,KubeProxyIPVS=perhaps",
+        "--detect-local-mode=Guess",
+        "--bind-address=here",
+        "--log-text-split-stream",
+        "--vmodule=a",
+        "--kube-api-qps=fast",
+        "--ipvs-exclude-cidrs=10.0.0.0/33",
+        "--kube-api-content-type=text/html",
+        "--healthz-port=70000",
+        "--v",
     ])
     .unwrap_err();
     for part in [
-        "\"extra\"",
-        "--nonsense",
-        "more than one IPv4 prefix",
-        "--nodeport-addresses",
-        "--iptables-min-sync-period",
-        "--iptables-masquerade-bit",
-        "--healthz-bind-address",
-        "mode ipvs is not in this build",
+        "unexpected argument \"extra\"",
+        "unknown flag --nonsense",
+        "--cluster-cidr: names more than one IPv4 prefix",
+        "--nodeport-addresses: \"here\" is not a prefix",
+        "\"primary\" is named twice",
+        "--iptables-min-sync-period: \"2x\" is not a duration",
+        "--iptables-masquerade-bit: must be a whole number from 0 to 31, not 32",
+        "--healthz-bind-address: \"nowhere\" is not an address such as 0.0.0.0:10256",
+        "--metrics-bind-address: \"0.0.0.0:0\" is not an address such as 0.0.0.0:10249",
+        "--proxy-mode: mode ipvs is not in this build; use nftables",
+        "--oom-score-adj: must be a whole number from -1000 to 1000, not 2000",
+        "--conntrack-min: must be a whole number from 0, not -1",
+        "--config-sync-period: must be greater than 0, not 0s",
+        "--feature-gates: \"Fancy\" is not a feature gate of Kubernetes 1.37",
+        "KubeProxyIPVS: \"perhaps\" is neither true nor false",
+        "--detect-local-mode: \"Guess\" is not a way to detect local traffic; use ClusterCIDR, NodeCIDR, \
+         BridgeInterface or InterfaceNamePrefix",
+        "--bind-address: \"here\" is not an IP address",
+        "--log-text-split-stream: needs the feature gate LoggingAlphaOptions=true",
+        "--vmodule: \"a\" is not of the form file=LEVEL",
+        "--kube-api-qps: must be a number such as 5 or 0.5, not fast",
+        "--ipvs-exclude-cidrs: \"10.0.0.0/33\" is not a prefix",
+        "--kube-api-content-type: \"text/html\" is not a content type",
+        "--healthz-port: must be a whole number from 0 to 65535, not 70000",
+        "--v: a value is missing",
     ] {
         assert!(message.contains(part), "{part} is missing in:\n{message}");
     }
+    assert_eq!(message.lines().count(), 22, "{message}");
 }
 
 #[test]
-fn flags_that_are_still_missing_are_told_from_typing_errors() {
-    let message = given(&["--config", "/etc/kube", "--kubecnfig=x", "--manifests=m"]).unwrap_err();
-    assert!(message.contains("--config is not in this build yet"), "{message}");
-    assert!(message.contains("unknown flag --kubecnfig"), "{message}");
-    assert!(!message.contains("/etc/kube"), "{message}");
-}
-
-#[test]
-fn a_flag_without_its_value_is_an_error() {
-    assert!(given(&["--manifests"]).unwrap_err().contains("--manifests: a value is missing"));
+fn modes_are_never_exchanged_in_silence() {
+    for (mode, words) in [
+        ("iptables", "mode iptables is not in this build; use nftables"),
+        ("userspace", "\"userspace\" is not a proxy mode; use nftables, iptables or ipvs"),
+    ] {
+        let message = given(&[&format!("--proxy-mode={mode}")]).unwrap_err();
+        assert!(message.contains(words), "{message}");
+    }
+    assert!(options(&[]).mode_is_default);
+    assert!(!options(&["--proxy-mode=nftables"]).mode_is_default);
 }
 
 #[test]
 fn detectors() {
     let with = |more: &[&str]| match options(&[&["--manifests=x"], more].concat()).detect_local {
-        DetectLocal::Fixed(detector) => detector,
-        DetectLocal::NodeCidr => panic!("{more:?}"),
+        DetectLocal::Fixed(detector) => Some(detector),
+        DetectLocal::NodeCidr => None,
     };
-    assert_eq!(with(&[]), model::LocalDetector::None);
-    assert!(
-        matches!(with(&["--cluster-cidr=10.244.0.0/16,fd00::/48"]), model::LocalDetector::Cidrs(nets) if nets.len() == 2)
-    );
+    assert_eq!(with(&[]), Some(LocalDetector::None));
+    let cidrs = with(&["--cluster-cidr=10.244.0.7/16,fd00::/48"]);
+    let wanted = ["10.244.0.0/16", "fd00::/48"].map(|net| net.parse().unwrap());
+    assert_eq!(cidrs, Some(LocalDetector::Cidrs(wanted.to_vec())));
     assert_eq!(
         with(&["--detect-local-mode=BridgeInterface", "--pod-bridge-interface=cbr0"]),
-        model::LocalDetector::Bridge("cbr0".into())
+        Some(LocalDetector::Bridge("cbr0".into()))
     );
-    let message = given(&["--manifests=x", "--detect-local-mode=InterfaceNamePrefix"]).unwrap_err();
-    assert!(message.contains("--pod-interface-name-prefix"), "{message}");
+    assert_eq!(
+        with(&["--detect-local-mode=InterfaceNamePrefix", "--pod-interface-name-prefix=veth"]),
+        Some(LocalDetector::InterfacePrefix("veth".into()))
+    );
+    assert_eq!(with(&["--detect-local-mode=NodeCIDR"]), None);
+    for (arguments, words) in [
+        (["--detect-local-mode=InterfaceNamePrefix", "-v1"], "--pod-interface-name-prefix: must name one"),
+        (["--detect-local-mode=BridgeInterface", "-v1"], "--pod-bridge-interface: must name one"),
+        (
+            ["--detect-local-mode=BridgeInterface", "--pod-bridge-interface=sixteen-letters-"],
+            "longer than the 15 bytes",
+        ),
+    ] {
+        let message = given(&arguments).unwrap_err();
+        assert!(message.contains(words), "{message}");
+    }
 }
 
 #[test]
@@ -91,10 +175,10 @@ fn sources() {
     };
     let in_cluster = apiserver(&[]);
     assert_eq!((in_cluster.kubeconfig, in_cluster.master), (None, None));
-    assert_eq!((in_cluster.content_type, in_cluster.burst), (ContentType::Protobuf, 10));
+    assert_eq!((in_cluster.content_type, in_cluster.qps, in_cluster.burst), (ContentType::Protobuf, 5.0, 10));
     let outside =
         apiserver(&["--kubeconfig=/k", "--master=https://m", "--kube-api-content-type=application/json"]);
-    assert_eq!(outside.kubeconfig.as_deref(), Some(std::path::Path::new("/k")));
+    assert_eq!(outside.kubeconfig.as_deref(), Some(Path::new("/k")));
     assert_eq!((outside.master.as_deref(), outside.content_type), (Some("https://m"), ContentType::Json));
     for other in ["--kubeconfig=/k", "--master=https://m"] {
         let message = given(&["--manifests=x", other]).unwrap_err();
@@ -103,9 +187,141 @@ fn sources() {
 }
 
 #[test]
-fn help_names_every_flag() {
-    let text = help();
-    for flag in FLAGS {
-        assert!(text.contains(&format!("--{}", flag.name)), "{}", flag.name);
+fn node_ports() {
+    let with = |list: &str| options(&[&format!("--nodeport-addresses={list}")]).nodeport_addresses;
+    assert_eq!(options(&[]).nodeport_addresses, NodePortAddresses::Primary);
+    for (list, wanted) in [
+        ("", NodePortAddresses::Primary),
+        ("primary,localhost", NodePortAddresses::Primary),
+        ("primary,all", NodePortAddresses::All),
+        ("0.0.0.0/0,::/0", NodePortAddresses::All),
+        ("10.1.2.3/8", NodePortAddresses::Within(vec!["10.0.0.0/8".parse().unwrap()])),
+        ("localhost", NodePortAddresses::Within(Vec::new())),
+    ] {
+        assert_eq!(with(list), wanted, "{list}");
     }
+    assert!(warnings(&["--nodeport-addresses=primary,localhost"]).contains("loopback addresses in"));
+    let message = given(&["--nodeport-addresses=primary,10.0.0.0/8"]).unwrap_err();
+    assert!(message.contains("name only prefixes, or only primary"), "{message}");
+}
+
+/// As Kubernetes' own: the periods and --masquerade-all are for every mode but ipvs, the bit is not.
+#[test]
+fn nftables_reads_flags_named_after_iptables() {
+    let flags = [
+        "--iptables-sync-period=40s",
+        "--iptables-min-sync-period=0",
+        "--masquerade-all",
+        "--iptables-masquerade-bit=7",
+    ];
+    for (mode, mark) in [("--proxy-mode=nftables", 1 << 14), ("--proxy-mode=", 1 << 7)] {
+        let options = options(&[&flags[..], &[mode]].concat());
+        assert_eq!(options.sync_period, Duration::from_secs(40));
+        assert_eq!(options.min_sync_period, Duration::ZERO);
+        assert!(options.settings.masquerade_all);
+        assert_eq!(options.masquerade_mark, mark, "{mode}");
+    }
+    let idle = warnings(&[&flags[..], &["--proxy-mode=nftables"]].concat());
+    assert_eq!(idle, "These settings have no effect in this build: --iptables-masquerade-bit");
+    assert_eq!(warnings(&flags), "");
+    let message = given(&["--iptables-sync-period=1s", "--iptables-min-sync-period=2s"]).unwrap_err();
+    assert_eq!(message, "--iptables-min-sync-period: 2s is longer than --iptables-sync-period, 1s");
+}
+
+#[test]
+fn probes_can_be_moved_and_turned_off() {
+    let healthz = |arguments: &[&str]| options(arguments).healthz_bind_address.map(|a| a.to_string());
+    for (arguments, wanted) in [
+        (&[][..], Some("0.0.0.0:10256")),
+        (&["--healthz-bind-address="], Some("0.0.0.0:10256")),
+        (&["--healthz-bind-address=10.0.0.1"], Some("10.0.0.1:10256")),
+        (&["--healthz-bind-address=10.0.0.1", "--healthz-port=1234"], Some("10.0.0.1:1234")),
+        (&["--healthz-bind-address=[::1]:99", "--healthz-port=1234"], Some("[::1]:99")),
+        (&["--healthz-port=0"], None),
+    ] {
+        assert_eq!(healthz(arguments).as_deref(), wanted, "{arguments:?}");
+    }
+    assert!(warnings(&["--healthz-port=0"]).contains("--healthz-port is deprecated"));
+}
+
+#[test]
+fn what_has_no_effect_is_named() {
+    assert_eq!(warnings(&[]), "");
+    let idle = warnings(&[
+        "--conntrack-min=5",
+        "--oom-score-adj=-999",
+        "--ipvs-scheduler=rr",
+        "--profiling",
+        "--feature-gates=AllowServiceExternalIPs=false,ContextualLogging=false",
+    ]);
+    let wanted = "--ipvs-scheduler, --profiling, --conntrack-min, --feature-gates AllowServiceExternalIPs";
+    assert_eq!(idle, format!("These settings have no effect in this build: {wanted}"));
+}
+
+#[test]
+fn beside_a_file_few_flags_count() {
+    let file = ConfigFile::with("mode: nftables\nhostnameOverride: a\nlogging:\n  verbosity: 1\nfoo: 1\n");
+    let arguments = [
+        &file.flag(),
+        "-v5",
+        "--hostname-override= B ",
+        "--masquerade-all",
+        "--manifests=m",
+        "--proxy-mode=ipvs",
+    ];
+    let parsed = given(&arguments).unwrap();
+    assert_eq!(parsed.verbosity, 5);
+    assert!(parsed.warnings[0].ends_with("foo is no field of KubeProxyConfiguration and has no effect"));
+    assert_eq!(
+        parsed.warnings[1],
+        "These flags do not count beside --config: --masquerade-all, --proxy-mode"
+    );
+    let options = options(&arguments);
+    assert_eq!((options.node_name.as_str(), options.settings.masquerade_all), ("b", false));
+    assert_eq!(options.source, Source::Manifests("m".into()));
+    assert_eq!(given(&[&file.flag()]).unwrap().verbosity, 1);
+}
+
+#[test]
+fn errors_of_a_file_come_with_those_of_the_flags() {
+    let file = ConfigFile::with("oomScoreAdj: 5000\n");
+    let message = given(&[&file.flag(), "--nonsense", "--v=loud"]).unwrap_err();
+    for part in
+        ["--nonsense", "--v: must be a whole number", "oomScoreAdj: must be a whole number from -1000"]
+    {
+        assert!(message.contains(part), "{part} is missing in:\n{message}");
+    }
+    let message = given(&["--config=/nowhere/config.conf"]).unwrap_err();
+    assert!(message.starts_with("--config: /nowhere/config.conf cannot be read: "), "{message}");
+}
+
+#[test]
+fn orders() {
+    let command = |arguments: &[&str]| given(arguments).unwrap().command;
+    assert!(matches!(command(&["--cleanup", "--proxy-mode=iptables"]), Command::Cleanup));
+    assert!(matches!(command(&["--init-only"]), Command::InitOnly));
+    assert!(given(&["--init-only", "--proxy-mode=iptables"]).is_err());
+    assert!(given(&["--cleanup", "--nonsense"]).is_err());
+    for version in ["--version", "--version=raw"] {
+        assert!(matches!(command(&[version, "--nonsense"]), Command::Version));
+    }
+    for help in ["--help", "-h"] {
+        assert!(matches!(command(&[help, "--nonsense"]), Command::Help));
+    }
+    let Command::WriteConfig { path, yaml } = command(&["--write-config-to=/x", "--oom-score-adj=-5"]) else {
+        panic!("not written");
+    };
+    assert_eq!(path, Path::new("/x"));
+    assert!(yaml.contains("\noomScoreAdj: -5\n") && yaml.contains("\nmode: nftables\n"), "{yaml}");
+}
+
+#[test]
+fn help_names_every_flag_and_its_default() {
+    let text = help();
+    let settings = config::settings::all().filter_map(|setting| setting.flag);
+    for usage in settings.chain(orders::ORDERS.iter().map(|order| order.usage)) {
+        assert!(text.contains(&format!("--{}", usage.name)), "{}", usage.name);
+    }
+    assert!(text.contains("--conntrack-tcp-timeout-established DURATION [24h0m0s]\n"), "{text}");
+    assert!(text.lines().all(|line| line.len() <= 110), "{text}");
 }

@@ -53,6 +53,8 @@ fn cases() -> Vec<Case<'static>> {
         case("words for a kernel without nf_tables", absent_nf_tables),
         case("every mistake in the flags is listed", flags),
         case("flags that contradict each other", contradictions),
+        case("every mistake in a configuration file is listed", config_file),
+        case("a file that holds something else", other_file),
     ]);
     cases
 }
@@ -272,18 +274,47 @@ fn contradictions() {
             "longer than --iptables-sync-period",
         ),
         (&["--iptables-sync-period=0"], "--iptables-sync-period: must be greater than 0"),
-        (&["--detect-local-mode=BridgeInterface"], "needs --pod-bridge-interface"),
-        (&["--detect-local-mode=InterfaceNamePrefix"], "needs --pod-interface-name-prefix"),
+        (&["--detect-local-mode=BridgeInterface"], "--pod-bridge-interface: must name one"),
+        (&["--detect-local-mode=InterfaceNamePrefix"], "--pod-interface-name-prefix: must name one"),
         (&["--detect-local-mode=Guess"], "use ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix"),
         (&["--kubeconfig=/etc/kubeconfig"], "--manifests: objects come from manifests or from the apiserver"),
         (&["--cluster-cidr=10.0.0.0/8,10.1.0.0/16"], "at most one a family"),
         (&["--proxy-mode=iptables"], "mode iptables is not in this build; use nftables"),
-        (&["--proxy-mode=userspace"], "mode userspace is not in this build; use nftables"),
+        (&["--proxy-mode=userspace"], "\"userspace\" is not a proxy mode; use nftables"),
         (&["--proxy-mode=magic"], "\"magic\" is not a proxy mode; use nftables"),
         (&["--iptables-min-sync-period"], "a value is missing"),
+        (&["--feature-gates=Fancy=true"], "--feature-gates: \"Fancy\" is not a feature gate"),
+        (&["--config=/nowhere/config.conf"], "--config: /nowhere/config.conf cannot be read"),
     ] {
         let mut command = kube_proxy();
         command.arg("--manifests").arg(&path).args(given);
         run(command).assert_words(&[words]);
     }
+}
+
+fn with_config(text: &str) -> Ended {
+    let folder = ManifestFolder::create();
+    let path = folder.path().join("config.conf");
+    fs::write(&path, text).unwrap();
+    let mut command = kube_proxy();
+    command.arg("--config").arg(&path);
+    run(command)
+}
+
+fn config_file() {
+    let ended = with_config(
+        "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n\
+         oomScoreAdj: 5000\nconntrack:\n  min: -1\nmetricsBindAddress: here\n",
+    );
+    ended.assert_words(&[
+        "config.conf: oomScoreAdj: must be a whole number from -1000 to 1000",
+        "config.conf: conntrack.min: must be a whole number from 0",
+        "config.conf: metricsBindAddress: \"here\" is not an address such as 0.0.0.0:10249",
+    ]);
+    assert_eq!(ended.lines.len(), 3, "one line an error: {:#?}", ended.lines);
+}
+
+fn other_file() {
+    with_config("apiVersion: v1\nkind: ConfigMap\n")
+        .assert_refused(&["apiVersion must be kubeproxy.config.k8s.io/v1alpha1", "\"v1\""]);
 }

@@ -1,0 +1,97 @@
+//! Settings that are one word of a few.
+
+use super::node::Node;
+use super::value::{Kind, Scalar};
+use crate::ContentType;
+
+/// An enum and the words for it. The empty word, where it is one, stands for the default.
+trait Choice: Copy + PartialEq + 'static {
+    /// What the words are, for errors: "a proxy mode".
+    const WHAT: &'static str;
+    const WORDS: &'static [(&'static str, Self)];
+    const EMPTY: Option<Self>;
+}
+
+impl<T: Choice> Scalar for T {
+    const KIND: Kind = Kind::Text;
+
+    fn parse(text: &str) -> Result<T, String> {
+        let found = T::WORDS.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+        let found = found.or(T::EMPTY.filter(|_| text.is_empty()));
+        found.ok_or_else(|| {
+            let words: Vec<&str> = T::WORDS.iter().map(|(word, _)| *word).collect();
+            let (last, others) = words.split_last().unwrap_or((&"", &[]));
+            format!("{text:?} is not {}; use {} or {last}", T::WHAT, others.join(", "))
+        })
+    }
+
+    fn show(&self) -> Node {
+        let word = T::WORDS.iter().find(|(_, value)| value == self).map(|(word, _)| *word);
+        Node::text(word.unwrap_or_default())
+    }
+}
+
+/// How rules are programmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Nobody chose one.
+    Unset,
+    Nftables,
+    Iptables,
+    Ipvs,
+}
+
+impl Mode {
+    pub fn word(self) -> &'static str {
+        Mode::WORDS.iter().find(|(_, mode)| *mode == self).map_or("", |(word, _)| word)
+    }
+}
+
+impl Choice for Mode {
+    const WHAT: &'static str = "a proxy mode";
+    const WORDS: &'static [(&'static str, Mode)] =
+        &[("nftables", Mode::Nftables), ("iptables", Mode::Iptables), ("ipvs", Mode::Ipvs)];
+    const EMPTY: Option<Mode> = Some(Mode::Unset);
+}
+
+/// How traffic of local pods is recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LocalMode {
+    ClusterCidr,
+    NodeCidr,
+    BridgeInterface,
+    InterfaceNamePrefix,
+}
+
+impl Choice for LocalMode {
+    const WHAT: &'static str = "a way to detect local traffic";
+    const WORDS: &'static [(&'static str, LocalMode)] = &[
+        ("ClusterCIDR", LocalMode::ClusterCidr),
+        ("NodeCIDR", LocalMode::NodeCidr),
+        ("BridgeInterface", LocalMode::BridgeInterface),
+        ("InterfaceNamePrefix", LocalMode::InterfaceNamePrefix),
+    ];
+    const EMPTY: Option<LocalMode> = Some(LocalMode::ClusterCidr);
+}
+
+impl Choice for ContentType {
+    const WHAT: &'static str = "a content type";
+    const WORDS: &'static [(&'static str, ContentType)] = &[
+        ("application/vnd.kubernetes.protobuf", ContentType::Protobuf),
+        ("application/json", ContentType::Json),
+    ];
+    const EMPTY: Option<ContentType> = Some(ContentType::Protobuf);
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+impl Choice for LogFormat {
+    const WHAT: &'static str = "a log format";
+    const WORDS: &'static [(&'static str, LogFormat)] =
+        &[("text", LogFormat::Text), ("json", LogFormat::Json)];
+    const EMPTY: Option<LogFormat> = None;
+}

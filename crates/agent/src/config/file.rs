@@ -1,0 +1,126 @@
+//! A configuration file into a [`Configuration`]: every wrong field is an error, every unknown one a warning.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_saphyr::{DuplicateKeyPolicy, Error};
+
+use super::address::Endpoint;
+use super::configuration::Configuration;
+use super::node::Node;
+use super::settings::{self, Setting};
+use super::yaml::{API_VERSION, KIND};
+
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) configuration: Configuration,
+    pub(crate) warnings: Vec<String>,
+}
+
+pub(crate) fn load(path: &Path) -> Result<Loaded, Vec<String>> {
+    let place = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| vec![format!("--config: {place} cannot be read: {error}")])?;
+    read(&text)
+        .map_err(|problems| problems.into_iter().map(|problem| format!("{place}: {problem}")).collect())
+}
+
+pub(super) fn read(text: &str) -> Result<Loaded, Vec<String>> {
+    let mut warnings = Vec::new();
+    let document = parse(text, &mut warnings).map_err(|problem| vec![problem])?;
+    let Node::Map(mut fields) = document else {
+        return Err(vec![format!("holds {} and no {KIND}", document.describe())]);
+    };
+    check_header(&mut fields).map_err(|problem| vec![problem])?;
+    let mut document = Node::Map(fields);
+    let mut problems = Vec::new();
+    let configuration = fill(&mut document, &mut problems);
+    leftovers("", &document, &mut problems, &mut warnings);
+    if problems.is_empty() { Ok(Loaded { configuration, warnings }) } else { Err(problems) }
+}
+
+/// A key that is there twice is worth a word, and then its last value counts.
+fn parse(text: &str, warnings: &mut Vec<String>) -> Result<Node, String> {
+    let with =
+        |duplicate_keys| serde_saphyr::options! { with_snippet: false, duplicate_keys: duplicate_keys };
+    let first = serde_saphyr::from_str_with_options(text, with(DuplicateKeyPolicy::Error));
+    let outcome = match first.as_ref().map_err(Error::without_snippet) {
+        Err(Error::DuplicateMappingKey { key, location }) => {
+            let key = key.as_deref().unwrap_or("a field");
+            warnings.push(format!("{key} is given again in line {}; the last one counts", location.line()));
+            serde_saphyr::from_str_with_options(text, with(DuplicateKeyPolicy::LastWins))
+        }
+        _ => first,
+    };
+    outcome.map_err(|error| {
+        let error = error.without_snippet().to_string();
+        format!("is neither YAML nor JSON: {}", error.lines().next().unwrap_or_default())
+    })
+}
+
+fn check_header(fields: &mut BTreeMap<String, Node>) -> Result<(), String> {
+    for (name, wanted) in [("apiVersion", API_VERSION), ("kind", KIND)] {
+        match fields.remove(name) {
+            Some(Node::Text(found)) if found == wanted => {}
+            Some(Node::Null) | None => return Err(format!("{name} is missing; it must be {wanted}")),
+            Some(other) => return Err(format!("{name} must be {wanted}, not {}", other.describe())),
+        }
+    }
+    Ok(())
+}
+
+/// Move every known field out of the document.
+fn fill(document: &mut Node, problems: &mut Vec<String>) -> Configuration {
+    let mut configuration = Configuration::default();
+    let mut given = Vec::new();
+    for setting in settings::all() {
+        let Some(node) = take(document, setting.path) else { continue };
+        if node == Node::Null || (setting.zero_is_unset && node.is_zero()) {
+            continue;
+        }
+        given.push(setting.path);
+        if let Err(problem) = setting.value(&mut configuration).read_field(&node) {
+            problems.push(format!("{}: {problem}", setting.path));
+        }
+    }
+    default_addresses(&mut configuration, &given);
+    configuration
+}
+
+/// A node of IPv6 serves on IPv6, if nobody said where.
+fn default_addresses(configuration: &mut Configuration, given: &[&str]) {
+    if configuration.bind_address.is_ipv4() {
+        return;
+    }
+    if !given.contains(&"healthzBindAddress") {
+        configuration.healthz_bind_address = Endpoint::ANY_V6;
+    }
+    if !given.contains(&"metricsBindAddress") {
+        configuration.metrics_bind_address = Endpoint::LOOPBACK_V6;
+    }
+}
+
+fn take(node: &mut Node, path: &str) -> Option<Node> {
+    let Node::Map(fields) = node else { return None };
+    match path.split_once('.') {
+        None => fields.remove(path),
+        Some((name, rest)) => take(fields.get_mut(name)?, rest),
+    }
+}
+
+/// What nobody took.
+fn leftovers(path: &str, node: &Node, problems: &mut Vec<String>, warnings: &mut Vec<String>) {
+    let holds = |setting: &Setting| path.is_empty() || setting.path.starts_with(&format!("{path}."));
+    let is_section = settings::all().any(holds);
+    match node {
+        Node::Map(fields) if is_section => {
+            for (name, node) in fields {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                leftovers(&path, node, problems, warnings);
+            }
+        }
+        Node::Null if is_section => {}
+        other if is_section => problems.push(format!("{path}: must be a mapping, not {}", other.describe())),
+        _ => warnings.push(format!("{path} is no field of {KIND} and has no effect")),
+    }
+}

@@ -1,0 +1,38 @@
+//! `KubeProxyConfiguration`: one definition of every setting, read from a file or from flags, written back as
+//! YAML, and turned into [`crate::Options`].
+//!
+//! [`settings`] is the table: field path, flag, help, effect. The defaults are those of [`Configuration`]. The
+//! command line itself is read in `flags`.
+
+mod address;
+mod choice;
+mod complete;
+mod configuration;
+mod file;
+mod gates;
+mod logging;
+mod node;
+mod nodeport;
+mod resolve;
+pub(crate) mod settings;
+mod value;
+mod yaml;
+
+pub use address::{ClusterCidrs, Endpoint, Prefixes};
+pub use choice::{LocalMode, LogFormat, Mode};
+pub use configuration::{
+    ClientConnection, Configuration, Conntrack, DetectLocalNames, Iptables, Ipvs, Nftables, Winkernel,
+};
+pub use gates::FeatureGates;
+pub use logging::{FlushFrequency, Logging, Modules, Quantity, Stream};
+pub use nodeport::{NodePortItem, NodePortItems};
+pub use value::{Period, Rate, Span, Whole};
+
+pub(crate) use complete::{complete, ineffective};
+pub(crate) use file::load;
+pub(crate) use resolve::{Place, Surroundings, resolve};
+pub(crate) use value::Value;
+pub(crate) use yaml::to_yaml;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! `nodePortAddresses`: prefixes and words.
+
+use ipnet::IpNet;
+use model::NodePortAddresses;
+
+use super::address::{items, list, prefix, texts};
+use super::node::Node;
+use super::value::Value;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodePortItem {
+    /// The primary addresses of the Node object.
+    Primary,
+    /// Loopback addresses.
+    Localhost,
+    All,
+    Within(IpNet),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodePortItems(pub Vec<NodePortItem>);
+
+impl NodePortItems {
+    fn add(&mut self, text: &str) -> Result<(), String> {
+        let item = match text.trim() {
+            "primary" => NodePortItem::Primary,
+            "localhost" => NodePortItem::Localhost,
+            "all" => NodePortItem::All,
+            other => NodePortItem::Within(
+                prefix(other)
+                    .map_err(|problem| format!("{problem}, nor one of primary, localhost and all"))?,
+            ),
+        };
+        let is_word = !matches!(item, NodePortItem::Within(_));
+        if is_word && self.0.contains(&item) {
+            return Err(format!("{text:?} is named twice"));
+        }
+        self.0.push(item);
+        Ok(())
+    }
+
+    fn extend<'a>(mut self, texts: impl Iterator<Item = &'a str>) -> Result<Self, String> {
+        let problems: Vec<String> = texts.filter_map(|text| self.add(text).err()).collect();
+        if problems.is_empty() { Ok(self) } else { Err(problems.join("; ")) }
+    }
+
+    fn names(&self, wanted: NodePortItem) -> bool {
+        self.0.contains(&wanted)
+    }
+
+    pub(super) fn names_loopback(&self) -> bool {
+        let is_loopback = |item: &NodePortItem| match item {
+            NodePortItem::Within(net) => net.addr().is_loopback(),
+            item => *item == NodePortItem::Localhost,
+        };
+        self.0.iter().any(is_loopback)
+    }
+
+    /// What serves node ports. Loopback addresses are left out: nothing here makes the kernel route them.
+    pub(super) fn select(&self) -> Result<NodePortAddresses, String> {
+        let nets: Vec<IpNet> = self.prefixes().map(|net| net.trunc()).collect();
+        let all_prefixes_are_empty = !nets.is_empty() && nets.iter().all(|net| net.prefix_len() == 0);
+        match self.names(NodePortItem::Primary) {
+            _ if self.names(NodePortItem::All) || all_prefixes_are_empty => Ok(NodePortAddresses::All),
+            true if nets.is_empty() => Ok(NodePortAddresses::Primary),
+            true => Err("primary together with prefixes is not in this build; name only prefixes, or only \
+                         primary"
+                .into()),
+            false => Ok(NodePortAddresses::Within(nets)),
+        }
+    }
+
+    fn prefixes(&self) -> impl Iterator<Item = IpNet> {
+        self.0.iter().filter_map(|item| match item {
+            NodePortItem::Within(net) if !net.addr().is_loopback() => Some(*net),
+            _ => None,
+        })
+    }
+}
+
+impl Value for NodePortItems {
+    fn read_flag(&mut self, text: &str) -> Result<(), String> {
+        *self = self.clone().extend(items(text))?;
+        Ok(())
+    }
+
+    fn read_field(&mut self, node: &Node) -> Result<(), String> {
+        *self = NodePortItems::default().extend(texts(node)?.into_iter())?;
+        Ok(())
+    }
+
+    fn show(&self) -> Node {
+        list(self.0.iter().map(|item| match item {
+            NodePortItem::Primary => "primary".to_owned(),
+            NodePortItem::Localhost => "localhost".to_owned(),
+            NodePortItem::All => "all".to_owned(),
+            NodePortItem::Within(net) => net.to_string(),
+        }))
+    }
+}

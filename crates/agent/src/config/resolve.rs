@@ -1,0 +1,200 @@
+//! From a completed [`Configuration`] to [`Options`]: what one setting asks of another, and of this build.
+
+use std::path::PathBuf;
+
+use model::{Family, LocalDetector, Settings};
+
+use super::choice::{LocalMode, LogFormat, Mode};
+use super::configuration::Configuration;
+use super::settings;
+use crate::{ApiserverOptions, DetectLocal, Options, Source, duration};
+
+/// How an operator knows the settings: by flags or by fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Flags,
+    File,
+}
+
+impl Place {
+    pub(crate) fn name(&self, path: &str) -> String {
+        let setting = settings::all().find(|setting| setting.path == path);
+        match (self, setting.and_then(|setting| setting.flag)) {
+            (Place::Flags, Some(usage)) => format!("--{}", usage.name),
+            _ => path.to_owned(),
+        }
+    }
+}
+
+/// What only the command line tells.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Surroundings {
+    pub(crate) manifests: String,
+    pub(crate) master: String,
+    pub(crate) mode_is_default: bool,
+}
+
+/// Every problem is reported, not the first one.
+pub(crate) fn resolve(
+    configuration: Configuration,
+    surroundings: &Surroundings,
+    place: &Place,
+) -> Result<Options, Vec<String>> {
+    let mut found = Found { place, problems: Vec::new() };
+    found.take("mode", in_this_build(configuration.mode));
+    found.problems.extend(check_periods(&configuration, place));
+    found.problems.extend(check_logging(&configuration, place));
+    let source = source(&configuration, surroundings);
+    let source = source.map_err(|problem| found.problems.push(format!("--manifests: {problem}"))).ok();
+    let node_name = found.take("hostnameOverride", node_name(&configuration.hostname_override));
+    let detect_local = detect_local(&configuration, &mut found);
+    let nodeport_addresses = found.take("nodePortAddresses", configuration.node_port_addresses.select());
+    match (source, node_name, detect_local, nodeport_addresses) {
+        (Some(source), Some(node_name), Some(detect_local), Some(nodeport_addresses))
+            if found.problems.is_empty() =>
+        {
+            Ok(Options {
+                source,
+                node_name,
+                detect_local,
+                nodeport_addresses,
+                settings: Settings { masquerade_all: configuration.nftables.masquerade_all },
+                mode_is_default: surroundings.mode_is_default,
+                masquerade_mark: 1 << configuration.nftables.masquerade_bit.0,
+                sync_period: configuration.nftables.sync_period.0,
+                min_sync_period: configuration.nftables.min_sync_period.0,
+                healthz_bind_address: configuration.healthz_bind_address.address(),
+                bind_address_hard_fail: configuration.bind_address_hard_fail,
+                configuration,
+            })
+        }
+        _ => Err(found.problems),
+    }
+}
+
+struct Found<'a> {
+    place: &'a Place,
+    problems: Vec<String>,
+}
+
+impl Found<'_> {
+    fn take<T>(&mut self, path: &str, result: Result<T, String>) -> Option<T> {
+        result.map_err(|problem| self.problems.push(format!("{}: {problem}", self.place.name(path)))).ok()
+    }
+}
+
+fn in_this_build(mode: Mode) -> Result<(), String> {
+    match mode {
+        Mode::Nftables => Ok(()),
+        other => {
+            let mode = other.word();
+            Err(format!("mode {mode} is not in this build; use nftables (Linux 5.13 or later)"))
+        }
+    }
+}
+
+fn check_periods(configuration: &Configuration, place: &Place) -> Option<String> {
+    let (period, least) = (configuration.nftables.sync_period.0, configuration.nftables.min_sync_period.0);
+    let section = match place {
+        Place::Flags => "iptables",
+        Place::File => "nftables",
+    };
+    let name = |field| place.name(&format!("{section}.{field}"));
+    (least > period).then(|| {
+        let (least, period) = (duration::format(least), duration::format(period));
+        format!("{}: {least} is longer than {}, {period}", name("minSyncPeriod"), name("syncPeriod"))
+    })
+}
+
+/// Upstream refuses these combinations too.
+fn check_logging(configuration: &Configuration, place: &Place) -> Vec<String> {
+    let logging = &configuration.logging;
+    let mut problems = Vec::new();
+    if logging.format == LogFormat::Json && !logging.vmodule.0.is_empty() {
+        let name = place.name("logging.vmodule");
+        problems.push(format!("{name}: only lines of format text have levels of single files"));
+    }
+    if configuration.feature_gates.is_on("LoggingAlphaOptions", false) {
+        return problems;
+    }
+    for (format, stream) in [("text", &logging.text), ("json", &logging.json)] {
+        for (field, is_used) in
+            [("splitStream", stream.split), ("infoBufferSize", stream.info_buffer_size.bytes > 0)]
+        {
+            if is_used {
+                let name = place.name(&format!("logging.options.{format}.{field}"));
+                problems.push(format!("{name}: needs the feature gate LoggingAlphaOptions=true"));
+            }
+        }
+    }
+    problems
+}
+
+fn source(configuration: &Configuration, surroundings: &Surroundings) -> Result<Source, String> {
+    let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let client = &configuration.client_connection;
+    let (kubeconfig, master) = (given(&client.kubeconfig).map(PathBuf::from), given(&surroundings.master));
+    match given(&surroundings.manifests) {
+        None => Ok(Source::Apiserver(ApiserverOptions {
+            kubeconfig,
+            master,
+            content_type: client.content_type,
+            qps: client.qps.0,
+            burst: client.burst.0.unsigned_abs(),
+        })),
+        Some(_) if kubeconfig.is_some() || master.is_some() => {
+            Err("objects come from manifests or from the apiserver; drop this flag, or the kubeconfig and --master"
+                .into())
+        }
+        Some(path) => Ok(Source::Manifests(path.into())),
+    }
+}
+
+fn node_name(given: &str) -> Result<String, String> {
+    let name = match given {
+        "" => std::fs::read_to_string("/proc/sys/kernel/hostname")
+            .map_err(|error| format!("the host name cannot be read ({error}); give one"))?,
+        given => given.to_owned(),
+    };
+    match name.trim().to_lowercase() {
+        name if name.is_empty() => Err("the name of this node is empty; give one".into()),
+        name => Ok(name),
+    }
+}
+
+fn detect_local(configuration: &Configuration, found: &mut Found<'_>) -> Option<DetectLocal> {
+    let names = &configuration.detect_local;
+    let detector = match configuration.detect_local_mode {
+        LocalMode::NodeCidr => return Some(DetectLocal::NodeCidr),
+        LocalMode::ClusterCidr => found.take("clusterCIDR", cluster_cidrs(configuration)),
+        LocalMode::BridgeInterface => {
+            let path = "detectLocal.bridgeInterface";
+            found.take(path, interface(&names.bridge_interface, "BridgeInterface")).map(LocalDetector::Bridge)
+        }
+        LocalMode::InterfaceNamePrefix => {
+            let path = "detectLocal.interfaceNamePrefix";
+            found
+                .take(path, interface(&names.interface_name_prefix, "InterfaceNamePrefix"))
+                .map(LocalDetector::InterfacePrefix)
+        }
+    };
+    detector.map(DetectLocal::Fixed)
+}
+
+fn cluster_cidrs(configuration: &Configuration) -> Result<LocalDetector, String> {
+    let nets: Vec<_> = configuration.cluster_cidr.0.iter().map(|net| net.trunc()).collect();
+    for family in Family::BOTH {
+        if nets.iter().filter(|net| Family::of_net(net) == family).count() > 1 {
+            return Err(format!("names more than one {family} prefix; give at most one a family"));
+        }
+    }
+    if nets.is_empty() { Ok(LocalDetector::None) } else { Ok(LocalDetector::Cidrs(nets)) }
+}
+
+fn interface(name: &str, mode: &str) -> Result<String, String> {
+    match name.len() {
+        0 => Err(format!("must name one, because local traffic is detected by {mode}")),
+        1..=15 => Ok(name.to_owned()),
+        _ => Err(format!("{name:?} is longer than the 15 bytes of an interface name")),
+    }
+}

@@ -1,0 +1,50 @@
+//! The apiserver, and who this node is.
+
+use super::{Effect, Group, Setting, setting};
+
+pub(super) const ALL: &[Setting] = &[
+    setting("clientConnection.kubeconfig", |c| &mut c.client_connection.kubeconfig).flag(
+        Group::Source,
+        "kubeconfig",
+        "FILE",
+        "How to reach the apiserver. Without it and --master: by the service account of this pod.",
+    ),
+    setting("clientConnection.acceptContentTypes", |c| &mut c.client_connection.accept_content_types)
+        .effect(Effect::NotYet),
+    setting("clientConnection.contentType", |c| &mut c.client_connection.content_type).zero_is_unset().flag(
+        Group::Source,
+        "kube-api-content-type",
+        "TYPE",
+        "What the apiserver is asked for: application/vnd.kubernetes.protobuf or application/json.",
+    ),
+    setting("clientConnection.qps", |c| &mut c.client_connection.qps).zero_is_unset().flag(
+        Group::Source,
+        "kube-api-qps",
+        "NUMBER",
+        "Requests to the apiserver a second, on average.",
+    ),
+    setting("clientConnection.burst", |c| &mut c.client_connection.burst).zero_is_unset().flag(
+        Group::Source,
+        "kube-api-burst",
+        "NUMBER",
+        "Requests to the apiserver at once.",
+    ),
+    setting("configSyncPeriod", |c| &mut c.config_sync_period).zero_is_unset().effect(Effect::NotYet).flag(
+        Group::Source,
+        "config-sync-period",
+        "DURATION",
+        "How often objects of the apiserver are looked at again; must be greater than 0.",
+    ),
+    setting("hostnameOverride", |c| &mut c.hostname_override).flag(
+        Group::Source,
+        "hostname-override",
+        "NAME",
+        "The name of this node in the cluster, instead of the host name; also beside --config.",
+    ),
+    setting("featureGates", |c| &mut c.feature_gates).omit_zero().flag(
+        Group::General,
+        "feature-gates",
+        "GATE=BOOL[,...]",
+        "Feature gates of Kubernetes; unknown ones are refused.",
+    ),
+];

@@ -1,0 +1,137 @@
+//! The table of settings: for each its field, its flag, what it is about and whether it does anything. The
+//! defaults are in `Configuration`, the syntax in the type of the value.
+
+mod cluster;
+mod logging;
+mod modes;
+mod node;
+mod serving;
+mod traffic;
+
+use super::choice::Mode;
+use super::configuration::Configuration;
+use super::node::Node;
+use super::value::Value;
+
+/// A flag as `--help` shows it.
+#[derive(Clone, Copy)]
+pub(crate) struct Usage {
+    pub(crate) name: &'static str,
+    /// What stands for the value; empty for a switch, which may stand alone.
+    pub(crate) value: &'static str,
+    pub(crate) help: &'static str,
+    pub(crate) group: Group,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    Source,
+    Traffic,
+    Sync,
+    Serving,
+    Node,
+    Ipvs,
+    Logging,
+    General,
+}
+
+impl Group {
+    pub(crate) const ALL: [Group; 8] = [
+        Group::Source,
+        Group::Traffic,
+        Group::Sync,
+        Group::Serving,
+        Group::Node,
+        Group::Ipvs,
+        Group::Logging,
+        Group::General,
+    ];
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Group::Source => "Where objects come from",
+            Group::Traffic => "Where packets go",
+            Group::Sync => "When rules are written",
+            Group::Serving => "What is served",
+            Group::Node => "What is set on the node",
+            Group::Ipvs => "For mode ipvs",
+            Group::Logging => "Logging",
+            Group::General => "General",
+        }
+    }
+}
+
+/// What a setting does in this build.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    Here,
+    /// Read and kept; nothing looks at it yet.
+    NotYet,
+    /// Only in this mode.
+    Only(Mode),
+    /// Of another system, or of the past.
+    Never,
+}
+
+pub(crate) struct Setting {
+    /// The field in the file: `iptables.syncPeriod`.
+    pub(crate) path: &'static str,
+    pub(crate) flag: Option<Usage>,
+    pub(crate) effect: Effect,
+    place: fn(&mut Configuration) -> &mut dyn Value,
+    /// A zero in the file means that nobody set it.
+    pub(crate) zero_is_unset: bool,
+    /// A zero is not written.
+    pub(crate) omit_zero: bool,
+}
+
+/// Definitions read best as one line of code and one of help.
+const fn setting(path: &'static str, place: fn(&mut Configuration) -> &mut dyn Value) -> Setting {
+    Setting { path, flag: None, effect: Effect::Here, place, zero_is_unset: false, omit_zero: false }
+}
+
+impl Setting {
+    const fn flag(
+        mut self,
+        group: Group,
+        name: &'static str,
+        value: &'static str,
+        help: &'static str,
+    ) -> Setting {
+        self.flag = Some(Usage { name, value, help, group });
+        self
+    }
+
+    const fn effect(mut self, effect: Effect) -> Setting {
+        self.effect = effect;
+        self
+    }
+
+    const fn zero_is_unset(mut self) -> Setting {
+        self.zero_is_unset = true;
+        self
+    }
+
+    const fn omit_zero(mut self) -> Setting {
+        self.omit_zero = true;
+        self
+    }
+
+    pub(crate) fn value<'a>(&self, configuration: &'a mut Configuration) -> &'a mut dyn Value {
+        (self.place)(configuration)
+    }
+
+    /// The default, as the file holds it.
+    pub(crate) fn default(&self) -> Node {
+        self.value(&mut Configuration::default()).show()
+    }
+
+    /// With a configuration file most flags are ignored, as Kubernetes' own kube-proxy does.
+    pub(crate) fn counts_beside_file(&self) -> bool {
+        self.path == "hostnameOverride" || self.path.starts_with("logging.")
+    }
+}
+
+pub(crate) fn all() -> impl Iterator<Item = &'static Setting> {
+    [cluster::ALL, traffic::ALL, modes::ALL, serving::ALL, node::ALL, logging::ALL].into_iter().flatten()
+}

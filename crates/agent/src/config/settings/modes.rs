@@ -1,0 +1,106 @@
+//! What only one mode reads. With flags, mode nftables takes the periods and --masquerade-all from the flags
+//! named after iptables, as Kubernetes' own kube-proxy does.
+
+use super::super::choice::Mode;
+use super::{Effect, Group, Setting, setting};
+
+const IPTABLES: Effect = Effect::Only(Mode::Iptables);
+const IPVS: Effect = Effect::Only(Mode::Ipvs);
+const NFTABLES: Effect = Effect::Only(Mode::Nftables);
+
+pub(super) const ALL: &[Setting] = &[
+    setting("nftables.masqueradeBit", |c| &mut c.nftables.masquerade_bit).effect(NFTABLES),
+    setting("nftables.masqueradeAll", |c| &mut c.nftables.masquerade_all).effect(NFTABLES),
+    setting("nftables.syncPeriod", |c| &mut c.nftables.sync_period).zero_is_unset().effect(NFTABLES),
+    setting("nftables.minSyncPeriod", |c| &mut c.nftables.min_sync_period).zero_is_unset().effect(NFTABLES),
+    setting("iptables.masqueradeBit", |c| &mut c.iptables.masquerade_bit).effect(IPTABLES).flag(
+        Group::Traffic,
+        "iptables-masquerade-bit",
+        "BIT",
+        "The bit of the packet mark that asks for masquerade, 0 to 31. Not for --proxy-mode=nftables, whose bit \
+         is nftables.masqueradeBit in the file.",
+    ),
+    setting("iptables.masqueradeAll", |c| &mut c.iptables.masquerade_all).effect(IPTABLES).flag(
+        Group::Traffic,
+        "masquerade-all",
+        "",
+        "Masquerade all cluster-IP traffic, not only that from outside the cluster.",
+    ),
+    setting("iptables.localhostNodePorts", |c| &mut c.iptables.localhost_node_ports).effect(IPTABLES).flag(
+        Group::Traffic,
+        "iptables-localhost-nodeports",
+        "",
+        "Serve node ports on 127.0.0.1, in mode iptables.",
+    ),
+    setting("iptables.syncPeriod", |c| &mut c.iptables.sync_period).zero_is_unset().effect(IPTABLES).flag(
+        Group::Sync,
+        "iptables-sync-period",
+        "DURATION",
+        "The interval of the periodic check, in every mode but ipvs; must be greater than 0.",
+    ),
+    setting("iptables.minSyncPeriod", |c| &mut c.iptables.min_sync_period)
+        .zero_is_unset()
+        .effect(IPTABLES)
+        .flag(
+            Group::Sync,
+            "iptables-min-sync-period",
+            "DURATION",
+            "The most a change waits for its sync, in every mode but ipvs; an idle agent syncs at once.",
+        ),
+    setting("ipvs.syncPeriod", |c| &mut c.ipvs.sync_period).zero_is_unset().effect(IPVS).flag(
+        Group::Ipvs,
+        "ipvs-sync-period",
+        "DURATION",
+        "As --iptables-sync-period.",
+    ),
+    setting("ipvs.minSyncPeriod", |c| &mut c.ipvs.min_sync_period).effect(IPVS).flag(
+        Group::Ipvs,
+        "ipvs-min-sync-period",
+        "DURATION",
+        "As --iptables-min-sync-period.",
+    ),
+    setting("ipvs.scheduler", |c| &mut c.ipvs.scheduler).effect(IPVS).flag(
+        Group::Ipvs,
+        "ipvs-scheduler",
+        "NAME",
+        "How endpoints are chosen: rr, lc, dh, sh, sed, nq, ...",
+    ),
+    setting("ipvs.excludeCIDRs", |c| &mut c.ipvs.exclude_cidrs).effect(IPVS).flag(
+        Group::Ipvs,
+        "ipvs-exclude-cidrs",
+        "CIDR[,...]",
+        "Virtual servers in these prefixes are left alone.",
+    ),
+    setting("ipvs.strictARP", |c| &mut c.ipvs.strict_arp).effect(IPVS).flag(
+        Group::Ipvs,
+        "ipvs-strict-arp",
+        "",
+        "Answer ARP only for addresses of the interface that was asked.",
+    ),
+    setting("ipvs.tcpTimeout", |c| &mut c.ipvs.tcp_timeout).effect(IPVS).flag(
+        Group::Ipvs,
+        "ipvs-tcp-timeout",
+        "DURATION",
+        "When an idle TCP connection is forgotten; 0 leaves the node's own.",
+    ),
+    setting("ipvs.tcpFinTimeout", |c| &mut c.ipvs.tcp_fin_timeout).effect(IPVS).flag(
+        Group::Ipvs,
+        "ipvs-tcpfin-timeout",
+        "DURATION",
+        "When a TCP connection is forgotten after a FIN; 0 leaves the node's own.",
+    ),
+    setting("ipvs.udpTimeout", |c| &mut c.ipvs.udp_timeout).effect(IPVS).flag(
+        Group::Ipvs,
+        "ipvs-udp-timeout",
+        "DURATION",
+        "When an idle UDP flow is forgotten; 0 leaves the node's own.",
+    ),
+    setting("winkernel.networkName", |c| &mut c.winkernel.network_name).effect(Effect::Never),
+    setting("winkernel.sourceVip", |c| &mut c.winkernel.source_vip).effect(Effect::Never),
+    setting("winkernel.enableDSR", |c| &mut c.winkernel.enable_dsr).effect(Effect::Never),
+    setting("winkernel.rootHnsEndpointName", |c| &mut c.winkernel.root_hns_endpoint_name).effect(Effect::Never),
+    setting("winkernel.forwardHealthCheckVip", |c| &mut c.winkernel.forward_health_check_vip)
+        .effect(Effect::Never),
+    setting("windowsRunAsService", |c| &mut c.windows_run_as_service).omit_zero().effect(Effect::Never),
+    setting("portRange", |c| &mut c.port_range).effect(Effect::Never),
+];

@@ -1,0 +1,41 @@
+//! Probes, metrics and profiles.
+
+use super::{Effect, Group, Setting, setting};
+
+pub(super) const ALL: &[Setting] = &[
+    setting("healthzBindAddress", |c| &mut c.healthz_bind_address).zero_is_unset().flag(
+        Group::Serving,
+        "healthz-bind-address",
+        "IP:PORT",
+        "Where /healthz, /livez and /readyz are served; --healthz-port=0 serves none.",
+    ),
+    setting("metricsBindAddress", |c| &mut c.metrics_bind_address)
+        .zero_is_unset()
+        .effect(Effect::NotYet)
+        .flag(
+            Group::Serving,
+            "metrics-bind-address",
+            "IP:PORT",
+            "Where metrics are served; --metrics-port=0 serves none.",
+        ),
+    setting("bindAddressHardFail", |c| &mut c.bind_address_hard_fail).flag(
+        Group::Serving,
+        "bind-address-hard-fail",
+        "",
+        "Exit when an address cannot be bound, instead of trying again every 5 s.",
+    ),
+    setting("enableProfiling", |c| &mut c.enable_profiling).effect(Effect::NotYet).flag(
+        Group::Serving,
+        "profiling",
+        "",
+        "Serve profiles beside the metrics.",
+    ),
+    setting("showHiddenMetricsForVersion", |c| &mut c.show_hidden_metrics_for_version)
+        .effect(Effect::NotYet)
+        .flag(
+            Group::Serving,
+            "show-hidden-metrics-for-version",
+            "MAJOR.MINOR",
+            "Show metrics that the release after this one hides.",
+        ),
+];

@@ -1,0 +1,49 @@
+//! Which packets go where, whatever the mode.
+
+use super::{Effect, Group, Setting, setting};
+
+pub(super) const ALL: &[Setting] = &[
+    setting("mode", |c| &mut c.mode).flag(
+        Group::Traffic,
+        "proxy-mode",
+        "MODE",
+        "How rules are programmed: nftables, which is also what an unset mode means.",
+    ),
+    setting("clusterCIDR", |c| &mut c.cluster_cidr).flag(
+        Group::Traffic,
+        "cluster-cidr",
+        "CIDR[,CIDR]",
+        "The pods' addresses, one prefix a family; other sources of cluster-IP traffic are masqueraded.",
+    ),
+    setting("detectLocalMode", |c| &mut c.detect_local_mode).flag(
+        Group::Traffic,
+        "detect-local-mode",
+        "MODE",
+        "How traffic of local pods is recognised: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix.",
+    ),
+    setting("detectLocal.bridgeInterface", |c| &mut c.detect_local.bridge_interface).flag(
+        Group::Traffic,
+        "pod-bridge-interface",
+        "NAME",
+        "The bridge of the pods, for --detect-local-mode=BridgeInterface.",
+    ),
+    setting("detectLocal.interfaceNamePrefix", |c| &mut c.detect_local.interface_name_prefix).flag(
+        Group::Traffic,
+        "pod-interface-name-prefix",
+        "PREFIX",
+        "How the pods' interfaces begin, for --detect-local-mode=InterfaceNamePrefix.",
+    ),
+    setting("nodePortAddresses", |c| &mut c.node_port_addresses).flag(
+        Group::Traffic,
+        "nodeport-addresses",
+        "CIDR[,...]",
+        "Node addresses that serve node ports: prefixes, or the words primary, localhost and all. Mode nftables \
+         takes primary where none is named.",
+    ),
+    setting("bindAddress", |c| &mut c.bind_address).zero_is_unset().effect(Effect::NotYet).flag(
+        Group::Traffic,
+        "bind-address",
+        "IP",
+        "The node's primary address, instead of the one in its Node object. Nothing is bound to it.",
+    ),
+];

@@ -1,0 +1,310 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::*;
+use crate::{ContentType, DetectLocal, Source};
+use file::{Loaded, read};
+use model::{LocalDetector, NodePortAddresses};
+use node::Node;
+
+const KUBEADM: &str = include_str!("examples/kubeadm.yaml");
+const KIND: &str = include_str!("examples/kind.yaml");
+const FULL: &str = include_str!("examples/full.yaml");
+
+fn with(body: &str) -> Result<Loaded, Vec<String>> {
+    read(&format!("apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n{body}"))
+}
+
+fn load(text: &str) -> Configuration {
+    let loaded = read(text).unwrap();
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+    loaded.configuration
+}
+
+fn options(text: &str) -> crate::Options {
+    let mut configuration = load(text);
+    let mode_is_default = complete(&mut configuration, &Place::File);
+    let surroundings = Surroundings { mode_is_default, ..Surroundings::default() };
+    resolve(configuration, &surroundings, &Place::File).unwrap()
+}
+
+fn keys(prefix: &str, node: &Node, found: &mut Vec<String>) {
+    match node {
+        Node::Map(fields) => {
+            fields.iter().for_each(|(name, node)| keys(&format!("{prefix}.{name}"), node, found));
+        }
+        _ => found.push(prefix.to_owned()),
+    }
+}
+
+fn keys_of(yaml: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    keys("", &serde_saphyr::from_str(yaml).unwrap(), &mut found);
+    found
+}
+
+#[test]
+fn kubeadm_means_the_defaults() {
+    let mut configuration = load(KUBEADM);
+    configuration.client_connection.kubeconfig.clear();
+    configuration.cluster_cidr.0.clear();
+    assert_eq!(configuration, Configuration::default());
+    let options = options(KUBEADM);
+    let Source::Apiserver(apiserver) = options.source else { panic!("{:?}", options.source) };
+    assert_eq!(apiserver.kubeconfig.unwrap().to_str(), Some("/var/lib/kube-proxy/kubeconfig.conf"));
+    assert_eq!((apiserver.content_type, apiserver.qps, apiserver.burst), (ContentType::Protobuf, 5.0, 10));
+    assert!(options.mode_is_default);
+    assert_eq!(options.nodeport_addresses, NodePortAddresses::Primary);
+    let pods = vec!["10.244.0.0/16".parse().unwrap()];
+    assert_eq!(options.detect_local, DetectLocal::Fixed(LocalDetector::Cidrs(pods)));
+    assert_eq!(ineffective(&options.configuration, &Place::File), Vec::<String>::new());
+}
+
+#[test]
+fn kind_of_ipv6() {
+    let options = options(KIND);
+    assert!(!options.mode_is_default);
+    assert_eq!(options.healthz_bind_address.unwrap().to_string(), "[::]:10256");
+    let metrics = options.configuration.metrics_bind_address.address();
+    assert_eq!(metrics.unwrap().to_string(), "[::1]:10249");
+    let idle = ineffective(&options.configuration, &Place::File);
+    for name in ["conntrack.maxPerCore", "featureGates KubeProxyNFTablesLocalhostNodePorts"] {
+        assert!(idle.iter().any(|idle| idle == name), "{idle:?}");
+    }
+}
+
+/// Every key is in the file, every value differs from its default, and nothing is lost on the way.
+#[test]
+fn a_full_file_comes_back_as_it_was() {
+    let configuration = load(FULL);
+    assert_eq!(to_yaml(&configuration), FULL);
+    for setting in settings::all() {
+        let value = setting.value(&mut configuration.clone()).show();
+        let may_be_default = ["logging.format"];
+        assert!(value != setting.default() || may_be_default.contains(&setting.path), "{}", setting.path);
+    }
+    let options = options(FULL);
+    assert_eq!(
+        (options.sync_period, options.min_sync_period),
+        (Duration::from_secs(20), Duration::from_millis(250))
+    );
+    assert_eq!((options.masquerade_mark, options.settings.masquerade_all), (1 << 11, true));
+    assert_eq!(options.detect_local, DetectLocal::Fixed(LocalDetector::InterfacePrefix("veth".into())));
+    assert!(options.bind_address_hard_fail);
+    assert_eq!(options.node_name, "node-1");
+}
+
+#[test]
+fn json_is_read_too() {
+    let text = r#"{"apiVersion":"kubeproxy.config.k8s.io/v1alpha1","kind":"KubeProxyConfiguration","oomScoreAdj":-7}"#;
+    assert_eq!(load(text).oom_score_adj, Whole(-7));
+}
+
+/// The keys that Kubernetes' own kube-proxy v1.37 writes are those of kubeadm's ConfigMap and `logging.format`.
+#[test]
+fn the_written_defaults_have_the_usual_keys() {
+    let yaml = to_yaml(&Configuration::default());
+    let mut wanted = keys_of(KUBEADM);
+    wanted.push(".logging.format".into());
+    wanted.sort();
+    let mut written = keys_of(&yaml);
+    written.sort();
+    assert_eq!(written, wanted);
+    assert_eq!(load(&yaml), Configuration::default());
+    let first: Vec<&str> = yaml.lines().take(3).collect();
+    let wanted = [
+        "apiVersion: kubeproxy.config.k8s.io/v1alpha1",
+        "bindAddress: 0.0.0.0",
+        "bindAddressHardFail: false",
+    ];
+    assert_eq!(first, wanted);
+}
+
+#[test]
+fn texts_are_quoted_where_yaml_would_read_something_else() {
+    for text in [
+        "",
+        "1.36",
+        "null",
+        "Yes",
+        "0x1F",
+        "1e3",
+        "- a",
+        "a: b",
+        "a #b",
+        "::1",
+        "\"q\" \\ \n",
+        "~",
+        "12:30",
+        "node-1",
+        "/etc/x.conf",
+        "30000-32000",
+        "é",
+        "a:",
+        "[::]:1",
+        "2K",
+        "nan",
+        ".5",
+        "0b1",
+        "010",
+        "10:20:30",
+    ] {
+        let configuration = Configuration {
+            hostname_override: text.to_owned(),
+            port_range: text.to_owned(),
+            ..Configuration::default()
+        };
+        assert_eq!(load(&to_yaml(&configuration)), configuration, "{text:?}");
+    }
+}
+
+#[test]
+fn unknown_and_repeated_fields_are_a_warning() {
+    let loaded =
+        with("iptables:\n  masqueradeBits: 3\nnew: {a: 1}\noomScoreAdj: 1\noomScoreAdj: 2\nipvs: null\n")
+            .unwrap();
+    assert_eq!(loaded.configuration.oom_score_adj, Whole(2));
+    let warnings = loaded.warnings.join("\n");
+    for part in [
+        "iptables.masqueradeBits is no field of KubeProxyConfiguration and has no effect",
+        "new is no field",
+        "oomScoreAdj is given again in line 7; the last one counts",
+    ] {
+        assert!(warnings.contains(part), "{part} is missing in:\n{warnings}");
+    }
+    assert_eq!(loaded.warnings.len(), 3, "{warnings}");
+}
+
+#[test]
+fn every_wrong_field_is_named_with_what_is_right() {
+    let problems = with(
+        "oomScoreAdj: 1001\nconntrack:\n  min: many\n  maxPerCore: \"5\"\n  tcpEstablishedTimeout: 5\n  udpTimeout: -3s\n\
+         iptables: 5\nbindAddress: here\nhealthzBindAddress: 0.0.0.0:99999\nnodePortAddresses: primary\n\
+         ipvs:\n  excludeCIDRs: [1]\n  strictARP: \"true\"\nhostnameOverride: 7\nfeatureGates:\n  Fancy: true\n  NFTablesNetlink: 3\n\
+         mode: kernelspace\ndetectLocalMode: None\nlogging:\n  flushFrequency: -1\n  vmodule: [a=1]\n  format: xml\n\
+         nftables:\n  masqueradeBit: 3.5\nclientConnection:\n  burst: -1\n",
+    )
+    .unwrap_err();
+    let text = problems.join("\n");
+    for part in [
+        "oomScoreAdj: must be a whole number from -1000 to 1000, not 1001",
+        "conntrack.min: must be a number without quotes, not \"many\"",
+        "conntrack.maxPerCore: must be a number without quotes, not \"5\"",
+        "conntrack.tcpEstablishedTimeout: must be text, not 5; put it in quotes",
+        "conntrack.udpTimeout: \"-3s\" is negative",
+        "iptables: must be a mapping, not 5",
+        "bindAddress: \"here\" is not an IP address",
+        "healthzBindAddress: \"0.0.0.0:99999\" is not an address such as 0.0.0.0:10256",
+        "nodePortAddresses: must be a list, not \"primary\"",
+        "ipvs.excludeCIDRs: must be a list of texts; 1 is none",
+        "ipvs.strictARP: must be true or false, not \"true\"",
+        "hostnameOverride: must be text, not 7",
+        "featureGates: \"Fancy\" is not a feature gate of Kubernetes 1.37",
+        "NFTablesNetlink must be true or false, not 3",
+        "mode: \"kernelspace\" is not a proxy mode; use nftables, iptables or ipvs",
+        "detectLocalMode: \"None\" is not a way to detect local traffic",
+        "logging.flushFrequency: must be a duration such as 5s, not -1",
+        "logging.vmodule: must be a list of items with filePattern and verbosity",
+        "logging.format: \"xml\" is not a log format; use text or json",
+        "nftables.masqueradeBit: must be a whole number from 0 to 31, not 3.5",
+        "clientConnection.burst: must be a whole number from 0, not -1",
+    ] {
+        assert!(text.contains(part), "{part} is missing in:\n{text}");
+    }
+    assert_eq!(problems.len(), 20, "{text}");
+}
+
+#[test]
+fn other_documents_are_refused() {
+    for (text, words) in [
+        ("", "holds null and no KubeProxyConfiguration"),
+        ("- a", "holds a list and no KubeProxyConfiguration"),
+        (
+            "kind: KubeProxyConfiguration",
+            "apiVersion is missing; it must be kubeproxy.config.k8s.io/v1alpha1",
+        ),
+        (
+            "apiVersion: kubeproxy.config.k8s.io/v1\nkind: KubeProxyConfiguration",
+            "apiVersion must be kubeproxy.config.k8s.io/v1alpha1, not \"kubeproxy.config.k8s.io/v1\"",
+        ),
+        (
+            "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: Config",
+            "kind must be KubeProxyConfiguration, not \"Config\"",
+        ),
+        ("a: [", "is neither YAML nor JSON"),
+    ] {
+        let problems = read(text).unwrap_err();
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].contains(words), "{problems:?}");
+        assert!(!problems[0].contains('\n'), "{problems:?}");
+    }
+}
+
+#[test]
+fn fields_are_checked_against_each_other() {
+    let problems = |body: &str| {
+        let mut configuration = with(body).unwrap().configuration;
+        complete(&mut configuration, &Place::File);
+        resolve(configuration, &Surroundings::default(), &Place::File).unwrap_err().join("\n")
+    };
+    for (body, wanted) in [
+        ("mode: ipvs", "mode: mode ipvs is not in this build; use nftables (Linux 5.13 or later)"),
+        (
+            "mode: nftables\nnftables: {syncPeriod: 1s, minSyncPeriod: 2s}",
+            "nftables.minSyncPeriod: 2s is longer than nftables.syncPeriod, 1s",
+        ),
+        ("hostnameOverride: ' '", "hostnameOverride: the name of this node is empty; give one"),
+        (
+            "detectLocalMode: BridgeInterface",
+            "detectLocal.bridgeInterface: must name one, because local traffic is detected by BridgeInterface",
+        ),
+        (
+            "clusterCIDR: 'fd00::/8,fc00::/8'",
+            "clusterCIDR: names more than one IPv6 prefix; give at most one a family",
+        ),
+        (
+            "logging: {format: json, vmodule: [{filePattern: a, verbosity: 1}]}",
+            "logging.vmodule: only lines of format text have levels of single files",
+        ),
+        (
+            "logging: {options: {json: {infoBufferSize: 1K}}}",
+            "logging.options.json.infoBufferSize: needs the feature gate LoggingAlphaOptions=true",
+        ),
+    ] {
+        assert_eq!(problems(body), wanted);
+    }
+}
+
+/// Without a mode, what was wished for iptables is wished for its successor, unless that has wishes of its own.
+#[test]
+fn an_unset_mode_adopts_what_was_set_for_iptables() {
+    let body =
+        "iptables: {masqueradeBit: 3, masqueradeAll: true, syncPeriod: 50s}\nnftables: {syncPeriod: 10s}\n";
+    let adopted = |mode: &str| {
+        let mut configuration = with(&format!("{mode}{body}")).unwrap().configuration;
+        complete(&mut configuration, &Place::File);
+        let idle = ineffective(&configuration, &Place::File);
+        (configuration.nftables, idle)
+    };
+    let (unset, idle) = adopted("");
+    assert_eq!((unset.masquerade_bit, unset.masquerade_all), (Whole(3), true));
+    assert_eq!(unset.sync_period, Period(Duration::from_secs(10)));
+    assert_eq!(idle, ["iptables.syncPeriod"]);
+    let (chosen, idle) = adopted("mode: nftables\n");
+    assert_eq!((chosen.masquerade_bit, chosen.masquerade_all), (Whole(14), false));
+    assert_eq!(idle, ["iptables.masqueradeBit", "iptables.masqueradeAll", "iptables.syncPeriod"]);
+}
+
+#[test]
+fn settings_are_defined_once() {
+    let mut paths = BTreeMap::new();
+    let mut flags = BTreeMap::new();
+    for setting in settings::all() {
+        *paths.entry(setting.path).or_insert(0) += 1;
+        if let Some(usage) = setting.flag {
+            *flags.entry(usage.name).or_insert(0) += 1;
+        }
+    }
+    assert!(paths.len() >= 60, "{}", paths.len());
+    assert!(paths.values().chain(flags.values()).all(|times| *times == 1), "{paths:?} {flags:?}");
+}

@@ -1,0 +1,205 @@
+//! What a setting can hold, and how flags and fields are read into it. Addresses, choices and the parts of
+//! logging have files of their own.
+
+use std::time::Duration;
+
+use super::node::Node;
+use crate::duration;
+
+/// A setting's value. A refused text leaves it as it was.
+pub(crate) trait Value {
+    fn read_flag(&mut self, text: &str) -> Result<(), String>;
+    fn read_field(&mut self, node: &Node) -> Result<(), String>;
+    /// As the file holds it.
+    fn show(&self) -> Node;
+}
+
+/// How a scalar is written in a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Bool,
+    Number,
+    Text,
+}
+
+/// A value that is one word, read alike from a flag and from a field.
+pub(super) trait Scalar: Sized {
+    const KIND: Kind;
+    fn parse(text: &str) -> Result<Self, String>;
+    fn show(&self) -> Node;
+}
+
+impl<T: Scalar> Value for T {
+    fn read_flag(&mut self, text: &str) -> Result<(), String> {
+        *self = T::parse(text)?;
+        Ok(())
+    }
+
+    fn read_field(&mut self, node: &Node) -> Result<(), String> {
+        *self = match (T::KIND, node) {
+            (Kind::Bool, Node::Bool(value)) => T::parse(if *value { "true" } else { "false" })?,
+            (Kind::Number, Node::Number(text)) | (Kind::Text, Node::Text(text)) => T::parse(text)?,
+            (kind, other) => return Err(mismatch(kind, other)),
+        };
+        Ok(())
+    }
+
+    fn show(&self) -> Node {
+        Scalar::show(self)
+    }
+}
+
+/// A value that has no default.
+impl<T: Scalar> Value for Option<T> {
+    fn read_flag(&mut self, text: &str) -> Result<(), String> {
+        *self = Some(T::parse(text)?);
+        Ok(())
+    }
+
+    fn read_field(&mut self, node: &Node) -> Result<(), String> {
+        Err(format!("{} is no field", node.describe()))
+    }
+
+    fn show(&self) -> Node {
+        self.as_ref().map_or(Node::Null, Scalar::show)
+    }
+}
+
+fn mismatch(kind: Kind, node: &Node) -> String {
+    let given = node.describe();
+    match (kind, node) {
+        (Kind::Bool, _) => format!("must be true or false, not {given}"),
+        (Kind::Number, Node::Text(_)) => format!("must be a number without quotes, not {given}"),
+        (Kind::Number, _) => format!("must be a number, not {given}"),
+        (Kind::Text, Node::Number(_) | Node::Bool(_)) => {
+            format!("must be text, not {given}; put it in quotes if it is meant so")
+        }
+        (Kind::Text, _) => format!("must be text, not {given}"),
+    }
+}
+
+impl Scalar for bool {
+    const KIND: Kind = Kind::Bool;
+
+    fn parse(text: &str) -> Result<bool, String> {
+        match text.to_ascii_lowercase().as_str() {
+            "true" | "t" | "1" => Ok(true),
+            "false" | "f" | "0" => Ok(false),
+            _ => Err(format!("{text:?} is neither true nor false")),
+        }
+    }
+
+    fn show(&self) -> Node {
+        Node::Bool(*self)
+    }
+}
+
+impl Scalar for String {
+    const KIND: Kind = Kind::Text;
+
+    fn parse(text: &str) -> Result<String, String> {
+        Ok(text.to_owned())
+    }
+
+    fn show(&self) -> Node {
+        Node::text(self)
+    }
+}
+
+/// A whole number within bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whole<const LEAST: i32, const MOST: i32>(pub i32);
+
+impl<const LEAST: i32, const MOST: i32> Scalar for Whole<LEAST, MOST> {
+    const KIND: Kind = Kind::Number;
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let value = integer(text).filter(|value| (LEAST.into()..=MOST.into()).contains(value));
+        let value = value.and_then(|value| i32::try_from(value).ok());
+        let wanted = || match (LEAST, MOST) {
+            (i32::MIN, i32::MAX) => "a whole number".to_owned(),
+            (least, i32::MAX) => format!("a whole number from {least}"),
+            (least, most) => format!("a whole number from {least} to {most}"),
+        };
+        value.map(Self).ok_or_else(|| format!("must be {}, not {text}", wanted()))
+    }
+
+    fn show(&self) -> Node {
+        Node::Number(self.0.to_string())
+    }
+}
+
+/// An integer as Go reads flags: decimal, or with 0x, 0o, 0b or 0 in front.
+fn integer(text: &str) -> Option<i64> {
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let lower = digits.to_ascii_lowercase();
+    let (radix, digits) = if let Some(digits) = lower.strip_prefix("0x") {
+        (16, digits)
+    } else if let Some(digits) = lower.strip_prefix("0b") {
+        (2, digits)
+    } else if let Some(digits) = lower.strip_prefix("0o").or_else(|| lower.strip_prefix('0')) {
+        (8, digits)
+    } else {
+        (10, lower.as_str())
+    };
+    match digits {
+        "" => (lower == "0").then_some(0),
+        digits if digits.starts_with(['+', '-']) => None,
+        digits => i64::from_str_radix(digits, radix).ok().map(|value| if negative { -value } else { value }),
+    }
+}
+
+/// A rate a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate(pub f32);
+
+impl Scalar for Rate {
+    const KIND: Kind = Kind::Number;
+
+    fn parse(text: &str) -> Result<Rate, String> {
+        let value = text.parse().ok().filter(|value: &f32| value.is_finite());
+        value.map(Rate).ok_or_else(|| format!("must be a number such as 5 or 0.5, not {text}"))
+    }
+
+    fn show(&self) -> Node {
+        Node::Number(self.0.to_string())
+    }
+}
+
+/// A duration that may be zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span(pub Duration);
+
+impl Scalar for Span {
+    const KIND: Kind = Kind::Text;
+
+    fn parse(text: &str) -> Result<Span, String> {
+        duration::parse(text).map(Span)
+    }
+
+    fn show(&self) -> Node {
+        Node::text(duration::format(self.0))
+    }
+}
+
+/// A duration longer than zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Period(pub Duration);
+
+impl Scalar for Period {
+    const KIND: Kind = Kind::Text;
+
+    fn parse(text: &str) -> Result<Period, String> {
+        match duration::parse(text)? {
+            Duration::ZERO => Err(format!("must be greater than 0, not {text}")),
+            value => Ok(Period(value)),
+        }
+    }
+
+    fn show(&self) -> Node {
+        Node::text(duration::format(self.0))
+    }
+}

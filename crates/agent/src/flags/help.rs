@@ -1,0 +1,70 @@
+//! The text of `--help`.
+
+use super::orders::ORDERS;
+use crate::config::settings::{self, Effect, Group, Setting, Usage};
+
+const HEAD: &str = "\
+Pointsman, a drop-in kube-proxy: turns Services and EndpointSlices into kernel forwarding rules.
+
+Usage:
+  kube-proxy --config FILE           in a cluster, as kubeadm starts it
+  kube-proxy [flags]                 in a cluster, or with --kubeconfig from outside
+  kube-proxy --manifests PATH        without a cluster
+  kube-proxy demo [--shell]          try it in a sandbox of network namespaces
+
+Defaults are in brackets. * has no effect in this build, or only in a mode that it does not have.
+";
+
+pub fn help() -> String {
+    let mut text = HEAD.to_owned();
+    for group in Group::ALL {
+        text.push_str(&format!("\n{}:\n", group.title()));
+        let orders = ORDERS.iter().map(|order| (order.usage, String::new(), false));
+        let settings = settings::all()
+            .filter_map(|setting| Some((setting.flag?, default(setting), !works_somewhere(setting))));
+        for (usage, default, is_idle) in orders.chain(settings).filter(|(usage, ..)| usage.group == group) {
+            text.push_str(&entry(&usage, &default, is_idle));
+        }
+    }
+    text
+}
+
+/// Flags named after iptables serve nftables too, where they have a counterpart there.
+fn works_somewhere(setting: &Setting) -> bool {
+    let has_counterpart = setting.path.strip_prefix("iptables.").is_some_and(|field| {
+        let counterpart = format!("nftables.{field}");
+        settings::all().any(|other| other.path == counterpart)
+    });
+    setting.effect == Effect::Here || has_counterpart
+}
+
+fn default(setting: &Setting) -> String {
+    let node = setting.default();
+    if node.is_zero() { String::new() } else { format!(" [{}]", node.describe().trim_matches('"')) }
+}
+
+fn entry(usage: &Usage, default: &str, is_idle: bool) -> String {
+    let short = match usage.name {
+        "help" => "-h, --",
+        "v" => "-v, --",
+        _ => "--",
+    };
+    let value = if usage.value.is_empty() { String::new() } else { format!(" {}", usage.value) };
+    let mark = if is_idle { "*" } else { " " };
+    let help = wrap(usage.help, 8);
+    format!(" {mark}{short}{}{value}{default}\n{help}\n", usage.name)
+}
+
+fn wrap(text: &str, indent: usize) -> String {
+    const WIDTH: usize = 100;
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if indent + line.len() + 1 + word.len() <= WIDTH => line.push_str(&format!(" {word}")),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    let lines: Vec<String> = lines.iter().map(|line| format!("{:indent$}{line}", "")).collect();
+    lines.join("\n")
+}

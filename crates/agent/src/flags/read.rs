@@ -1,0 +1,119 @@
+//! Arguments into flags and values: `--flag=value`, `--flag value`, one dash or two, bare switches, `-v4`.
+
+use std::ffi::OsString;
+use std::iter::Peekable;
+
+use super::orders::{ORDERS, Order, Orders};
+use crate::config::Configuration;
+use crate::config::settings::{self, Setting};
+
+/// A command line, flag by flag, but not checked against each other.
+pub(super) struct Line {
+    pub(super) orders: Orders,
+    pub(super) configuration: Configuration,
+    /// The settings among the flags, with their values.
+    pub(super) given: Vec<(&'static Setting, String)>,
+    pub(super) problems: Vec<String>,
+}
+
+enum Flag {
+    Order(&'static Order),
+    Setting(&'static Setting),
+}
+
+impl Flag {
+    fn find(name: &str) -> Option<Flag> {
+        let name = name.replace('_', "-");
+        let name = if name == "h" { "help" } else { &name };
+        let order = ORDERS.iter().find(|order| order.usage.name == name).map(Flag::Order);
+        let is_named = |setting: &&Setting| setting.flag.is_some_and(|usage| usage.name == name);
+        order.or_else(|| settings::all().find(is_named).map(Flag::Setting))
+    }
+
+    /// What the flag means without a value.
+    fn alone(&self) -> Option<&'static str> {
+        match self {
+            Flag::Order(order) => order.alone,
+            Flag::Setting(setting) => setting.flag.filter(|usage| usage.value.is_empty()).map(|_| "true"),
+        }
+    }
+}
+
+pub(super) fn read(arguments: impl Iterator<Item = OsString>) -> Line {
+    let mut line = Line {
+        orders: Orders::default(),
+        configuration: Configuration::default(),
+        given: Vec::new(),
+        problems: Vec::new(),
+    };
+    let mut arguments = arguments.map(|argument| argument.to_string_lossy().into_owned()).peekable();
+    while let Some(argument) = arguments.next() {
+        if let Err(problem) = take(&argument, &mut arguments, &mut line) {
+            line.problems.push(problem);
+        }
+    }
+    line
+}
+
+fn take(
+    argument: &str,
+    others: &mut Peekable<impl Iterator<Item = String>>,
+    line: &mut Line,
+) -> Result<(), String> {
+    let body = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-')).unwrap_or_default();
+    if body.is_empty() {
+        // Kubernetes' own does not mind an empty argument: templates leave some behind.
+        return match argument {
+            "" => Ok(()),
+            _ => Err(format!("unexpected argument {argument:?}; kube-proxy takes flags only, see --help")),
+        };
+    }
+    let (name, value) = match body.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (body, None),
+    };
+    let (flag, value) = match (Flag::find(name), short_level(argument)) {
+        (Some(flag), _) => (flag, value),
+        (None, Some(level)) => (Flag::find("v").ok_or("no flag v")?, Some(level)),
+        (None, None) => return Err(format!("unknown flag --{name}; see --help")),
+    };
+    let value = match (value, flag.alone()) {
+        (Some(value), _) => Some(value.to_owned()),
+        (None, Some(alone)) => Some(alone.to_owned()),
+        (None, None) => others.next(),
+    };
+    let value = value.ok_or_else(|| format!("--{name}: a value is missing"))?;
+    set(&flag, value.trim(), line).map_err(|problem| format!("--{name}: {problem}"))
+}
+
+/// `-v4`
+fn short_level(argument: &str) -> Option<&str> {
+    argument.strip_prefix("-v").filter(|level| level.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+fn set(flag: &Flag, value: &str, line: &mut Line) -> Result<(), String> {
+    match flag {
+        Flag::Order(order) => (order.place)(&mut line.orders).read_flag(value),
+        Flag::Setting(setting) => {
+            line.given.push((setting, value.to_owned()));
+            setting.value(&mut line.configuration).read_flag(value)
+        }
+    }
+}
+
+/// Lay over a file the few flags that count beside it; the answer is a word about the others.
+pub(super) fn apply_beside_file(
+    given: &[(&'static Setting, String)],
+    configuration: &mut Configuration,
+) -> Option<String> {
+    let mut ignored = Vec::new();
+    for (setting, value) in given {
+        if setting.counts_beside_file() {
+            // It was read once already: a refused value is known as a problem.
+            let _ = setting.value(configuration).read_flag(value);
+        } else if let Some(usage) = setting.flag {
+            ignored.push(format!("--{}", usage.name));
+        }
+    }
+    (!ignored.is_empty()).then(|| format!("These flags do not count beside --config: {}", ignored.join(", ")))
+}
