@@ -13,7 +13,7 @@ use super::code::{Code, Field, NODE_PORT, VIP};
 use super::sets::{Door, SetName, permanent};
 
 /// Marks a table of this layout; another comment means another owner or version.
-pub(crate) const TABLE_COMMENT: &str = "rules for kube-proxy; flat layout 1";
+pub(crate) const TABLE_COMMENT: &str = "rules for kube-proxy; flat layout 2";
 pub(crate) const TABLE: &str = "kube-proxy";
 
 const PREROUTING: u32 = 0;
@@ -134,7 +134,7 @@ impl Dialect {
 
     fn filter_rules(&self, batch: &mut Batch) {
         for base in ["filter-prerouting-pre-dnat", "filter-output-pre-dnat"] {
-            let code = self.code().new_connection().within(&VIP, "firewall-ips");
+            let code = self.code().new_connection().within(&VIP, "firewalled-ips");
             rule(batch, base, code.then(VerdictCode::Goto("firewall-check")));
         }
         rule(batch, "firewall-check", self.code().then(VerdictCode::Jump("firewall-ranges")));

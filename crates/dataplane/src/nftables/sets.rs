@@ -95,7 +95,7 @@ impl SetName {
             Affine(NodePort) => "affinity-nodeports",
             Pins(Vip) => "affinity",
             Pins(NodePort) => "nodeport-affinity",
-            Firewall => "firewall-ips",
+            Firewall => "firewalled-ips",
             Hairpin => "hairpin-connections",
             Members(Vip, seconds) => return Cow::Owned(format!("affinity-endpoints-{seconds}")),
             Members(NodePort, seconds) => {
