@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use cluster::Kind;
 use cluster::apiserver::Encoding;
+use prost::bytes::Bytes;
 
 use super::spell;
 
@@ -19,7 +20,7 @@ pub(crate) struct Answer {
     status: u16,
     headers: Vec<(&'static str, String)>,
     /// Each goes out as a chunk of its own.
-    chunks: Vec<Vec<u8>>,
+    chunks: Vec<Bytes>,
     end: End,
 }
 
@@ -42,7 +43,7 @@ impl Answer {
 
     pub(crate) fn typed(content_type: &str, body: Vec<u8>, end: End) -> Answer {
         let headers = vec![("content-type", content_type.to_owned())];
-        Answer { status: 200, headers, chunks: vec![body], end }
+        Answer { status: 200, headers, chunks: vec![body.into()], end }
     }
 
     /// A refusal in the words of an apiserver.
@@ -61,15 +62,14 @@ impl Answer {
         self
     }
 
-    pub(crate) fn in_chunks(mut self, chunks: Vec<Vec<u8>>) -> Answer {
-        self.chunks = chunks;
-        self
+    pub(crate) fn in_chunks(self, chunks: impl IntoIterator<Item: Into<Bytes>>) -> Answer {
+        Answer { chunks: chunks.into_iter().map(Into::into).collect(), ..self }
     }
 
     /// One byte a chunk.
     pub(crate) fn dripped(self) -> Answer {
-        let bytes = self.chunks.concat().into_iter().map(|byte| vec![byte]).collect();
-        self.in_chunks(bytes)
+        let bytes = self.chunks.concat();
+        self.in_chunks(bytes.into_iter().map(|byte| vec![byte]))
     }
 
     fn write(&self, stream: &mut TcpStream) -> io::Result<()> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use cluster::apiserver::{Encoding, Settings, Timing, watch_in_time};
@@ -127,6 +127,10 @@ impl Source {
 
     /// Wait until something holds of what was handed over.
     pub(crate) fn await_that(&self, what: &str, condition: impl Fn(&Seen) -> bool) -> Snapshot {
+        self.wait(what, condition).snapshot()
+    }
+
+    pub(crate) fn wait(&self, what: &str, condition: impl Fn(&Seen) -> bool) -> MutexGuard<'_, Seen> {
         let deadline = Instant::now() + PATIENCE;
         let mut seen = self.seen.0.lock().unwrap();
         while !condition(&seen) {
@@ -134,7 +138,7 @@ impl Source {
             assert!(!left.is_zero(), "never: {what}\n{:#?}\n{:#?}", seen.updates, self.server.all());
             seen = self.seen.1.wait_timeout(seen, left).unwrap().0;
         }
-        seen.snapshot()
+        seen
     }
 
     pub(crate) fn await_services(&self, wanted: &str) -> Snapshot {
