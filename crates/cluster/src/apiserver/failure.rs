@@ -54,12 +54,8 @@ impl Failure {
         }
     }
 
-    /// Reading tokens and certificates again may help.
-    pub(super) fn may_be_credentials(&self) -> bool {
-        matches!(
-            self,
-            Failure::Unreachable(_) | Failure::Credentials(_) | Failure::Rejected { code: 401, .. }
-        )
+    pub(super) fn is_forbidden(&self) -> bool {
+        matches!(self, Failure::Rejected { code: 403, .. })
     }
 
     /// A list as a stream did not work, but one in pages may.

@@ -5,6 +5,7 @@
 //! own: an exec plugin that hangs or ten megabytes of list hold up neither probes nor syncs.
 
 mod answer;
+mod connect;
 mod events;
 mod failure;
 mod link;
@@ -32,8 +33,8 @@ use outage::Outages;
 use reflector::Reflector;
 use resource::Resource;
 
+pub use connect::ConnectError;
 pub use events::{Event, Recorder, Regarding};
-pub use link::ConnectError;
 pub use timing::Timing;
 pub use wire::Encoding;
 
@@ -78,7 +79,7 @@ pub fn watch_in_time(
         .spawn(move || match open(settings, timing) {
             Err(error) => drop(report.send(Err(error))),
             Ok((runtime, link)) => {
-                let server = link.server.clone();
+                let server = link.server();
                 drop(report.send(Ok(server)));
                 run(&runtime, link, deliver, events);
             }
@@ -98,7 +99,7 @@ fn open(settings: Settings, timing: Timing) -> Result<(Runtime, Link), ConnectEr
 }
 
 fn run(runtime: &Runtime, link: Link, deliver: Deliver, events: Receiver<Event>) {
-    let outages = Rc::new(Outages::new(link.server.clone()));
+    let outages = Rc::new(Outages::new(link.server()));
     let (link, deliver) = (Rc::new(link), Rc::new(deliver));
     let tasks = LocalSet::new();
     for resource in Resource::all(link.node()) {

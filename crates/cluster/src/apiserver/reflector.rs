@@ -129,9 +129,7 @@ impl Reflector {
             };
             tokio::time::sleep(wait).await;
             // As late as possible: what was written during the wait counts.
-            if failure.may_be_credentials() {
-                self.link.renew().await;
-            }
+            self.link.renew_after(&failure).await;
         }
     }
 
@@ -140,8 +138,7 @@ impl Reflector {
         let streaming = self.version.is_none() && self.streams == Streams::Offered;
         if *failure == Failure::Gone {
             tracing::info!(kind = %self.resource.kind, "The watch fell behind the apiserver's history; listing again");
-            self.version = None;
-            self.from_quorum = true;
+            (self.version, self.from_quorum) = (None, true);
         }
         if streaming && failure.is_of_stream() {
             tracing::debug!(kind = %self.resource.kind, %failure, "No streaming list; listing in pages");
@@ -152,7 +149,13 @@ impl Reflector {
         if failure.is_not_found() && self.resource.is_optional() && !self.delivered {
             return self.without_kind();
         }
-        self.outages.failed(self.resource.kind, failure);
+        if *failure != Failure::Gone {
+            self.outages.failed(self.resource.kind, failure);
+        }
+        // Roles of older releases do not name the kind, and rules can be written without it.
+        if failure.is_forbidden() && self.resource.is_optional() {
+            self.mark_synced()?;
+        }
         let wait = self.backoff.failed(failure.trouble(), random_share());
         Ok(wait.max(failure.retry_after().unwrap_or_default().min(LONGEST_WISH)))
     }
