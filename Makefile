@@ -1,13 +1,16 @@
-.PHONY: help run test bench check build
+.PHONY: help run test conformance bench check build
 
 help: ## Show this list
-	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 16
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
 
 run: ## Build a small cluster out of network namespaces and show traffic being steered in it
 	cargo run --release -p pointsman-agent -- demo
 
 test: ## Format, lints and all tests; ends with "N passed, N failed, N skipped"
 	@scripts/test
+
+conformance: ## The agent against a real etcd and kube-apiserver, and beside upstream's kube-proxy; needs Go
+	@scripts/conformance
 
 bench: ## Measure loading and changing services in the kernel of this machine
 	cargo run --release -p pointsman-bench

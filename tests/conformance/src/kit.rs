@@ -1,6 +1,7 @@
 //! The binaries, and whether the tests can run on this machine at all.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use scenarios::{Verdict, binary};
 
@@ -39,6 +40,10 @@ impl Kit {
             kube_proxy: binary::kube_proxy().map_err(Verdict::Failed)?,
         };
         kernel::netns::acquire().map_err(|denied| Verdict::Skipped(denied.to_string()))?;
-        Ok(kit)
+        // Upstream works through it.
+        match Command::new("nft").arg("--version").output() {
+            Ok(_) => Ok(kit),
+            Err(error) => Err(Verdict::Skipped(format!("the nft tool cannot be run: {error}"))),
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Asking the kernel: the real binary in the sandbox's node, real servers, real clients.
 
+pub mod table;
 mod tunnel;
 
 use std::net::{IpAddr, SocketAddr};

@@ -1,2 +1,85 @@
-//! The table of packet flows while its world is in the API.
-fn main() {}
+//! The table of packet flows while its world is in the API of a real control plane: asked of our agent, and of
+//! upstream's kube-proxy, which holds the table itself to the test.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod differences;
+mod proxy;
+mod scene;
+
+use std::process::ExitCode;
+
+use conformance::Kit;
+use scenarios::flows::{self, Flow};
+use scenarios::packets::table::{AT_ONCE, asked_in, cases, name};
+use scenarios::world::World;
+use scenarios::{Report, Variant, Verdict};
+
+use proxy::Proxy;
+use scene::Scene;
+
+fn main() -> ExitCode {
+    let mut report = Report::from_args();
+    if report.is_list_only() {
+        return report.finish();
+    }
+    let kit = Kit::find();
+    for proxy in Proxy::ALL {
+        match &kit {
+            Ok(kit) => ask(&mut report, kit, proxy),
+            Err(verdict) => report.count(&format!("flows of {}", proxy.name()), verdict.clone()),
+        }
+    }
+    report.finish()
+}
+
+fn ask(report: &mut Report, kit: &Kit, proxy: Proxy) {
+    let (world, flows) = (World::new(), flows::all());
+    let wanted: Vec<Variant> =
+        Variant::ALL.into_iter().filter(|v| wants(report, proxy, *v, &flows)).collect();
+    if wanted.is_empty() {
+        return;
+    }
+    let scene = match Scene::set(kit, &world) {
+        Ok(scene) => scene,
+        Err(problem) => {
+            return report.count(&format!("the scene of {}", proxy.name()), Verdict::Failed(problem));
+        }
+    };
+    report.count(&format!("the world of {} is in the API", proxy.name()), scene.verdict());
+    if proxy == Proxy::Upstream {
+        differences::lines().for_each(|line| println!("{line}"));
+    }
+    for variant in wanted {
+        if let Err(problem) = ask_in(report, &scene, kit, proxy, variant, &world, &flows) {
+            let name = format!("{}: {}", proxy.name(), variant.name());
+            report.count(&name, Verdict::Failed(problem));
+        }
+    }
+}
+
+fn wants(report: &Report, proxy: Proxy, variant: Variant, flows: &[Flow]) -> bool {
+    let full = |flow, family| format!("{}: {}", proxy.name(), name(variant, flow, family));
+    asked_in(variant, flows).iter().any(|(flow, family)| report.wants(&full(flow, *family)))
+}
+
+fn ask_in(
+    report: &mut Report,
+    scene: &Scene,
+    kit: &Kit,
+    proxy: Proxy,
+    variant: Variant,
+    world: &World,
+    flows: &[Flow],
+) -> Result<(), String> {
+    scene.clear()?;
+    let mut running = proxy.start(kit, scene, variant)?;
+    let review = |flow: &Flow, verdict| proxy.review(flow, verdict);
+    let asked = asked_in(variant, flows);
+    let prefix = format!("{}: ", proxy.name());
+    let failed_before = report.failures();
+    report.run(&cases(&prefix, &scene.ground, world, variant, &asked, &review), AT_ONCE);
+    if report.failures() > failed_before {
+        println!("the log of {}, {}:\n{}", proxy.name(), variant.name(), running.log());
+    }
+    running.stop()
+}

@@ -1,0 +1,49 @@
+//! What a proxy is put into: the ground of the table, a control plane on its node, the world in the API.
+
+use std::process::Command;
+
+use conformance::through_api::{Amended, bring_in};
+use conformance::{ControlPlane, Kit, Options};
+use kernel::conntrack::{Conntrack, Filter, Flow};
+use scenarios::Verdict;
+use scenarios::packets::Ground;
+use scenarios::world::World;
+
+/// Parts are dropped in this order.
+pub(crate) struct Scene {
+    amended: Amended,
+    pub(crate) plane: ControlPlane,
+    pub(crate) ground: Ground,
+}
+
+impl Scene {
+    pub(crate) fn set(kit: &Kit, world: &World) -> Result<Scene, String> {
+        let ground = Ground::new()?;
+        let plane = ControlPlane::start(kit, &ground.sandbox.node, &Options::default())?;
+        let amended = bring_in(plane.api(), world)?;
+        Ok(Scene { amended, plane, ground })
+    }
+
+    /// Whether the API refused just what it is known to refuse.
+    pub(crate) fn verdict(&self) -> Verdict {
+        self.amended.lines().iter().for_each(|line| println!("refused by the API and amended: {line}"));
+        let surprises = self.amended.surprises();
+        if surprises.is_empty() { Verdict::Passed } else { Verdict::Failed(surprises.join("; ")) }
+    }
+
+    /// Take away what the last variant left on the node. Recorded flows and pinned clients outlive a proxy, and
+    /// the next one is not to be judged by them.
+    pub(crate) fn clear(&self) -> Result<(), String> {
+        let node = &self.ground.sandbox.node;
+        let not_to_the_apiserver = |flow: &Flow| !flow.original.src.is_loopback();
+        let forget = || Conntrack::open()?.delete_where(&Filter::default(), not_to_the_apiserver);
+        node.run(forget).map_err(|e| format!("forgetting the node's flows: {e}"))?;
+        let mut nft = Command::new("nft");
+        node.enter(nft.args(["flush", "ruleset"])).map_err(|e| e.to_string())?;
+        match nft.status() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(format!("nft flush ruleset: {status}")),
+            Err(error) => Err(format!("running nft: {error}")),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The agent's life with a real apiserver: restarts, outages, lost history, new tokens, missing rights.
+//!
+//! Two control planes side by side, one that sends lists as streams and one that refuses to; on each, the cases run
+//! one after the other. Services are asked with real packets.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod bad_input;
+mod cycle;
+mod expired;
+mod outage;
+mod rights;
+mod token;
+mod traffic;
+mod world;
+
+use std::process::ExitCode;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use conformance::Kit;
+use scenarios::{Case, Report, Verdict};
+use world::World;
+
+type Run = fn(&mut World);
+
+/// The longest first, so that both planes end together.
+const CASES: &[(&str, Run)] = &[
+    ("30 s without an apiserver, under traffic", outage::long),
+    ("an apiserver that is killed and comes back", outage::killed),
+    ("a start while the apiserver is down", outage::started_without),
+    ("a history that is too short for the watch", expired::compacted),
+    ("a token that is replaced", token::replaced),
+    ("a kind that RBAC forbids", rights::forbidden),
+    ("created, changed and deleted, in protobuf", cycle::protobuf),
+    ("created, changed and deleted, in JSON", cycle::json),
+];
+
+/// These do not depend on how lists are sent.
+const ONCE: &[(&str, Run)] = &[
+    ("a kubeconfig that cannot be used", bad_input::kubeconfigs),
+    ("a server that is not there", bad_input::dead_server),
+    ("a token that is rejected", bad_input::rejected_token),
+    ("a certificate of another authority", bad_input::other_authority),
+];
+
+fn main() -> ExitCode {
+    let mut report = Report::from_args();
+    let kit = if report.is_list_only() { Err(Verdict::Passed) } else { Kit::find() };
+    let planes = [Plane::new("streams", true), Plane::new("pages", false)];
+    let mut cases = Vec::new();
+    for (name, run) in CASES {
+        cases.extend(planes.iter().map(|plane| plane.case(&kit, name, *run)));
+    }
+    cases.extend(
+        ONCE.iter().zip(planes.iter().cycle()).map(|((name, run), plane)| plane.case(&kit, name, *run)),
+    );
+    report.run(&cases, planes.len());
+    report.finish()
+}
+
+/// A control plane that is started when the first case needs it.
+struct Plane {
+    name: &'static str,
+    streaming_lists: bool,
+    world: Mutex<Option<World>>,
+}
+
+impl Plane {
+    fn new(name: &'static str, streaming_lists: bool) -> Plane {
+        Plane { name, streaming_lists, world: Mutex::new(None) }
+    }
+
+    fn case<'a>(&'a self, kit: &'a Result<Kit, Verdict>, name: &str, run: Run) -> Case<'a> {
+        Case::new(format!("{}: {name}", self.name), move || {
+            let kit = match kit {
+                Ok(kit) => kit,
+                Err(verdict) => return verdict.clone(),
+            };
+            let mut world = self.lock();
+            let world = world.get_or_insert_with(|| World::start(kit, self.streaming_lists));
+            world.mend();
+            run(world);
+            Verdict::Passed
+        })
+    }
+
+    /// A case that failed leaves a world that can be mended.
+    fn lock(&self) -> MutexGuard<'_, Option<World>> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

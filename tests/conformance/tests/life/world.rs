@@ -1,0 +1,209 @@
+//! A control plane, a sandbox with servers in it, and what the cases do with them.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use conformance::{Api, ControlPlane, Kit, Options, User, paths};
+use model::{Family, Protocol};
+use sandbox::{Namespace, Outcome, address, probe};
+use scenarios::directory::{MAIN_PORT, NODE, ZONE, address_of, node_of};
+use scenarios::packets::Ground;
+use scenarios::world::{Range, address_in};
+use scenarios::{
+    EndpointManifest, NodeAgent, ServiceManifest, SliceManifest, Source, Variant, manifest, wait_until,
+};
+use serde_json::{Value, json};
+
+/// A deadline, not an expectation.
+pub(crate) const SOON: Duration = Duration::from_secs(30);
+const ANSWER: Duration = Duration::from_secs(5);
+/// Users beside the usual ones; what they may do is up to the cases.
+pub(crate) const ROTATING: &str = "rotating";
+pub(crate) const LIMITED: &str = "limited";
+pub(crate) const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+
+/// Parts are dropped in this order.
+pub(crate) struct World {
+    pub(crate) plane: ControlPlane,
+    pub(crate) ground: Ground,
+    kit: Kit,
+}
+
+/// A service of one case: its number makes its addresses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Service {
+    pub(crate) name: &'static str,
+    pub(crate) number: u16,
+}
+
+impl World {
+    pub(crate) fn start(kit: &Kit, streaming_lists: bool) -> World {
+        let ground = Ground::new().unwrap();
+        let users = [ROTATING, LIMITED].map(|name| User::new(name, &[])).to_vec();
+        let options = Options { streaming_lists, users, ..Options::default() };
+        let plane = ControlPlane::start(kit, &ground.sandbox.node, &options).unwrap();
+        let node = manifest::node(NODE, ZONE, &[address::NODE_V4.into(), address::NODE_V6.into()]);
+        plane.api().create(paths::NODES, &node).unwrap();
+        World { plane, ground, kit: kit.clone() }
+    }
+
+    /// Whatever the last case left behind, the apiserver runs.
+    pub(crate) fn mend(&mut self) {
+        if self.plane.apiserver.daemon().process().is_none() {
+            self.plane.apiserver.start().unwrap();
+        }
+    }
+
+    pub(crate) fn api(&self) -> &Api {
+        self.plane.api()
+    }
+
+    /// Start the agent as usual and wait until all rules are in place.
+    pub(crate) fn agent(&self, case: &str) -> NodeAgent {
+        let kubeconfig = self.plane.kubeconfig(User::PROXY).unwrap();
+        self.agent_with(case, &kubeconfig, &[])
+    }
+
+    pub(crate) fn agent_with(&self, case: &str, kubeconfig: &Path, flags: &[&str]) -> NodeAgent {
+        let mut all = Variant::ClusterCidr.flags();
+        all.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        let source =
+            Source { flag: format!("--kubeconfig={}", kubeconfig.display()), log: self.log_of(case) };
+        NodeAgent::start(&self.kit.kube_proxy, &self.ground.sandbox.node, source, NODE, &all).unwrap()
+    }
+
+    pub(crate) fn kube_proxy(&self) -> &Path {
+        &self.kit.kube_proxy
+    }
+
+    pub(crate) fn log_of(&self, case: &str) -> PathBuf {
+        self.plane.folder().join(format!("{case}.log"))
+    }
+
+    fn guest(&self) -> &Namespace {
+        &self.ground.sandbox.pod("guest").unwrap().namespace
+    }
+
+    /// A client for another thread.
+    pub(crate) fn client(&self) -> Namespace {
+        self.guest().try_clone().unwrap()
+    }
+
+    /// Who answers a new connection.
+    pub(crate) fn ask(&self, service: Service, family: Family) -> Outcome {
+        probe::tcp(self.guest(), None, service.at(family), ANSWER)
+    }
+
+    /// Wait until the pod answers in both families, and say how long that took.
+    pub(crate) fn await_answer(&self, service: Service, pod: &str) -> Duration {
+        self.await_outcome(service, |outcome| outcome.by() == Some(pod), pod)
+    }
+
+    pub(crate) fn await_refusal(&self, service: Service) -> Duration {
+        self.await_outcome(service, |outcome| *outcome == Outcome::Refused, "a refusal")
+    }
+
+    /// Its address belongs to nobody: packets to it are dropped.
+    pub(crate) fn await_silence(&self, service: Service) -> Duration {
+        self.await_outcome(service, |outcome| *outcome == Outcome::TimedOut, "silence")
+    }
+
+    fn await_outcome(&self, service: Service, wanted: impl Fn(&Outcome) -> bool, what: &str) -> Duration {
+        let started = Instant::now();
+        for family in Family::BOTH {
+            let mut last = Outcome::Closed;
+            let came = wait_until(SOON, || {
+                last = self.ask(service, family);
+                wanted(&last)
+            });
+            assert!(
+                came,
+                "{} at {}: {last:?}, not {what}\n{}",
+                service.name,
+                service.at(family),
+                self.logs()
+            );
+        }
+        started.elapsed()
+    }
+
+    /// The logs of all agents so far, for a failure's message.
+    fn logs(&self) -> String {
+        let files = std::fs::read_dir(self.plane.folder()).unwrap().flatten().map(|entry| entry.path());
+        let logs = files.filter(|path| path.extension().is_some_and(|end| end == "log"));
+        let own = logs.filter(|path| !path.ends_with("etcd.log") && !path.ends_with("kube-apiserver.log"));
+        own.map(|path| format!("{}:\n{}", path.display(), std::fs::read_to_string(&path).unwrap_or_default()))
+            .collect()
+    }
+
+    pub(crate) fn create(&self, service: Service, pod: &str) {
+        let ips = Family::BOTH.map(|family| service.at(family).ip());
+        let object = ServiceManifest::new(service.name, &ips).port("main", Protocol::Tcp, 80, 0).to_json();
+        self.api().create(paths::SERVICES, &object).unwrap();
+        for family in Family::BOTH {
+            self.api().create(paths::SLICES, &service.slice(family, pod)).unwrap();
+        }
+    }
+
+    pub(crate) fn point_at(&self, service: Service, pod: &str) {
+        for family in Family::BOTH {
+            let slice = service.slice(family, pod);
+            let part = json!({"endpoints": slice["endpoints"]});
+            self.api().patch(&paths::object(&slice), &part).unwrap();
+        }
+    }
+
+    pub(crate) fn delete(&self, service: Service) {
+        self.api().delete(&format!("{}/{}", paths::SERVICES, service.name)).unwrap();
+        for family in Family::BOTH {
+            self.api().delete(&paths::object(&service.slice(family, "a"))).unwrap();
+        }
+    }
+
+    /// Let a user do what a cluster role says.
+    pub(crate) fn bind(&self, user: &str, role: &str) {
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": format!("{user}-{}", role.replace(':', "-"))},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+        });
+        self.api().create(BINDINGS, &binding).unwrap();
+    }
+}
+
+impl Service {
+    pub(crate) const fn new(name: &'static str, number: u16) -> Service {
+        Service { name, number }
+    }
+
+    pub(crate) fn at(self, family: Family) -> SocketAddr {
+        SocketAddr::new(address_in(Range::Cluster, self.number, family), 80)
+    }
+
+    fn slice(self, family: Family, pod: &str) -> Value {
+        let endpoint = EndpointManifest::new(address_of(pod, family), node_of(pod));
+        let slice = SliceManifest::new(self.name, "1", family).port("main", Protocol::Tcp, MAIN_PORT);
+        slice.endpoint(&endpoint).to_json()
+    }
+}
+
+/// Lines of a log with all of these words.
+pub(crate) fn lines<'a>(log: &'a str, words: &[&str]) -> Vec<&'a str> {
+    log.lines().filter(|line| words.iter().all(|word| line.contains(word))).collect()
+}
+
+/// Errors, which the operator sees; klog marks them by their first letter.
+pub(crate) fn errors(log: &str) -> Vec<&str> {
+    log.lines().filter(|line| line.starts_with('E')).collect()
+}
+
+/// A time limit on this machine as it is: in proportion to how many others want each of its processors.
+pub(crate) fn at_load(limit: Duration) -> Duration {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let wanting: f64 = text.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(1.0);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    limit.mul_f64((wanting / processors as f64).max(1.0))
+}

@@ -1,0 +1,50 @@
+//! The table of flows as cases of a report: which are asked under which variant, and how.
+
+use model::{Family, Protocol};
+
+use super::{Calls, Ground, no_sctp};
+use crate::flows::{Flow, judge::judge};
+use crate::world::World;
+use crate::{Case, Variant, Verdict};
+
+/// Most cases wait for silence.
+pub const AT_ONCE: usize = 24;
+
+pub type Asked<'a> = Vec<(&'a Flow, Family)>;
+
+/// All under the base settings, and under each other variant the flows that it changes.
+pub fn asked_in(variant: Variant, flows: &[Flow]) -> Asked<'_> {
+    let asked = flows.iter().filter(|flow| variant == Variant::ClusterCidr || flow.differs_in(variant));
+    asked.flat_map(|flow| flow.families.iter().map(move |family| (flow, *family))).collect()
+}
+
+pub fn name(variant: Variant, flow: &Flow, family: Family) -> String {
+    format!("{}: {}", variant.name(), flow.name(family))
+}
+
+/// A case a flow; names begin with `prefix`, and `review` has the last word on each verdict.
+pub fn cases<'a>(
+    prefix: &str,
+    ground: &'a Ground,
+    world: &'a World,
+    variant: Variant,
+    asked: &Asked<'a>,
+    review: &'a (dyn Fn(&Flow, Verdict) -> Verdict + Sync),
+) -> Vec<Case<'a>> {
+    let sctp = no_sctp();
+    let case = |&(flow, family): &(&'a Flow, Family)| {
+        let sctp = sctp.clone();
+        Case::new(format!("{prefix}{}", name(variant, flow, family)), move || match flow.protocol {
+            Protocol::Sctp => Verdict::Skipped(sctp.clone()),
+            Protocol::Tcp | Protocol::Udp => review(flow, ask(ground, world, flow, variant, family)),
+        })
+    };
+    asked.iter().map(case).collect()
+}
+
+fn ask(ground: &Ground, world: &World, flow: &Flow, variant: Variant, family: Family) -> Verdict {
+    match judge(flow, variant, family, &mut Calls::new(ground, world, flow, variant, family)) {
+        Ok(()) => Verdict::Passed,
+        Err(problem) => Verdict::Failed(problem),
+    }
+}
