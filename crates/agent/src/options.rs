@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::config::Configuration;
+use crate::config::{ConfigFile, Configuration};
 use model::{LocalDetector, NodePortAddresses, Settings};
 
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub struct Options {
     pub healthz_bind_address: Option<SocketAddr>,
     /// Give up when an address cannot be bound, instead of trying again every 5 s.
     pub bind_address_hard_fail: bool,
+    /// A change of this file ends the agent.
+    pub config_file: Option<ConfigFile>,
     /// Everything as it was configured, for what has no option of its own yet.
     pub configuration: Configuration,
 }

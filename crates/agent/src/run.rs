@@ -17,12 +17,12 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::health::Health;
 use crate::sync::{Event, StartGuard, SyncLoop};
-use crate::{DetectLocal, Options, addresses, drift, events, flows, serve, source};
+use crate::{DetectLocal, Options, addresses, config, drift, events, flows, serve, source};
 
 /// What the layout needs: concatenated keys in maps, and `numgen` beside them.
 pub(crate) const OLDEST_KERNEL: (u32, u32) = (5, 13);
 
-/// Why the agent did not start. Nothing has been programmed.
+/// Why the agent did not start, and programmed nothing; or why it stopped by itself.
 #[derive(Debug)]
 pub enum StartError {
     Nftables(ProbeError),
@@ -31,6 +31,8 @@ pub enum StartError {
     Addresses(LinkError),
     Bind { address: SocketAddr, source: io::Error },
     System { what: &'static str, source: io::Error },
+    /// The configuration file changed while the agent ran.
+    Reconfigured,
 }
 
 impl fmt::Display for StartError {
@@ -46,6 +48,9 @@ impl fmt::Display for StartError {
                  --healthz-bind-address"
             ),
             StartError::System { what, source } => write!(f, "cannot {what}: {source}"),
+            StartError::Reconfigured => {
+                write!(f, "the configuration file has changed; start again to use it, the rules stay in place")
+            }
         }
     }
 }
@@ -68,17 +73,19 @@ async fn serve_until_stopped(options: Options) -> Result<(), StartError> {
     let system = |what| move |source| StartError::System { what, source };
     let mut terminate = signal(SignalKind::terminate()).map_err(system("catch SIGTERM"))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(system("catch SIGINT"))?;
+    let reconfigured = config::changed(options.config_file.clone());
     let health = Health::new(options.sync_period);
     let probes = Probes::claim(&options, &health).await?;
     let agent = Agent::start(options, health)?;
     probes.serve(agent.recorder());
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+    let outcome = tokio::select! {
+        _ = terminate.recv() => Ok(()),
+        _ = interrupt.recv() => Ok(()),
+        () = reconfigured => Err(StartError::Reconfigured),
+    };
     tracing::info!("Stopping; the rules stay in place");
     agent.stop();
-    Ok(())
+    outcome
 }
 
 /// The probe server before it serves.

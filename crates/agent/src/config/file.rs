@@ -15,6 +15,7 @@ use super::yaml::{API_VERSION, KIND};
 pub(crate) struct Loaded {
     pub(crate) configuration: Configuration,
     pub(crate) warnings: Vec<String>,
+    pub(crate) text: String,
 }
 
 pub(crate) fn load(path: &Path) -> Result<Loaded, Vec<String>> {
@@ -36,7 +37,11 @@ pub(super) fn read(text: &str) -> Result<Loaded, Vec<String>> {
     let mut problems = Vec::new();
     let configuration = fill(&mut document, &mut problems);
     leftovers("", &document, &mut problems, &mut warnings);
-    if problems.is_empty() { Ok(Loaded { configuration, warnings }) } else { Err(problems) }
+    if problems.is_empty() {
+        Ok(Loaded { configuration, warnings, text: text.to_owned() })
+    } else {
+        Err(problems)
+    }
 }
 
 /// A key that is there twice is worth a word, and then its last value counts.

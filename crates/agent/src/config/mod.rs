@@ -16,6 +16,7 @@ mod nodeport;
 mod resolve;
 pub(crate) mod settings;
 mod value;
+mod watch;
 mod yaml;
 
 pub use address::{ClusterCidrs, Endpoint, Prefixes};
@@ -27,11 +28,13 @@ pub use gates::FeatureGates;
 pub use logging::{FlushFrequency, Logging, Modules, Quantity, Stream};
 pub use nodeport::{NodePortItem, NodePortItems};
 pub use value::{Period, Rate, Span, Whole};
+pub use watch::ConfigFile;
 
 pub(crate) use complete::{complete, ineffective};
 pub(crate) use file::load;
 pub(crate) use resolve::{Place, Surroundings, resolve};
 pub(crate) use value::Value;
+pub(crate) use watch::changed;
 pub(crate) use yaml::to_yaml;
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use model::{Family, LocalDetector, Settings};
 use super::choice::{LocalMode, LogFormat, Mode};
 use super::configuration::Configuration;
 use super::settings;
+use super::watch::ConfigFile;
 use crate::{ApiserverOptions, DetectLocal, Options, Source, duration};
 
 /// How an operator knows the settings: by flags or by fields.
@@ -32,6 +33,7 @@ pub(crate) struct Surroundings {
     pub(crate) manifests: String,
     pub(crate) master: String,
     pub(crate) mode_is_default: bool,
+    pub(crate) config_file: Option<ConfigFile>,
 }
 
 /// Every problem is reported, not the first one.
@@ -65,6 +67,7 @@ pub(crate) fn resolve(
                 min_sync_period: configuration.nftables.min_sync_period.0,
                 healthz_bind_address: configuration.healthz_bind_address.address(),
                 bind_address_hard_fail: configuration.bind_address_hard_fail,
+                config_file: surroundings.config_file.clone(),
                 configuration,
             })
         }

@@ -308,3 +308,40 @@ fn settings_are_defined_once() {
     assert!(paths.len() >= 60, "{}", paths.len());
     assert!(paths.values().chain(flags.values()).all(|times| *times == 1), "{paths:?} {flags:?}");
 }
+
+/// The table in the documentation is this table. `UPDATE_GOLDEN=1` writes it.
+#[test]
+fn the_documentation_lists_every_setting() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let head = "| field | flag | default | effect |\n| --- | --- | --- | --- |\n";
+    let (before, behind) = text.split_once(head).unwrap();
+    let end = behind.find("\n\n").map_or(behind.len(), |end| end + 1);
+    let (written, after) = behind.split_at(end);
+    let wanted = documented();
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(path, format!("{before}{head}{wanted}{after}")).unwrap();
+    } else {
+        assert_eq!(written, wanted, "run with UPDATE_GOLDEN=1 and read the difference");
+    }
+}
+
+fn documented() -> String {
+    let mut all: Vec<_> = settings::all().collect();
+    all.sort_by_key(|setting| setting.path);
+    let row = |setting: &&settings::Setting| {
+        let flag = setting.flag.map(|usage| format!("`--{}`", usage.name)).unwrap_or_default();
+        let default = match setting.default() {
+            node if node.is_zero() && !matches!(node, Node::Bool(_) | Node::Number(_)) => String::new(),
+            node => format!("`{}`", node.describe().trim_matches('"')),
+        };
+        let effect = match setting.effect {
+            settings::Effect::Here => "yes".to_owned(),
+            settings::Effect::NotYet => "not yet".to_owned(),
+            settings::Effect::Only(mode) => format!("mode {}", mode.word()),
+            settings::Effect::Never => "none".to_owned(),
+        };
+        format!("| `{}` | {flag} | {default} | {effect} |\n", setting.path)
+    };
+    all.iter().map(row).collect()
+}

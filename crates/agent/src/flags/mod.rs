@@ -9,7 +9,7 @@ mod read;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::config::{self, Configuration, Endpoint, Place, Surroundings};
+use crate::config::{self, ConfigFile, Configuration, Endpoint, Place, Surroundings};
 use crate::{Options, demo};
 use orders::{Orders, Port};
 use read::Line;
@@ -66,6 +66,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Parsed, String
 fn decide(line: Line) -> Result<Parsed, Vec<String>> {
     let Line { mut orders, configuration, given, mut problems } = line;
     let mut warnings = Vec::new();
+    let mut config_file = None;
     let (mut configuration, place) = match std::mem::take(&mut orders.config).as_str() {
         "" => (with_ports(configuration, &orders, &mut warnings), Place::Flags),
         path => {
@@ -73,12 +74,15 @@ fn decide(line: Line) -> Result<Parsed, Vec<String>> {
             let Ok(mut loaded) = loaded else { return Err(problems) };
             warnings.extend(loaded.warnings.into_iter().map(|warning| format!("{path}: {warning}")));
             warnings.extend(read::apply_beside_file(&given, &mut loaded.configuration));
+            config_file = Some(ConfigFile { path: path.into(), text: loaded.text });
             (loaded.configuration, Place::File)
         }
     };
     let mode_is_default = config::complete(&mut configuration, &place);
+    let Orders { manifests, master, .. } = orders.clone();
+    let surroundings = Surroundings { manifests, master, mode_is_default, config_file };
     let verbosity = u8::try_from(configuration.logging.verbosity.0).unwrap_or(u8::MAX);
-    let command = command(orders, configuration, mode_is_default, &place, &mut warnings);
+    let command = command(orders, configuration, &surroundings, &place, &mut warnings);
     match command {
         Ok(command) if problems.is_empty() => Ok(Parsed { command, verbosity, warnings }),
         Ok(_) => Err(problems),
@@ -118,7 +122,7 @@ fn apply_port<const PORT: u16>(
 fn command(
     orders: Orders,
     configuration: Configuration,
-    mode_is_default: bool,
+    surroundings: &Surroundings,
     place: &Place,
     warnings: &mut Vec<String>,
 ) -> Result<Command, Vec<String>> {
@@ -133,10 +137,8 @@ fn command(
     if !idle.is_empty() {
         warnings.push(format!("These settings have no effect in this build: {}", idle.join(", ")));
     }
-    let Orders { manifests, master, init_only, .. } = orders;
-    let options =
-        config::resolve(configuration, &Surroundings { manifests, master, mode_is_default }, place)?;
-    match init_only {
+    let options = config::resolve(configuration, surroundings, place)?;
+    match orders.init_only {
         true => Ok(Command::InitOnly),
         false => Ok(Command::Run(Box::new(options))),
     }

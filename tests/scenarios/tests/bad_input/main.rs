@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod manifests;
+mod orders;
 
 use std::fs;
 use std::io::{self, Read};
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
 
 fn cases() -> Vec<Case<'static>> {
     let mut cases = manifests::cases();
+    cases.extend(orders::cases());
     cases.extend([
         case("a port that is taken is waited for", taken_port_awaited),
         case("a port that is taken ends the agent if asked to", taken_port_fatal),
@@ -259,7 +261,7 @@ fn flags() {
         "\"eth0\"",
         "mode ipvs is not in this build; use nftables",
         "--masquerade-all: \"perhaps\" is neither true nor false",
-        "\"loud\"",
+        "--v: must be a whole number from 0, not loud",
     ]);
     assert_eq!(ended.lines.len(), 10, "one line an error: {:#?}", ended.lines);
     assert!(ended.lines.iter().all(|line| line.starts_with("kube-proxy: ")), "{:#?}", ended.lines);

@@ -1,0 +1,72 @@
+//! Orders that end by themselves, and the configuration file of a running agent.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use sandbox::Namespace;
+use scenarios::{Case, ManifestFolder, wait_until};
+
+use crate::{DEADLINE, Ended, await_end, case, kube_proxy, run_in, tables};
+
+const CONFIG: &str = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
+
+pub(crate) fn cases() -> Vec<Case<'static>> {
+    vec![
+        case("cleanup removes the rules, and does not mind if there are none", cleanup),
+        case("a changed configuration file ends the agent and leaves the rules", reconfigured),
+        case("a configuration that cannot be written", unwritable),
+        case("there is nothing to initialise", init_only),
+    ]
+}
+
+fn order(namespace: &Namespace, arguments: &[&str]) -> Ended {
+    let mut command = kube_proxy();
+    command.args(arguments);
+    run_in(namespace, command)
+}
+
+fn cleanup() {
+    let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
+    let mut command = kube_proxy();
+    command.arg("--manifests").arg(folder.path());
+    let mut child = start(&namespace, &mut command);
+    let is_programmed = wait_until(DEADLINE, || tables(&namespace).len() == 2);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(is_programmed, "no rules: {:?}", tables(&namespace));
+    for _ in 0..2 {
+        let ended = order(&namespace, &["--cleanup"]);
+        assert_eq!(ended.code, Some(0), "{:?}", ended.lines);
+        assert!(ended.tables.is_empty(), "{:?}", ended.tables);
+    }
+}
+
+fn reconfigured() {
+    let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
+    let config = folder.path().join(".config");
+    fs::write(&config, CONFIG).unwrap();
+    let mut command = kube_proxy();
+    command.arg("--config").arg(&config).arg("--manifests").arg(folder.path());
+    let mut child = start(&namespace, &mut command);
+    let is_programmed = wait_until(DEADLINE, || tables(&namespace).len() == 2);
+    let next = folder.path().join(".config.new");
+    fs::write(&next, format!("{CONFIG}oomScoreAdj: -1\n")).unwrap();
+    fs::rename(&next, &config).unwrap();
+    assert_eq!(await_end(&mut child), Some(1), "it does not end");
+    assert!(is_programmed && tables(&namespace).len() == 2, "{:?}", tables(&namespace));
+}
+
+fn start(namespace: &Namespace, command: &mut Command) -> std::process::Child {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    namespace.run(|| command.spawn()).unwrap()
+}
+
+fn unwritable() {
+    let ended = order(&Namespace::new().unwrap(), &["--write-config-to=/nowhere/config"]);
+    ended.assert_refused(&["--write-config-to: cannot write /nowhere/config: No such file or directory"]);
+}
+
+fn init_only() {
+    let ended = order(&Namespace::new().unwrap(), &["--init-only"]);
+    assert_eq!((ended.code, ended.tables.len()), (Some(0), 0), "{:?}", ended.lines);
+}
