@@ -54,12 +54,15 @@ pub(crate) fn ineffective(configuration: &Configuration, place: &Place) -> Vec<S
     let mut configuration = configuration.clone();
     let mut names = Vec::new();
     for setting in settings::all() {
+        let mode = configuration.mode;
+        let value = setting.value(&mut configuration).show();
         let works = match setting.effect {
             Effect::Here => true,
-            Effect::Only(mode) => mode == configuration.mode,
+            Effect::Only(wanted) => wanted == mode,
+            Effect::OnlyZero => value.is_zero(),
             Effect::NotYet | Effect::Never => false,
         };
-        if !works && setting.value(&mut configuration).show() != setting.default() {
+        if !works && value != setting.default() {
             names.push(place.name(setting.path));
         }
     }

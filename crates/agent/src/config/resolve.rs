@@ -46,7 +46,8 @@ pub(crate) fn resolve(
     found.take("mode", in_this_build(configuration.mode));
     found.problems.extend(check_periods(&configuration, place));
     found.problems.extend(check_logging(&configuration, place));
-    let source = source(&configuration, surroundings);
+    found.take("showHiddenMetricsForVersion", hidden_version(&configuration));
+    let source = source(&configuration, surroundings, place);
     let source = source.map_err(|problem| found.problems.push(format!("--manifests: {problem}"))).ok();
     let node_name = found.take("hostnameOverride", node_name(&configuration.hostname_override));
     let detect_local = detect_local(&configuration, &mut found);
@@ -133,7 +134,20 @@ fn check_logging(configuration: &Configuration, place: &Place) -> Vec<String> {
     problems
 }
 
-fn source(configuration: &Configuration, surroundings: &Surroundings) -> Result<Source, String> {
+/// Metrics that are hidden come back for one release: what counts is the one before.
+fn hidden_version(configuration: &Configuration) -> Result<(), String> {
+    match configuration.show_hidden_metrics_for_version.as_str() {
+        "" | "1.36" => Ok(()),
+        other => Err(format!("must be empty or 1.36, not {other:?}")),
+    }
+}
+
+/// Manifests are named on the command line only, and so outdo the kubeconfig of a file.
+fn source(
+    configuration: &Configuration,
+    surroundings: &Surroundings,
+    place: &Place,
+) -> Result<Source, String> {
     let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let client = &configuration.client_connection;
     let (kubeconfig, master) = (given(&client.kubeconfig).map(PathBuf::from), given(&surroundings.master));
@@ -145,10 +159,10 @@ fn source(configuration: &Configuration, surroundings: &Surroundings) -> Result<
             qps: client.qps.0,
             burst: client.burst.0.unsigned_abs(),
         })),
-        Some(_) if kubeconfig.is_some() || master.is_some() => {
-            Err("objects come from manifests or from the apiserver; drop this flag, or the kubeconfig and --master"
-                .into())
-        }
+        Some(_) if master.is_some() || (kubeconfig.is_some() && *place == Place::Flags) => Err(
+            "objects come from manifests or from the apiserver; drop this flag, or --kubeconfig and --master"
+                .into(),
+        ),
         Some(path) => Ok(Source::Manifests(path.into())),
     }
 }

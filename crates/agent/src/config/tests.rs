@@ -68,9 +68,8 @@ fn kind_of_ipv6() {
     let metrics = options.configuration.metrics_bind_address.address();
     assert_eq!(metrics.unwrap().to_string(), "[::1]:10249");
     let idle = ineffective(&options.configuration, &Place::File);
-    for name in ["conntrack.maxPerCore", "featureGates KubeProxyNFTablesLocalhostNodePorts"] {
-        assert!(idle.iter().any(|idle| idle == name), "{idle:?}");
-    }
+    let gate = "featureGates KubeProxyNFTablesLocalhostNodePorts";
+    assert_eq!(idle, ["bindAddress", "metricsBindAddress", gate]);
 }
 
 /// Every key is in the file, every value differs from its default, and nothing is lost on the way.
@@ -270,6 +269,10 @@ fn fields_are_checked_against_each_other() {
             "logging: {options: {json: {infoBufferSize: 1K}}}",
             "logging.options.json.infoBufferSize: needs the feature gate LoggingAlphaOptions=true",
         ),
+        (
+            "showHiddenMetricsForVersion: '1.35'",
+            "showHiddenMetricsForVersion: must be empty or 1.36, not \"1.35\"",
+        ),
     ] {
         assert_eq!(problems(body), wanted);
     }
@@ -338,6 +341,7 @@ fn documented() -> String {
         let effect = match setting.effect {
             settings::Effect::Here => "yes".to_owned(),
             settings::Effect::NotYet => "not yet".to_owned(),
+            settings::Effect::OnlyZero => "only zero, yet".to_owned(),
             settings::Effect::Only(mode) => format!("mode {}", mode.word()),
             settings::Effect::Never => "none".to_owned(),
         };

@@ -133,7 +133,11 @@ fn command(
     if orders.cleanup {
         return Ok(Command::Cleanup);
     }
+    let kubeconfig = &configuration.client_connection.kubeconfig;
     let idle = config::ineffective(&configuration, place);
+    if *place == Place::File && !(orders.manifests.is_empty() || kubeconfig.is_empty()) {
+        warnings.push("Objects come from --manifests: clientConnection.kubeconfig has no effect".into());
+    }
     if !idle.is_empty() {
         warnings.push(format!("These settings have no effect in this build: {}", idle.join(", ")));
     }

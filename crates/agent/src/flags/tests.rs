@@ -260,7 +260,9 @@ fn what_has_no_effect_is_named() {
 
 #[test]
 fn beside_a_file_few_flags_count() {
-    let file = ConfigFile::with("mode: nftables\nhostnameOverride: a\nlogging:\n  verbosity: 1\nfoo: 1\n");
+    let file = ConfigFile::with(
+        "mode: nftables\nhostnameOverride: a\nlogging:\n  verbosity: 1\nfoo: 1\nclientConnection: {kubeconfig: /k}\n",
+    );
     let arguments = [
         &file.flag(),
         "-v5",
@@ -276,6 +278,7 @@ fn beside_a_file_few_flags_count() {
         parsed.warnings[1],
         "These flags do not count beside --config: --masquerade-all, --proxy-mode"
     );
+    assert!(parsed.warnings[2].starts_with("Objects come from --manifests"), "{:?}", parsed.warnings);
     let options = options(&arguments);
     assert_eq!((options.node_name.as_str(), options.settings.masquerade_all), ("b", false));
     assert_eq!(options.source, Source::Manifests("m".into()));

@@ -67,6 +67,8 @@ pub(crate) enum Effect {
     Here,
     /// Read and kept; nothing looks at it yet.
     NotYet,
+    /// Only its zero, which asks for nothing to be done.
+    OnlyZero,
     /// Only in this mode.
     Only(Mode),
     /// Of another system, or of the past.

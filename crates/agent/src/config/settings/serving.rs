@@ -11,7 +11,7 @@ pub(super) const ALL: &[Setting] = &[
     ),
     setting("metricsBindAddress", |c| &mut c.metrics_bind_address)
         .zero_is_unset()
-        .effect(Effect::NotYet)
+        .effect(Effect::OnlyZero)
         .flag(
             Group::Serving,
             "metrics-bind-address",
