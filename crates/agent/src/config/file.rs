@@ -13,35 +13,33 @@ use super::yaml::{API_VERSION, KIND};
 
 #[derive(Debug)]
 pub(crate) struct Loaded {
+    /// A field that cannot be read has its default here.
     pub(crate) configuration: Configuration,
     pub(crate) warnings: Vec<String>,
+    pub(crate) problems: Vec<String>,
     pub(crate) text: String,
 }
 
-pub(crate) fn load(path: &Path) -> Result<Loaded, Vec<String>> {
+/// Fails only if this is no configuration at all.
+pub(crate) fn load(path: &Path) -> Result<Loaded, String> {
     let place = path.display();
     let text = std::fs::read_to_string(path)
-        .map_err(|error| vec![format!("--config: {place} cannot be read: {error}")])?;
-    read(&text)
-        .map_err(|problems| problems.into_iter().map(|problem| format!("{place}: {problem}")).collect())
+        .map_err(|error| format!("--config: {place} cannot be read: {error}"))?;
+    read(text).map_err(|problem| format!("{place}: {problem}"))
 }
 
-pub(super) fn read(text: &str) -> Result<Loaded, Vec<String>> {
+pub(super) fn read(text: String) -> Result<Loaded, String> {
     let mut warnings = Vec::new();
-    let document = parse(text, &mut warnings).map_err(|problem| vec![problem])?;
+    let document = parse(&text, &mut warnings)?;
     let Node::Map(mut fields) = document else {
-        return Err(vec![format!("holds {} and no {KIND}", document.describe())]);
+        return Err(format!("holds {} and no {KIND}", document.describe()));
     };
-    check_header(&mut fields).map_err(|problem| vec![problem])?;
+    check_header(&mut fields)?;
     let mut document = Node::Map(fields);
     let mut problems = Vec::new();
     let configuration = fill(&mut document, &mut problems);
     leftovers("", &document, &mut problems, &mut warnings);
-    if problems.is_empty() {
-        Ok(Loaded { configuration, warnings, text: text.to_owned() })
-    } else {
-        Err(problems)
-    }
+    Ok(Loaded { configuration, warnings, problems, text })
 }
 
 /// A key that is there twice is worth a word, and then its last value counts.

@@ -117,7 +117,7 @@ impl Value for Modules {
     }
 }
 
-/// A number of bytes, as Kubernetes writes quantities: 512, 1K, 2Ki.
+/// A number of bytes, as Kubernetes writes quantities: 512, 1k, 2Ki.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quantity {
     pub bytes: u64,
@@ -138,7 +138,7 @@ impl Scalar for Quantity {
         let (number, suffix) = text.split_at(end);
         let scale: Option<u64> = match suffix {
             "" => Some(1),
-            "K" | "k" => Some(1000),
+            "k" => Some(1000),
             "M" => Some(1_000_000),
             "G" => Some(1_000_000_000),
             "Ki" => Some(1 << 10),
@@ -148,7 +148,7 @@ impl Scalar for Quantity {
         };
         let bytes =
             number.parse::<u64>().ok().zip(scale).and_then(|(number, scale)| number.checked_mul(scale));
-        let wrong = || format!("{text:?} is not a number of bytes such as 512, 1K or 2Ki");
+        let wrong = || format!("{text:?} is not a number of bytes such as 512, 1k or 2Ki");
         bytes.map(|bytes| Quantity { bytes, text: text.to_owned() }).ok_or_else(wrong)
     }
 

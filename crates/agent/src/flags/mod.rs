@@ -63,34 +63,66 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Parsed, String
     decide(line).map_err(|problems| problems.join("\nkube-proxy: "))
 }
 
-fn decide(line: Line) -> Result<Parsed, Vec<String>> {
-    let Line { mut orders, configuration, given, mut problems } = line;
-    let mut warnings = Vec::new();
-    let mut config_file = None;
-    let (mut configuration, place) = match std::mem::take(&mut orders.config).as_str() {
-        "" => (with_ports(configuration, &orders, &mut warnings), Place::Flags),
-        path => {
-            let loaded = config::load(Path::new(path)).map_err(|more| problems.extend(more));
-            let Ok(mut loaded) = loaded else { return Err(problems) };
-            warnings.extend(loaded.warnings.into_iter().map(|warning| format!("{path}: {warning}")));
-            warnings.extend(read::apply_beside_file(&given, &mut loaded.configuration));
-            config_file = Some(ConfigFile { path: path.into(), text: loaded.text });
-            (loaded.configuration, Place::File)
+/// All that was said, in one place.
+struct Gathered {
+    configuration: Configuration,
+    place: Place,
+    config_file: Option<ConfigFile>,
+    warnings: Vec<String>,
+}
+
+fn decide(mut line: Line) -> Result<Parsed, Vec<String>> {
+    let mut problems = std::mem::take(&mut line.problems);
+    let orders = line.orders.clone();
+    let gathered = match orders.config.as_str() {
+        "" => Ok(from_flags(line)),
+        path => from_file(path, &line, &mut problems),
+    };
+    let Gathered { mut configuration, place, config_file, mut warnings } = match gathered {
+        Ok(gathered) => gathered,
+        Err(problem) => {
+            problems.push(problem);
+            return Err(problems);
         }
     };
     let mode_is_default = config::complete(&mut configuration, &place);
-    let Orders { manifests, master, .. } = orders.clone();
-    let surroundings = Surroundings { manifests, master, mode_is_default, config_file };
+    let surroundings = Surroundings {
+        manifests: orders.manifests.clone(),
+        master: orders.master.clone(),
+        mode_is_default,
+        config_file,
+    };
     let verbosity = u8::try_from(configuration.logging.verbosity.0).unwrap_or(u8::MAX);
-    let command = command(orders, configuration, &surroundings, &place, &mut warnings);
-    match command {
+    match command(&orders, configuration, &surroundings, &place, &mut warnings) {
         Ok(command) if problems.is_empty() => Ok(Parsed { command, verbosity, warnings }),
         Ok(_) => Err(problems),
         Err(more) => {
-            problems.extend(more);
+            problems.extend(more.into_iter().map(|problem| located(&orders.config, problem)));
             Err(problems)
         }
     }
+}
+
+/// A problem of a field says in which file.
+fn located(path: &str, problem: String) -> String {
+    if path.is_empty() || problem.starts_with("--") { problem } else { format!("{path}: {problem}") }
+}
+
+fn from_flags(line: Line) -> Gathered {
+    let mut warnings = Vec::new();
+    let configuration = with_ports(line.configuration, &line.orders, &mut warnings);
+    Gathered { configuration, place: Place::Flags, config_file: None, warnings }
+}
+
+fn from_file(path: &str, line: &Line, problems: &mut Vec<String>) -> Result<Gathered, String> {
+    let loaded = config::load(Path::new(path))?;
+    let mut configuration = loaded.configuration;
+    problems.extend(loaded.problems.into_iter().map(|problem| located(path, problem)));
+    let mut warnings: Vec<String> =
+        loaded.warnings.into_iter().map(|warning| format!("{path}: {warning}")).collect();
+    warnings.extend(read::apply_beside_file(&line.given, &mut configuration));
+    let config_file = Some(ConfigFile { path: path.into(), text: loaded.text });
+    Ok(Gathered { configuration, place: Place::File, config_file, warnings })
 }
 
 /// The deprecated flags name a port for an address that has none; 0 serves nothing.
@@ -120,7 +152,7 @@ fn apply_port<const PORT: u16>(
 }
 
 fn command(
-    orders: Orders,
+    orders: &Orders,
     configuration: Configuration,
     surroundings: &Surroundings,
     place: &Place,
@@ -128,7 +160,7 @@ fn command(
 ) -> Result<Command, Vec<String>> {
     if !orders.write_config_to.is_empty() {
         let yaml = config::to_yaml(&configuration);
-        return Ok(Command::WriteConfig { path: orders.write_config_to.into(), yaml });
+        return Ok(Command::WriteConfig { path: PathBuf::from(&orders.write_config_to), yaml });
     }
     if orders.cleanup {
         return Ok(Command::Cleanup);

@@ -287,11 +287,14 @@ fn beside_a_file_few_flags_count() {
 
 #[test]
 fn errors_of_a_file_come_with_those_of_the_flags() {
-    let file = ConfigFile::with("oomScoreAdj: 5000\n");
+    let file = ConfigFile::with("oomScoreAdj: 5000\nmode: ipvs\n");
     let message = given(&[&file.flag(), "--nonsense", "--v=loud"]).unwrap_err();
-    for part in
-        ["--nonsense", "--v: must be a whole number", "oomScoreAdj: must be a whole number from -1000"]
-    {
+    for part in [
+        "--nonsense",
+        "--v: must be a whole number",
+        "oomScoreAdj: must be a whole number from -1000",
+        ": mode: mode ipvs is not",
+    ] {
         assert!(message.contains(part), "{part} is missing in:\n{message}");
     }
     let message = given(&["--config=/nowhere/config.conf"]).unwrap_err();
