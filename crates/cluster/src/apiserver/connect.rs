@@ -126,5 +126,17 @@ async fn kubeconfig(path: PathBuf) -> Result<Config, ConnectError> {
         ConnectError::Kubeconfig { path: path.clone(), why }
     };
     let file = Kubeconfig::read_from(&path).map_err(fail)?;
+    if let Some(user) = missing_user(&file) {
+        let why = format!("its context names the user {user:?}, who is not in it");
+        return Err(ConnectError::Kubeconfig { path, why });
+    }
     Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(fail)
+}
+
+/// kube would go on as nobody, and the server say that nobody may do anything.
+fn missing_user(file: &Kubeconfig) -> Option<&str> {
+    let current =
+        file.contexts.iter().find(|context| Some(&context.name) == file.current_context.as_ref())?;
+    let user = current.context.as_ref()?.user.as_deref().filter(|user| !user.is_empty())?;
+    file.auth_infos.iter().all(|known| known.name != user).then_some(user)
 }

@@ -2,10 +2,14 @@
 
 use std::error::Error;
 use std::fmt;
+use std::io;
 use std::time::Duration;
 
 use super::pace::Trouble;
 use super::wire::Malformed;
+
+/// The words of rustls.
+const UNTRUSTED: &str = "invalid peer certificate";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
@@ -37,7 +41,11 @@ impl Failure {
     }
 
     pub(super) fn of_body(error: &(dyn Error + 'static)) -> Failure {
-        Failure::Cut(deepest(error))
+        let closed = |error: &io::Error| error.kind() == io::ErrorKind::UnexpectedEof;
+        match bottom(error).downcast_ref().is_some_and(closed) {
+            true => Failure::Cut("the server closed it".into()),
+            false => Failure::Cut(deepest(error)),
+        }
     }
 
     pub(super) fn trouble(&self) -> Trouble {
@@ -86,6 +94,10 @@ impl From<Malformed> for Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Failure::Unreachable(why) if why.contains(UNTRUSTED) => write!(
+                f,
+                "its certificate is not trusted: {why}; check the certificate-authority of the kubeconfig"
+            ),
             Failure::Unreachable(why) => write!(f, "it cannot be reached: {why}"),
             Failure::Cut(why) => write!(f, "the connection was cut: {why}"),
             Failure::Ended => f.write_str("it ended the watch as soon as it began"),
@@ -107,11 +119,14 @@ impl fmt::Display for Failure {
 
 /// The cause at the bottom says the most; the layers above it only repeat that something failed.
 fn deepest(error: &(dyn Error + 'static)) -> String {
-    let mut error = error;
+    one_line(bottom(error))
+}
+
+fn bottom<'a>(mut error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     while let Some(source) = error.source() {
         error = source;
     }
-    one_line(error)
+    error
 }
 
 pub(super) fn one_line(error: impl fmt::Display) -> String {

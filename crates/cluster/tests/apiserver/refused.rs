@@ -18,12 +18,7 @@ fn a_server_that_is_not_there_yet_is_waited_for() {
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let early = Server::start(Scripts::new());
     let source = Source::start(early, settings(address, encoding), Timing::default());
-    let words = [&*address.to_string(), "cannot be reached", "refused"];
-    let deadline = std::time::Instant::now() + Duration::from_secs(20);
-    while log::complaints(&words).is_empty() {
-        assert!(std::time::Instant::now() < deadline, "no word about it");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    await_complaint(&[&address.to_string(), "cannot be reached", "refused"]);
     let body = stream(encoding, 10, &[service("a", "10.0.0.1", 3)]);
     let script = vec![Answer::ok(encoding, body, End::Silence)];
     Server::start_at(address, Scripts::from([(Kind::Service, script.into())]));
@@ -184,4 +179,32 @@ fn a_server_without_services_is_waited_for() {
     );
     let seen = source.await_that("the list", Seen::is_synced);
     assert_eq!(seen.updates, ["apply a", "synced"], "not called whole before it was");
+}
+
+/// What a server says before it is ready is over before anybody could mend it.
+#[test]
+fn another_trouble_within_an_outage_is_told_only_if_it_lasts() {
+    let encoding = Encoding::Protobuf;
+    let first = Answer::ok(encoding, stream(encoding, 10, &[service("a", "10.0.0.1", 3)]), End::Cut);
+    let changed = event(encoding, "MODIFIED", &service("a", "10.0.0.2", 12));
+    let passing =
+        vec![first.clone(), Answer::refusal(403, "Forbidden"), Answer::ok(encoding, changed, End::Silence)];
+    let source = follow(encoding, passing);
+    source.await_services("a=10.0.0.2");
+    let said = log::complaints(&[&source.server.address.to_string()]);
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].contains("the connection was cut"), "{said:?}");
+
+    let lasting = follow(encoding, [vec![first], vec![Answer::refusal(403, "Forbidden"); 9]].concat());
+    await_complaint(&[&lasting.server.address.to_string(), "not permitted (403)"]);
+    let refusals = lasting.server.asked(Kind::Service).len() - 1;
+    assert!(refusals > 2, "told after {refusals}");
+}
+
+fn await_complaint(words: &[&str]) {
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while log::complaints(words).is_empty() {
+        assert!(std::time::Instant::now() < deadline, "no word about {words:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
