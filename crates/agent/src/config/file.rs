@@ -32,7 +32,8 @@ pub(super) fn read(text: String) -> Result<Loaded, String> {
     let mut warnings = Vec::new();
     let document = parse(&text, &mut warnings)?;
     let Node::Map(mut fields) = document else {
-        return Err(format!("holds {} and no {KIND}", document.describe()));
+        let found = if document == Node::Null { "nothing".into() } else { document.describe() };
+        return Err(format!("holds {found} and no {KIND}"));
     };
     check_header(&mut fields)?;
     let mut document = Node::Map(fields);
@@ -55,9 +56,12 @@ fn parse(text: &str, warnings: &mut Vec<String>) -> Result<Node, String> {
         }
         _ => first,
     };
-    outcome.map_err(|error| {
-        let error = error.without_snippet().to_string();
-        format!("is neither YAML nor JSON: {}", error.lines().next().unwrap_or_default())
+    outcome.map_err(|error| match error.without_snippet() {
+        Error::MultipleDocuments { .. } => format!("holds several documents; keep the {KIND}"),
+        other => {
+            let text = other.to_string();
+            format!("cannot be read as YAML or JSON: {}", text.lines().next().unwrap_or_default())
+        }
     })
 }
 

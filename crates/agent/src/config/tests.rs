@@ -215,7 +215,8 @@ fn every_wrong_field_is_named_with_what_is_right() {
 #[test]
 fn other_documents_are_refused() {
     for (text, words) in [
-        ("", "holds null and no KubeProxyConfiguration"),
+        ("", "holds nothing and no KubeProxyConfiguration"),
+        ("a: 1\n---\nb: 1\n", "holds several documents; keep the KubeProxyConfiguration"),
         ("- a", "holds a list and no KubeProxyConfiguration"),
         (
             "kind: KubeProxyConfiguration",
@@ -229,7 +230,7 @@ fn other_documents_are_refused() {
             "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: Config",
             "kind must be KubeProxyConfiguration, not \"Config\"",
         ),
-        ("a: [", "is neither YAML nor JSON"),
+        ("a: [", "cannot be read as YAML or JSON"),
     ] {
         let problem = read(text.to_owned()).unwrap_err();
         assert!(problem.contains(words) && !problem.contains('\n'), "{problem}");
