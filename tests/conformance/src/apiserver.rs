@@ -83,6 +83,9 @@ fn flags(folder: &Path, credentials: &Credentials, options: &Options) -> Vec<Str
         "--authorization-mode=Node,RBAC".to_owned(),
         format!("--service-cluster-ip-range={},{}", address::SERVICES_V4, address::SERVICES_V6),
         "--service-node-port-range=1024-65535".to_owned(),
+        // Told to stop, it waits for open watches: by default until a request times out, which is a minute.
+        "--shutdown-watch-termination-grace-period=1s".to_owned(),
+        "--request-timeout=15s".to_owned(),
         // Tests compact when they want to.
         "--etcd-compaction-interval=0".to_owned(),
         format!("--feature-gates=WatchList={}", options.streaming_lists),
