@@ -390,7 +390,7 @@ fn node_facts_follow() {
     let synced = reconciler.sync(Family::V4, &[], &Moved(Fixture::default())).unwrap();
     assert!(!synced.full && synced.committed.bytes > 0);
     let held = elements(&mut reconciler);
-    assert_eq!(held["nodeport-ips"].len(), 1);
+    assert_eq!(held["nodeport-addresses"].len(), 1);
     // A start and an end; the last prefix of all has no end.
     assert_eq!(held["service-cidrs"].len(), 3);
 }

@@ -105,7 +105,7 @@ impl Dialect {
 
     /// Which class chain a destination uses. On output the source is the node: always inside.
     fn service_rules(&self, batch: &mut Batch) {
-        let at_nodeport = || self.code().within(&[Field::Destination], "nodeport-ips");
+        let at_nodeport = || self.code().within(&[Field::Destination], "nodeport-addresses");
         for (hook, is_output) in [("prerouting", false), ("output", true)] {
             for (door, chain) in [(Door::Vip, "services"), (Door::NodePort, "nodeports")] {
                 let chain = format!("{chain}-{hook}");
@@ -148,7 +148,7 @@ impl Dialect {
         }
         let first_redirected = || self.code().first_redirected().then(VerdictCode::Goto("affinity-record"));
         rule(batch, "input-new", first_redirected());
-        let at_nodeport = || self.code().within(&[Field::Destination], "nodeport-ips");
+        let at_nodeport = || self.code().within(&[Field::Destination], "nodeport-addresses");
         let code = at_nodeport().within(&NODE_PORT, "no-endpoint-drop-nodeports");
         rule(batch, "input-new", code.then(VerdictCode::Drop));
         let code = at_nodeport().within(&NODE_PORT, "no-endpoint-reject-nodeports");
@@ -214,7 +214,7 @@ impl Dialect {
                 let code = self.code().protocol(protocol);
                 let code = match door {
                     Door::Vip => code,
-                    Door::NodePort => code.within(&[Field::OriginalDestination], "nodeport-ips"),
+                    Door::NodePort => code.within(&[Field::OriginalDestination], "nodeport-addresses"),
                 };
                 let code = code.within(original_key(door), &affine);
                 rule(batch, "affinity-record", code.then(VerdictCode::Goto(pin)));

@@ -76,7 +76,7 @@ impl SetName {
         Cow::Borrowed(match self {
             ClusterIps => "cluster-ips",
             ServiceCidrs => "service-cidrs",
-            NodeportIps => "nodeport-ips",
+            NodeportIps => "nodeport-addresses",
             Service(Vip) => "service-ips",
             Service(NodePort) => "service-nodeports",
             Local(Vip) => "local-ips",
@@ -91,15 +91,15 @@ impl SetName {
             Reject(NodePort) => "no-endpoint-reject-nodeports",
             Drop(Vip) => "no-endpoint-drop-ips",
             Drop(NodePort) => "no-endpoint-drop-nodeports",
-            Affine(Vip) => "affinity-ips",
-            Affine(NodePort) => "affinity-nodeports",
+            Affine(Vip) => "pinned-ips",
+            Affine(NodePort) => "pinned-nodeports",
             Pins(Vip) => "affinity",
             Pins(NodePort) => "nodeport-affinity",
             Firewall => "firewalled-ips",
             Hairpin => "hairpin-connections",
-            Members(Vip, seconds) => return Cow::Owned(format!("affinity-endpoints-{seconds}")),
+            Members(Vip, seconds) => return Cow::Owned(format!("pinned-endpoints-{seconds}")),
             Members(NodePort, seconds) => {
-                return Cow::Owned(format!("affinity-nodeport-endpoints-{seconds}"));
+                return Cow::Owned(format!("pinned-nodeport-endpoints-{seconds}"));
             }
             FirewallAllow(length) => return Cow::Owned(format!("firewall-allow-{length}")),
         })
