@@ -25,14 +25,14 @@ pub(crate) fn start(options: &Options, events: Sender<Event>) -> Result<Running,
     };
     match &options.source {
         Source::Manifests(path) => {
-            tracing::info!(node = %options.node_name, manifests = %path.display(), "Starting");
             let watch = ManifestSource::new(path).watch(deliver).map_err(StartError::Manifests)?;
+            tracing::info!(node = %options.node_name, manifests = %path.display(), "Starting");
             Ok(Running { recorder: Recorder::nowhere(), _manifests: Some(watch) })
         }
         Source::Apiserver(apiserver) => {
-            tracing::info!(node = %options.node_name, "Starting");
             let settings = settings(apiserver, &options.node_name);
             let recorder = apiserver::watch(settings, deliver).map_err(StartError::Apiserver)?;
+            tracing::info!(node = %options.node_name, "Starting");
             Ok(Running { recorder, _manifests: None })
         }
     }

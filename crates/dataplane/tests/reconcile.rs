@@ -134,7 +134,7 @@ fn a_rewrite_in_place_that_fails_is_followed_by_a_replacement() {
     let mut simulator = Simulator::new();
     // A table that claims to be ours, with pins of another shape, which a rewrite in place leaves alone.
     let mut batch = Batch::new(nft::Family::Ip, TABLE_NAME);
-    batch.add_table("rules for kube-proxy; flat layout 1");
+    batch.add_table("rules for kube-proxy; flat layout 2");
     batch.add_set(&nft::Set {
         name: "affinity",
         key_type: 13,
