@@ -27,7 +27,8 @@ fn refuse(findings: Vec<String>, advice: &str) {
 fn system_calls_stay_in_the_kernel_crate() {
     let elsewhere = files().into_iter().filter(|f| f.has_end(".rs") && !f.path.starts_with("crates/kernel/"));
     let findings = elsewhere.flat_map(|file| {
-        let lines = lines_with_word(&file.text, UNSAFE);
+        // A flag of etcd is none of ours.
+        let lines = lines_with_word(&file.text, UNSAFE).filter(|(_, line)| !line.contains("-no-fsync"));
         lines.map(|(number, line)| format!("{}:{number}: {line}", file.path)).collect::<Vec<_>>()
     });
     refuse(findings.collect(), "move this into crates/kernel");
