@@ -120,6 +120,9 @@ async fn kubeconfig(path: PathBuf) -> Result<Config, ConnectError> {
     let fail = |error: KubeconfigError| {
         let why = match error {
             KubeconfigError::ReadConfig(error, _) => error.to_string(),
+            KubeconfigError::ParseClusterUrl(error) => {
+                format!("the server of its cluster is no URL such as https://10.0.0.1:6443: {error}")
+            }
             KubeconfigError::MissingClusterUrl => "its cluster has no server".to_owned(),
             error => one_line(error),
         };

@@ -9,7 +9,7 @@ use sandbox::Namespace;
 use scenarios::wait_until;
 use serde_json::{Value, json};
 
-use crate::world::{SOON, World, errors, lines};
+use crate::world::{SOON, World, end_of, errors, lines};
 
 /// A kubeconfig with all that is needed, to be spoiled.
 fn complete() -> Value {
@@ -46,7 +46,7 @@ pub(crate) fn kubeconfigs(world: &mut World) {
         ("no-context", spoiled(|config| config["current-context"] = Value::Null), &["context"]),
         ("no-cluster", spoiled(|config| config["clusters"] = json!([])), &["cluster", "test"]),
         ("no-user", spoiled(|config| config["users"] = json!([])), &["user", "test"]),
-        ("no-url", cluster("server", "not a url".into()), &["not a url"]),
+        ("no-url", cluster("server", "not a url".into()), &["server", "no URL"]),
         ("authority", cluster("certificate-authority", missing.clone().into()), &[&missing, "No such file"]),
         ("garbage", cluster("certificate-authority-data", "Z2FyYmFnZQ==".into()), &["certificate"]),
         (
@@ -72,9 +72,9 @@ fn assert_refused(world: &World, kubeconfig: &Path, words: &[&str]) {
     let mut run = Run::start(world, &Namespace::new().unwrap(), kubeconfig);
     let code = run.await_end();
     let text = run.log();
-    assert_eq!(code, Some(1), "{}: {text}", kubeconfig.display());
+    assert_eq!(code, Some(1), "{}: {}", kubeconfig.display(), end_of(&text));
     let told: Vec<&str> = text.lines().filter(|line| !line.starts_with('I')).collect();
-    assert_eq!(told.len(), 1, "{}: {text}", kubeconfig.display());
+    assert_eq!(told.len(), 1, "{}: {}", kubeconfig.display(), end_of(&text));
     for word in words {
         assert!(told[0].contains(word), "no {word:?} in {}", told[0]);
     }
@@ -86,13 +86,13 @@ fn assert_patient(world: &World, kubeconfig: &Path, words: &[&str]) {
     let tries = || lines(&run.log(), &["Still no news from the apiserver"]).len();
     let tried = wait_until(SOON, || tries() >= 8);
     let text = run.log();
-    assert!(tried, "{text}");
+    assert!(tried, "{}", end_of(&text));
     let told = errors(&text);
     assert_eq!(told.len(), 1, "{told:#?}");
     for word in words {
         assert!(told[0].contains(word), "no {word:?} in {}", told[0]);
     }
-    assert_eq!(run.child.try_wait().unwrap(), None, "it gave up\n{text}");
+    assert_eq!(run.child.try_wait().unwrap(), None, "it gave up\n{}", end_of(&text));
 }
 
 pub(crate) fn dead_server(world: &mut World) {

@@ -2,7 +2,7 @@
 
 use conformance::User;
 
-use crate::world::{Service, World, errors};
+use crate::world::{Service, World, end_of, errors};
 
 pub(crate) fn protobuf(world: &mut World) {
     cycle(world, Service::new("cycle-protobuf", 51), "application/vnd.kubernetes.protobuf");
@@ -31,5 +31,5 @@ fn cycle(world: &World, service: Service, content_type: &str) {
     world.await_silence(service);
     world.await_answer(listed, "c");
     let log = agent.log();
-    assert!(errors(&log).is_empty(), "{log}");
+    assert!(errors(&log).is_empty(), "{}", end_of(&log));
 }

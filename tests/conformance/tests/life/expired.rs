@@ -5,7 +5,7 @@ use std::process::Command;
 use scenarios::NodeAgent;
 
 use crate::traffic::Traffic;
-use crate::world::{Service, World, lines};
+use crate::world::{Service, World, end_of, lines};
 
 /// The agent is held while the server forgets; what went and what came in between it can only learn from a list.
 pub(crate) fn compacted(world: &mut World) {
@@ -35,7 +35,7 @@ pub(crate) fn compacted(world: &mut World) {
     assert!(asked > 50, "only {asked} connections");
     let log = agent.log();
     let told = lines(&log, &["The watch fell behind the apiserver's history", "kind=\"Service\""]);
-    assert_eq!(told.len(), 1, "{log}");
+    assert_eq!(told.len(), 1, "{}", end_of(&log));
     world.point_at(stays, "b");
     world.await_answer(stays, "b");
 }

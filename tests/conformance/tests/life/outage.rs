@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use scenarios::wait_until;
 
 use crate::traffic::Traffic;
-use crate::world::{SOON, Service, World, at_load, errors, lines};
+use crate::world::{SOON, Service, World, at_load, end_of, errors, lines};
 
 const OUTAGE: Duration = Duration::from_secs(30);
 /// From a server that is ready to traffic that follows a change.
@@ -25,7 +25,12 @@ pub(crate) fn long(world: &mut World) {
     let healthy = |path: &str| agent.probe(path) == Some(200);
     let unhealthy =
         wait_until(OUTAGE.saturating_sub(began.elapsed()), || !(healthy("/healthz") && healthy("/readyz")));
-    assert!(!unhealthy, "the agent lost its health {:?} into the outage\n{}", began.elapsed(), agent.log());
+    assert!(
+        !unhealthy,
+        "the agent lost its health {:?} into the outage\n{}",
+        began.elapsed(),
+        end_of(&agent.log())
+    );
 
     world.plane.apiserver.start().unwrap();
     let ready = Instant::now();
@@ -33,7 +38,7 @@ pub(crate) fn long(world: &mut World) {
     world.await_answer(changing, "b");
     let (took, limit) = (ready.elapsed(), at_load(CAUGHT_UP));
     println!("after {OUTAGE:?} without an apiserver: traffic follows {took:?} after it was ready");
-    assert!(took < limit, "{took:?}, not {limit:?}\n{}", agent.log());
+    assert!(took < limit, "{took:?}, not {limit:?}\n{}", end_of(&agent.log()));
     let asked = traffic.finish();
     assert!(asked > 100, "only {asked} connections");
 
@@ -43,7 +48,7 @@ pub(crate) fn long(world: &mut World) {
     assert!((1..=2).contains(&complaints.len()), "{complaints:#?}");
     assert!(complaints.iter().all(|line| line.contains("the rules stay as they are")), "{complaints:#?}");
     let over = || lines(&agent.log(), &["The apiserver is followed again"]).len() == 1;
-    assert!(wait_until(SOON, over), "the end of the outage is not told\n{}", agent.log());
+    assert!(wait_until(SOON, over), "the end of the outage is not told\n{}", end_of(&agent.log()));
 }
 
 pub(crate) fn killed(world: &mut World) {
@@ -72,7 +77,7 @@ pub(crate) fn started_without(world: &mut World) {
     agent.launch().unwrap();
     // Each kind was tried again and again.
     let tries = |log: &str| lines(log, &["Still no news from the apiserver"]).len();
-    assert!(wait_until(SOON, || tries(&agent.log()) >= 12), "{}", agent.log());
+    assert!(wait_until(SOON, || tries(&agent.log()) >= 12), "{}", end_of(&agent.log()));
     traffic.go_on(20);
     let log = agent.log();
     let complaints = errors(&log);
@@ -87,7 +92,7 @@ pub(crate) fn started_without(world: &mut World) {
     agent.await_ready().unwrap();
     let (took, limit) = (ready.elapsed(), at_load(CAUGHT_UP));
     println!("started without an apiserver: ready {took:?} after it was");
-    assert!(took < limit, "{took:?}, not {limit:?}\n{}", agent.log());
+    assert!(took < limit, "{took:?}, not {limit:?}\n{}", end_of(&agent.log()));
     traffic.finish();
     world.point_at(service, "b");
     world.await_answer(service, "b");

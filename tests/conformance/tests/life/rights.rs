@@ -7,7 +7,7 @@ use scenarios::wait_until;
 use serde_json::{Value, json};
 
 use crate::traffic::Traffic;
-use crate::world::{LIMITED, SOON, Service, World, errors, lines};
+use crate::world::{LIMITED, SOON, Service, World, end_of, errors, lines};
 
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 const ROLE: &str = "almost-a-proxy";
@@ -31,7 +31,7 @@ pub(crate) fn forbidden(world: &mut World) {
     become_user(LIMITED);
     agent.launch().unwrap();
     let again = || lines(&agent.log(), &["Still no news from the apiserver", "kind=\"EndpointSlice\""]).len();
-    assert!(wait_until(SOON, || again() >= 3), "{}", agent.log());
+    assert!(wait_until(SOON, || again() >= 3), "{}", end_of(&agent.log()));
     traffic.go_on(20);
     let log = agent.log();
     let complaints = errors(&log);

@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 /// A deadline, not an expectation.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 const ANSWER: Duration = Duration::from_secs(5);
+/// How long to listen to what must be silence.
+const SILENCE: Duration = Duration::from_secs(1);
 /// Users beside the usual ones; what they may do is up to the cases.
 pub(crate) const ROTATING: &str = "rotating";
 pub(crate) const LIMITED: &str = "limited";
@@ -50,7 +52,8 @@ impl World {
 
     /// Whatever the last case left behind, the apiserver runs.
     pub(crate) fn mend(&mut self) {
-        if self.plane.apiserver.daemon().process().is_none() {
+        if self.api().text("/readyz").is_err() {
+            self.plane.apiserver.kill();
             self.plane.apiserver.start().unwrap();
         }
     }
@@ -90,31 +93,32 @@ impl World {
         self.guest().try_clone().unwrap()
     }
 
-    /// Who answers a new connection.
-    pub(crate) fn ask(&self, service: Service, family: Family) -> Outcome {
-        probe::tcp(self.guest(), None, service.at(family), ANSWER)
+    fn ask_for(&self, service: Service, family: Family, patience: Duration) -> Outcome {
+        probe::tcp(self.guest(), None, service.at(family), patience)
     }
 
     /// Wait until the pod answers in both families, and say how long that took.
     pub(crate) fn await_answer(&self, service: Service, pod: &str) -> Duration {
-        self.await_outcome(service, |outcome| outcome.by() == Some(pod), pod)
-    }
-
-    pub(crate) fn await_refusal(&self, service: Service) -> Duration {
-        self.await_outcome(service, |outcome| *outcome == Outcome::Refused, "a refusal")
+        self.await_outcome(service, ANSWER, |outcome| outcome.by() == Some(pod), pod)
     }
 
     /// Its address belongs to nobody: packets to it are dropped.
     pub(crate) fn await_silence(&self, service: Service) -> Duration {
-        self.await_outcome(service, |outcome| *outcome == Outcome::TimedOut, "silence")
+        self.await_outcome(service, SILENCE, |outcome| *outcome == Outcome::TimedOut, "silence")
     }
 
-    fn await_outcome(&self, service: Service, wanted: impl Fn(&Outcome) -> bool, what: &str) -> Duration {
+    fn await_outcome(
+        &self,
+        service: Service,
+        patience: Duration,
+        wanted: impl Fn(&Outcome) -> bool,
+        what: &str,
+    ) -> Duration {
         let started = Instant::now();
         for family in Family::BOTH {
             let mut last = Outcome::Closed;
             let came = wait_until(SOON, || {
-                last = self.ask(service, family);
+                last = self.ask_for(service, family, patience);
                 wanted(&last)
             });
             assert!(
@@ -133,8 +137,10 @@ impl World {
         let files = std::fs::read_dir(self.plane.folder()).unwrap().flatten().map(|entry| entry.path());
         let logs = files.filter(|path| path.extension().is_some_and(|end| end == "log"));
         let own = logs.filter(|path| !path.ends_with("etcd.log") && !path.ends_with("kube-apiserver.log"));
-        own.map(|path| format!("{}:\n{}", path.display(), std::fs::read_to_string(&path).unwrap_or_default()))
-            .collect()
+        own.map(|path| {
+            format!("{}:\n{}", path.display(), end_of(&std::fs::read_to_string(&path).unwrap_or_default()))
+        })
+        .collect()
     }
 
     pub(crate) fn create(&self, service: Service, pod: &str) {
@@ -188,6 +194,12 @@ impl Service {
         let slice = SliceManifest::new(self.name, "1", family).port("main", Protocol::Tcp, MAIN_PORT);
         slice.endpoint(&endpoint).to_json()
     }
+}
+
+/// Enough of a log for a failure's message.
+pub(crate) fn end_of(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    lines.get(lines.len().saturating_sub(30)..).unwrap_or_default().join("\n")
 }
 
 /// Lines of a log with all of these words.
