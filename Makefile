@@ -1,4 +1,4 @@
-.PHONY: help run test conformance bench check build
+.PHONY: help run test conformance bench compare check build
 
 help: ## Show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
@@ -14,6 +14,9 @@ conformance: ## The agent against a real etcd and kube-apiserver, and beside ups
 
 bench: ## Measure loading and changing services in the kernel of this machine
 	cargo run --release -p pointsman-bench
+
+compare: ## Measure this kube-proxy and upstream's on one control plane; fills docs/comparison.* and the README
+	scripts/compare
 
 check: ## Format, lints and the checks of the repository itself, without the other tests
 	cargo fmt --all --check

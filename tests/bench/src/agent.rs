@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use kernel::netns::Namespace;
 
-use crate::gauge::{self, Resident, Ticks};
 use crate::results::AgentResult;
 use crate::scratch::Scratch;
 use crate::{Failure, manifests, world};
+use gauges::gauge::{self, Resident, Ticks};
 
 const PROBES: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10256);
 const STEP: Duration = Duration::from_millis(5);

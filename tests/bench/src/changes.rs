@@ -3,10 +3,10 @@
 use cluster::Change;
 use model::Family;
 
-use crate::gauge::{Cost, Summary};
 use crate::load::{Bench, Scope};
 use crate::results::Changes;
 use crate::{Failure, world};
+use gauges::gauge::{Cost, Summary};
 
 /// Services changed in one sync.
 const MANY: u32 = 1_000;

@@ -88,8 +88,8 @@ fn at_most(what: String, measured: f64, limit: f64, unit: &str) -> Limit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gauge::Resident;
     use crate::results::{AgentResult, YardstickResult};
+    use gauges::gauge::Resident;
 
     #[test]
     fn at_the_limit_is_kept_and_above_is_missed() {

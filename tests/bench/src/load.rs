@@ -9,10 +9,10 @@ use kernel::nft::Monitor;
 use model::{Family, LocalDetector, NodePortAddresses, NodeView, Settings};
 use serde::{Deserialize, Serialize};
 
-use crate::gauge::{Cost, Meter, Resident, Summary, kernel_memory_kib};
 use crate::results::{FullLoad, SizeResult, Watched};
 use crate::timed::Timed;
 use crate::{Failure, changes, world};
+use gauges::gauge::{Cost, Meter, Resident, Summary, kernel_memory_kib};
 
 const MASQUERADE_MARK: u32 = 1 << 14;
 const FULL_LOADS: usize = 5;

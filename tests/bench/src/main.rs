@@ -6,15 +6,12 @@ mod agent;
 mod arguments;
 mod changes;
 mod children;
-mod gauge;
 mod judge;
 mod load;
 mod manifests;
-mod privilege;
 mod report;
 mod results;
 mod scratch;
-mod table;
 mod timed;
 mod upstream;
 mod wide;
@@ -56,7 +53,7 @@ fn dispatch() -> Result<ExitCode, Failure> {
 }
 
 fn measure(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    if let Err(why) = privilege::check() {
+    if let Err(why) = gauges::privilege::check() {
         println!("SKIPPED: {why}");
         return Ok(ExitCode::SUCCESS);
     }

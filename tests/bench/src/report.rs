@@ -4,18 +4,19 @@ use std::time::Duration;
 
 use crate::arguments::Arguments;
 use crate::children::{self, Part};
-use crate::gauge::Summary;
 use crate::load::Scope;
-use crate::results::{Changes, Limit, Machine, Results, SizeResult};
-use crate::table::{self, kib, megabytes, row, time};
+use crate::results::{Changes, Limit, Results, SizeResult};
 use crate::{Failure, agent, yardstick};
+use gauges::gauge::Summary;
+use gauges::machine::Machine;
+use gauges::table::{self, kib, megabytes, row, time};
 
 const WIDE: u32 = 5_000;
 
 /// Measure everything. The yardstick comes last: the kernel takes long to clean up after it.
 pub(crate) fn gather(arguments: &Arguments) -> Result<Results, Failure> {
     let quick = arguments.quick;
-    let mut results = Results { machine: machine(), ..Results::default() };
+    let mut results = Results { machine: Machine::here(), ..Results::default() };
     let sizes: &[u32] = if quick { &[1_000, 10_000] } else { &[1_000, 5_000, 10_000, 30_000, 50_000] };
     for services in sizes {
         // 5,000 are only there to stand beside the yardstick.
@@ -35,7 +36,7 @@ pub(crate) fn gather(arguments: &Arguments) -> Result<Results, Failure> {
     results.wide = Some(children::start(&Part::Wide { endpoints: WIDE })?);
     measure_agents(arguments, &mut results)?;
     measure_yardsticks(quick, &mut results)?;
-    results.machine.load[1] = load_average();
+    results.machine.done();
     Ok(results)
 }
 
@@ -76,16 +77,6 @@ fn note(what: &str) {
     {
         eprintln!("measuring {what}");
     }
-}
-
-fn machine() -> Machine {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let processors = std::thread::available_parallelism().map_or(0, |count| count.get());
-    Machine { kernel: release.trim().to_owned(), processors, load: [load_average(), String::new()] }
-}
-
-fn load_average() -> String {
-    std::fs::read_to_string("/proc/loadavg").unwrap_or_default().trim().to_owned()
 }
 
 pub(crate) fn print(results: &Results) {

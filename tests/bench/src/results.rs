@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::gauge::{Cost, Resident, Summary};
+use gauges::gauge::{Cost, Resident, Summary};
+use gauges::machine::Machine;
 
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Results {
@@ -13,23 +14,6 @@ pub(crate) struct Results {
     pub(crate) yardsticks: Vec<YardstickResult>,
     pub(crate) skipped: Vec<String>,
     pub(crate) limits: Vec<Limit>,
-}
-
-/// What else the numbers depend on.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct Machine {
-    pub(crate) kernel: String,
-    pub(crate) processors: usize,
-    /// `/proc/loadavg` before and after.
-    pub(crate) load: [String; 2],
-}
-
-impl Machine {
-    /// More wanted to run before we began than there are processors for.
-    pub(crate) fn is_busy(&self) -> bool {
-        let load = self.load[0].split(' ').next().and_then(|load| load.parse::<f64>().ok());
-        load.is_some_and(|load| load > self.processors as f64)
-    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]

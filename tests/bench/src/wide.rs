@@ -4,10 +4,10 @@ use cluster::{Change, ClusterState};
 use kernel::netns::Namespace;
 use model::Family;
 
-use crate::gauge::Summary;
 use crate::load::Bench;
 use crate::results::WideResult;
 use crate::{Failure, world};
+use gauges::gauge::Summary;
 
 const SLICE: u32 = 100;
 const REPETITIONS: u32 = 30;

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use kernel::netns::Namespace;
 
-use crate::gauge::{self, Resident, Ticks};
 use crate::results::YardstickResult;
 use crate::scratch::Scratch;
 use crate::{Failure, upstream};
+use gauges::gauge::{self, Resident, Ticks};
 
 const STEP: Duration = Duration::from_millis(5);
 

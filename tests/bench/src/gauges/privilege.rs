@@ -5,7 +5,7 @@ use kernel::netns::Namespace;
 const CAP_NET_ADMIN: u64 = 1 << 12;
 
 /// An error says why not.
-pub(crate) fn check() -> Result<(), String> {
+pub fn check() -> Result<(), String> {
     Namespace::new().map_err(|error| error.to_string())?;
     let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
     let status = read("status");

@@ -6,28 +6,28 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 /// A running measurement of the calling thread.
-pub(crate) struct Meter {
+pub struct Meter {
     wall: Instant,
     cpu: Duration,
 }
 
 /// What a stretch of work took, in microseconds.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Cost {
-    pub(crate) wall_us: f64,
+pub struct Cost {
+    pub wall_us: f64,
     /// Of the thread, system calls included.
-    pub(crate) cpu_us: f64,
+    pub cpu_us: f64,
     /// The part of the wall time that went into commits.
-    pub(crate) kernel_us: f64,
+    pub kernel_us: f64,
 }
 
 impl Meter {
-    pub(crate) fn start() -> Meter {
+    pub fn start() -> Meter {
         let cpu = thread_cpu();
         Meter { wall: Instant::now(), cpu }
     }
 
-    pub(crate) fn stop(self, in_kernel: Duration) -> Cost {
+    pub fn stop(self, in_kernel: Duration) -> Cost {
         let wall = self.wall.elapsed();
         let cpu = thread_cpu().saturating_sub(self.cpu);
         Cost { wall_us: micros(wall), cpu_us: micros(cpu), kernel_us: micros(in_kernel) }
@@ -39,52 +39,57 @@ fn thread_cpu() -> Duration {
     Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or_default())
 }
 
-pub(crate) fn micros(duration: Duration) -> f64 {
+pub fn micros(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e6
 }
 
 /// Many costs of the same thing, told in a few numbers.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Summary {
-    pub(crate) samples: usize,
+pub struct Summary {
+    pub samples: usize,
     /// What is possible: other work on the machine only adds.
-    pub(crate) best_us: f64,
-    pub(crate) median_us: f64,
-    pub(crate) p99_us: f64,
-    pub(crate) cpu_median_us: f64,
-    pub(crate) kernel_median_us: f64,
+    pub best_us: f64,
+    pub median_us: f64,
+    pub p99_us: f64,
+    pub cpu_median_us: f64,
+    pub kernel_median_us: f64,
 }
 
 impl Summary {
-    pub(crate) fn of(costs: &[Cost]) -> Summary {
+    pub fn of(costs: &[Cost]) -> Summary {
         Summary {
             samples: costs.len(),
-            best_us: quantile(costs, 0.0, |cost| cost.wall_us),
-            median_us: quantile(costs, 0.5, |cost| cost.wall_us),
-            p99_us: quantile(costs, 0.99, |cost| cost.wall_us),
-            cpu_median_us: quantile(costs, 0.5, |cost| cost.cpu_us),
-            kernel_median_us: quantile(costs, 0.5, |cost| cost.kernel_us),
+            best_us: of_costs(costs, 0.0, |cost| cost.wall_us),
+            median_us: of_costs(costs, 0.5, |cost| cost.wall_us),
+            p99_us: of_costs(costs, 0.99, |cost| cost.wall_us),
+            cpu_median_us: of_costs(costs, 0.5, |cost| cost.cpu_us),
+            kernel_median_us: of_costs(costs, 0.5, |cost| cost.kernel_us),
         }
     }
 }
 
-fn quantile(costs: &[Cost], share: f64, value: impl Fn(&Cost) -> f64) -> f64 {
-    let mut values: Vec<f64> = costs.iter().map(value).collect();
-    values.sort_by(f64::total_cmp);
-    let last = values.len().saturating_sub(1);
-    values.get((last as f64 * share).round() as usize).copied().unwrap_or_default()
+fn of_costs(costs: &[Cost], share: f64, value: impl Fn(&Cost) -> f64) -> f64 {
+    quantile(&costs.iter().map(value).collect::<Vec<f64>>(), share)
+}
+
+/// The value below which `share` of them lie; 0 of none.
+pub fn quantile(values: &[f64], share: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().saturating_sub(1);
+    sorted.get((last as f64 * share).round() as usize).copied().unwrap_or_default()
 }
 
 /// Memory of a process in KiB: now, and the most it ever was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Resident {
-    pub(crate) now_kib: u64,
-    pub(crate) peak_kib: u64,
+pub struct Resident {
+    pub now_kib: u64,
+    pub peak_kib: u64,
 }
 
 impl Resident {
     /// `None` once the process has ended.
-    pub(crate) fn of(process: &str) -> Option<Resident> {
+    pub fn of(process: &str) -> Option<Resident> {
         let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
         Some(Resident { now_kib: field(&status, "VmRSS:")?, peak_kib: field(&status, "VmHWM:")? })
     }
@@ -92,35 +97,42 @@ impl Resident {
 
 /// CPU time of a process, user and system, in clock ticks.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Ticks(pub(crate) u64);
+pub struct Ticks(pub u64);
 
 impl Ticks {
     /// `None` once the process has ended.
-    pub(crate) fn of(process: &str) -> Option<Ticks> {
-        Ticks::sum(process, 11)
+    pub fn of(process: &str) -> Option<Ticks> {
+        Ticks::sum(process, 11, 2)
+    }
+
+    /// With its ended and awaited children.
+    pub fn of_tree(process: &str) -> Option<Ticks> {
+        Ticks::sum(process, 11, 4)
     }
 
     /// Of the ended and awaited children of this process.
-    pub(crate) fn of_children() -> Option<Ticks> {
-        Ticks::sum("self", 13)
+    pub fn of_children() -> Option<Ticks> {
+        Ticks::sum("self", 13, 2)
     }
 
     /// Linux counts 100 a second for user space, whatever its own clock.
-    pub(crate) fn millis(self) -> f64 {
+    pub fn millis(self) -> f64 {
         self.0 as f64 * 10.0
     }
 
-    /// The field and its neighbour, counted after the name, which may hold spaces.
-    fn sum(process: &str, field: usize) -> Option<Ticks> {
+    /// So many fields from one on, counted after the name, which may hold spaces.
+    fn sum(process: &str, first: usize, count: usize) -> Option<Ticks> {
         let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
         let (_, rest) = text.rsplit_once(") ")?;
-        Some(Ticks(rest.split(' ').skip(field).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()))
+        Some(Ticks(
+            rest.split(' ').skip(first).take(count).filter_map(|ticks| ticks.parse::<u64>().ok()).sum(),
+        ))
     }
 }
 
 /// What the kernel holds for itself, in KiB, where rules are: slab, per-CPU and vmalloc memory. Of the whole
 /// machine, so others show in it.
-pub(crate) fn kernel_memory_kib() -> u64 {
+pub fn kernel_memory_kib() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     ["SUnreclaim:", "Percpu:", "VmallocUsed:"].iter().filter_map(|name| field(&text, name)).sum()
 }

@@ -1,7 +1,7 @@
 //! Columns of text.
 
 /// Print rows under a title; the first row is the head, the first column is left-aligned.
-pub(crate) fn print(title: &str, rows: &[Vec<String>]) {
+pub fn print(title: &str, rows: &[Vec<String>]) {
     println!("\n{title}");
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| {
@@ -21,12 +21,12 @@ pub(crate) fn print(title: &str, rows: &[Vec<String>]) {
     }
 }
 
-pub(crate) fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
+pub fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).into()
 }
 
 /// Microseconds in the unit in which they read best.
-pub(crate) fn time(us: f64) -> String {
+pub fn time(us: f64) -> String {
     match us {
         us if us < 1e3 => format!("{us:.0} µs"),
         us if us < 1e5 => format!("{:.2} ms", us / 1e3),
@@ -35,10 +35,10 @@ pub(crate) fn time(us: f64) -> String {
     }
 }
 
-pub(crate) fn megabytes(bytes: f64) -> String {
+pub fn megabytes(bytes: f64) -> String {
     format!("{:.1} MB", bytes / 1e6)
 }
 
-pub(crate) fn kib(kib: u64) -> String {
+pub fn kib(kib: u64) -> String {
     megabytes(kib as f64 * 1024.0)
 }

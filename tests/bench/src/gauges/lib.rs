@@ -1,0 +1,8 @@
+//! What the benchmarks share: clocks and counters, the machine they ran on, whether they may run, tables of text.
+//!
+//! Nothing here knows what is measured.
+
+pub mod gauge;
+pub mod machine;
+pub mod privilege;
+pub mod table;

@@ -1,0 +1,87 @@
+//! The two kube-proxies, and what both are told.
+
+use std::path::Path;
+
+use conformance::Kit;
+use sandbox::address;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::Failure;
+use crate::objects::NODE;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Contestant {
+    Ours,
+    Upstream,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Mode {
+    Nftables,
+}
+
+/// `minSyncPeriod`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// 10 ms, so that what is measured is work and not waiting.
+    Eager,
+    /// What both have when nobody says anything: 1 s.
+    Default,
+}
+
+impl Mode {
+    pub(crate) fn parse(text: &str) -> Result<Mode, Failure> {
+        match text {
+            "nftables" => Ok(Mode::Nftables),
+            _ => Err(format!("--mode {text}: only nftables can be compared").into()),
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Mode::Nftables => "nftables",
+        }
+    }
+}
+
+impl Contestant {
+    pub(crate) const BOTH: [Contestant; 2] = [Contestant::Ours, Contestant::Upstream];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Contestant::Ours => "Pointsman",
+            Contestant::Upstream => "upstream",
+        }
+    }
+
+    pub(crate) fn binary(self, kit: &Kit) -> &Path {
+        match self {
+            Contestant::Ours => &kit.kube_proxy,
+            Contestant::Upstream => &kit.upstream,
+        }
+    }
+}
+
+/// The same file for both. JSON is YAML.
+pub(crate) fn config(mode: Mode, pace: Pace, kubeconfig: &Path) -> Value {
+    let mut config = json!({
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+        "kind": "KubeProxyConfiguration",
+        "mode": mode.name(),
+        "hostnameOverride": NODE,
+        "clientConnection": {"kubeconfig": kubeconfig},
+        "clusterCIDR": cluster_cidr(),
+        // These belong to the whole machine, not to the namespace.
+        "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
+    });
+    if pace == Pace::Eager {
+        config[mode.name()] = json!({"minSyncPeriod": "10ms"});
+    }
+    config
+}
+
+fn cluster_cidr() -> String {
+    format!("{},{}", address::CLUSTER_V4, address::CLUSTER_V6)
+}

@@ -1,0 +1,187 @@
+//! The order of the measurements.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use conformance::{ControlPlane, Kit, Options, Scratch};
+use gauges::machine::Machine;
+use sandbox::Namespace;
+
+use crate::arguments::Scope;
+use crate::contestant::{self, Contestant, Pace};
+use crate::ground::{self, Ground, SERVERS};
+use crate::results::{Measured, Results, SizeResult, Start, Versions};
+use crate::running::Running;
+use crate::traffic::{self, Change};
+use crate::{Failure, churn, loading, objects};
+
+/// Between a change that was seen in traffic and the next one.
+pub(crate) const PAUSE: Duration = Duration::from_millis(250);
+
+/// One control plane for everything, and what stays the same on it.
+struct Bench<'a> {
+    kit: &'a Kit,
+    scope: &'a Scope,
+    plane: ControlPlane,
+    control: Namespace,
+    kubeconfig: PathBuf,
+    scratch: Scratch,
+}
+
+pub(crate) fn everything(kit: &Kit, scope: &Scope) -> Result<Results, Failure> {
+    let mut machine = Machine::here();
+    let versions = versions(kit)?;
+    let control = Namespace::new()?;
+    let plane = ControlPlane::start(kit, &control, &options())?;
+    loading::foundations(&plane)?;
+    let scratch = Scratch::create()?;
+    let kubeconfig = ground::kubeconfig(&plane, &scratch)?;
+    let bench = Bench { kit, scope, plane, control, kubeconfig, scratch };
+    let mut sizes = Vec::new();
+    let mut loaded = 0;
+    for services in &scope.sizes {
+        note(&format!("creating services up to {services}"));
+        loading::services(&bench.plane, loaded..*services)?;
+        loaded = *services;
+        sizes.push(bench.size(*services)?);
+    }
+    machine.done();
+    Ok(Results {
+        machine,
+        mode: scope.mode,
+        endpoints_per_service: objects::ENDPOINTS,
+        versions,
+        cpu_account: crate::cpu::kind().to_owned(),
+        sizes,
+    })
+}
+
+/// Reachable from nodes, and not the one to slow down the loading.
+fn options() -> Options {
+    let flags =
+        ["--bind-address=0.0.0.0", "--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000"];
+    Options { apiserver_flags: flags.map(str::to_owned).into(), ..Options::default() }
+}
+
+impl Bench<'_> {
+    fn size(&self, services: u32) -> Result<SizeResult, Failure> {
+        Ok(SizeResult {
+            services,
+            ours: self.measure(Contestant::Ours, services)?,
+            // Second: the kernel takes long to clean up after its rules.
+            upstream: self.measure(Contestant::Upstream, services)?,
+        })
+    }
+
+    fn measure(&self, who: Contestant, services: u32) -> Result<Measured, Failure> {
+        note(&format!("{}, {services} services", who.name()));
+        let (ground, mut proxy, start) = self.start(who, services, Pace::Eager)?;
+        proxy.settle()?;
+        let resident = proxy.resident()?;
+        let idle = || {
+            std::thread::sleep(self.scope.idle);
+            Ok(())
+        };
+        let idle_cpu = cpu_during(&proxy, idle)?.1.share();
+        let (changes, used) = cpu_during(&proxy, || self.changes(&ground))?;
+        let busy = used.cpu.as_secs_f64() - idle_cpu * used.wall.as_secs_f64();
+        let cpu_per_change_ms = busy.max(0.0) * 1e3 / changes.len().max(1) as f64;
+        note(&format!("{}, {services} services, changes without pause", who.name()));
+        let churn = churn::run(&self.plane, &proxy, services, self.scope.churn, turn(who, services))?;
+        let resident_at_end = proxy.resident()?;
+        drop((proxy, ground));
+
+        note(&format!("{}, {services} services, default settings", who.name()));
+        let (ground, mut proxy, default_start) = self.start(who, services, Pace::Default)?;
+        proxy.settle()?;
+        let default_changes = self.changes(&ground)?;
+        Ok(Measured {
+            start,
+            resident,
+            resident_at_end,
+            idle_cpu,
+            changes,
+            cpu_per_change_ms,
+            churn,
+            default_start,
+            default_changes,
+        })
+    }
+
+    /// On a node of its own, until traffic flows.
+    fn start(&self, who: Contestant, services: u32, pace: Pace) -> Result<(Ground, Running, Start), Failure> {
+        let ground = Ground::new(&self.control)?;
+        loading::probes(&self.plane, ground.address_of(SERVERS[0])?)?;
+        let config = contestant::config(self.scope.mode, pace, &self.kubeconfig).to_string();
+        let config = self.scratch.write("config.yaml", &config)?;
+        let log = self.log(&format!("{}-{services}-{pace:?}.log", who.name()))?;
+        let mut proxy = Running::start(who.binary(self.kit), &config, &ground.sandbox.node, log)?;
+        let answered = traffic::await_start(&ground, &mut proxy)?;
+        let cpu = proxy.cpu.used()?;
+        let start = Start {
+            ms: answered.saturating_duration_since(proxy.started).as_secs_f64() * 1e3,
+            cpu_ms: cpu.as_secs_f64() * 1e3,
+        };
+        Ok((ground, proxy, start))
+    }
+
+    fn changes(&self, ground: &Ground) -> Result<Vec<Change>, Failure> {
+        let mut changes = Vec::new();
+        for turn in 0..self.scope.changes {
+            changes.push(traffic::change(ground, self.plane.api(), turn)?);
+            std::thread::sleep(PAUSE);
+        }
+        Ok(changes)
+    }
+
+    fn log(&self, name: &str) -> Result<PathBuf, Failure> {
+        let folder = self.scope.logs.as_deref().unwrap_or(self.scratch.path());
+        std::fs::create_dir_all(folder)?;
+        Ok(folder.join(name))
+    }
+}
+
+/// What was used in how much time.
+struct Used {
+    cpu: Duration,
+    wall: Duration,
+}
+
+impl Used {
+    fn share(&self) -> f64 {
+        self.cpu.as_secs_f64() / self.wall.as_secs_f64()
+    }
+}
+
+fn cpu_during<T>(proxy: &Running, work: impl FnOnce() -> Result<T, Failure>) -> Result<(T, Used), Failure> {
+    let (before, since) = (proxy.cpu.used()?, Instant::now());
+    let done = work()?;
+    Ok((done, Used { cpu: proxy.cpu.used()?.saturating_sub(before), wall: since.elapsed() }))
+}
+
+/// Different for any two runs that follow each other.
+fn turn(who: Contestant, services: u32) -> u32 {
+    1 + services.ilog2() % 2 * 4 + if who == Contestant::Ours { 0 } else { 2 }
+}
+
+fn versions(kit: &Kit) -> Result<Versions, Failure> {
+    let ask = |binary: &std::path::Path| -> Result<String, Failure> {
+        let output = Command::new(binary).arg("--version").output();
+        let output = output.map_err(|e| format!("{} --version: {e}", binary.display()))?;
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    Ok(Versions {
+        ours: ask(&kit.kube_proxy)?,
+        upstream: ask(&kit.upstream)?,
+        apiserver: ask(&kit.apiserver)?,
+        nft: ask("nft".as_ref())?,
+    })
+}
+
+fn note(what: &str) {
+    #[expect(clippy::print_stderr, reason = "progress, apart from the results on standard output")]
+    {
+        eprintln!("compare: {what}");
+    }
+}

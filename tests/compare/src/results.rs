@@ -1,0 +1,95 @@
+//! Everything that was measured, as it is written to JSON and read back.
+
+use gauges::gauge::{Resident, quantile};
+use gauges::machine::Machine;
+use serde::{Deserialize, Serialize};
+
+use crate::churn::Churn;
+use crate::contestant::{Contestant, Mode};
+use crate::traffic::Change;
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Results {
+    pub(crate) machine: Machine,
+    pub(crate) mode: Mode,
+    pub(crate) endpoints_per_service: u32,
+    pub(crate) versions: Versions,
+    /// Where CPU times come from.
+    pub(crate) cpu_account: String,
+    pub(crate) sizes: Vec<SizeResult>,
+}
+
+/// What each says of itself.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Versions {
+    pub(crate) ours: String,
+    pub(crate) upstream: String,
+    pub(crate) apiserver: String,
+    pub(crate) nft: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct SizeResult {
+    pub(crate) services: u32,
+    pub(crate) ours: Measured,
+    pub(crate) upstream: Measured,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Measured {
+    /// With `minSyncPeriod` of 10 ms.
+    pub(crate) start: Start,
+    pub(crate) resident: Resident,
+    /// After all changes.
+    pub(crate) resident_at_end: Resident,
+    /// Of one CPU, 1 is all of it.
+    pub(crate) idle_cpu: f64,
+    pub(crate) changes: Vec<Change>,
+    pub(crate) cpu_per_change_ms: f64,
+    pub(crate) churn: Churn,
+    /// With default settings, in a process of its own.
+    pub(crate) default_start: Start,
+    pub(crate) default_changes: Vec<Change>,
+}
+
+/// From the start of the process until every probe was answered.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Start {
+    pub(crate) ms: f64,
+    pub(crate) cpu_ms: f64,
+}
+
+impl SizeResult {
+    pub(crate) fn of(&self, who: Contestant) -> &Measured {
+        match who {
+            Contestant::Ours => &self.ours,
+            Contestant::Upstream => &self.upstream,
+        }
+    }
+}
+
+impl Measured {
+    pub(crate) fn resident_mb(&self) -> f64 {
+        megabytes(self.resident.now_kib)
+    }
+
+    pub(crate) fn peak_mb(&self) -> f64 {
+        megabytes(self.resident_at_end.peak_kib)
+    }
+
+    pub(crate) fn moved_ms(&self, share: f64) -> f64 {
+        moved(&self.changes, share)
+    }
+
+    pub(crate) fn default_moved_ms(&self, share: f64) -> f64 {
+        moved(&self.default_changes, share)
+    }
+}
+
+fn moved(changes: &[Change], share: f64) -> f64 {
+    quantile(&changes.iter().map(|change| change.moved_ms).collect::<Vec<_>>(), share)
+}
+
+fn megabytes(kib: u64) -> f64 {
+    kib as f64 * 1024.0 / 1e6
+}
