@@ -7,6 +7,7 @@
 mod bad_input;
 mod cycle;
 mod expired;
+mod handover;
 mod outage;
 mod rights;
 mod token;
@@ -36,6 +37,7 @@ const CASES: &[(&str, Run)] = &[
 
 /// These do not depend on how lists are sent.
 const ONCE: &[(&str, Run)] = &[
+    ("upstream takes over from us, and we from upstream", handover::there_and_back),
     ("a kubeconfig that cannot be used", bad_input::kubeconfigs),
     ("a server that is not there", bad_input::dead_server),
     ("a token that is rejected", bad_input::rejected_token),

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use conformance::{Api, ControlPlane, Kit, Options, User, paths};
+use conformance::{Api, ControlPlane, Kit, Options, Running, User, paths};
 use model::{Family, Protocol};
 use sandbox::{Namespace, Outcome, address, probe};
 use scenarios::directory::{MAIN_PORT, NODE, ZONE, address_of, node_of};
@@ -74,6 +74,11 @@ impl World {
         let source =
             Source { flag: format!("--kubeconfig={}", kubeconfig.display()), log: self.log_of(case) };
         NodeAgent::start(&self.kit.kube_proxy, &self.ground.sandbox.node, source, NODE, &all).unwrap()
+    }
+
+    /// Start upstream's and wait until both families are synced.
+    pub(crate) fn upstream(&self) -> Running {
+        Running::upstream(&self.kit, &self.plane, &self.ground.sandbox.node, Variant::ClusterCidr).unwrap()
     }
 
     pub(crate) fn kube_proxy(&self) -> &Path {
