@@ -129,11 +129,24 @@ async fn kubeconfig(path: PathBuf) -> Result<Config, ConnectError> {
         ConnectError::Kubeconfig { path: path.clone(), why }
     };
     let file = Kubeconfig::read_from(&path).map_err(fail)?;
-    if let Some(user) = missing_user(&file) {
-        let why = format!("its context names the user {user:?}, who is not in it");
-        return Err(ConnectError::Kubeconfig { path, why });
+    let user =
+        missing_user(&file).map(|user| format!("its context names the user {user:?}, who is not in it"));
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(fail)?;
+    match user.or_else(|| oversight(&config)) {
+        Some(why) => Err(ConnectError::Kubeconfig { path, why }),
+        None => Ok(config),
     }
-    Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(fail)
+}
+
+/// What kube takes, and no connection can be made with.
+fn oversight(config: &Config) -> Option<String> {
+    if config.root_cert.as_ref().is_some_and(Vec::is_empty) {
+        return Some("there is no certificate in the certificate-authority of its cluster".to_owned());
+    }
+    match config.cluster_url.scheme_str() {
+        Some("http" | "https") => None,
+        _ => Some(format!("the server {} of its cluster does not begin with https://", config.cluster_url)),
+    }
 }
 
 /// kube would go on as nobody, and the server say that nobody may do anything.

@@ -46,6 +46,7 @@ pub(crate) fn kubeconfigs(world: &mut World) {
         ("no-context", spoiled(|config| config["current-context"] = Value::Null), &["context"]),
         ("no-cluster", spoiled(|config| config["clusters"] = json!([])), &["cluster", "test"]),
         ("no-user", spoiled(|config| config["users"] = json!([])), &["user", "test"]),
+        ("no-scheme", cluster("server", "10.0.0.1:6443".into()), &["10.0.0.1:6443", "https://"]),
         ("no-url", cluster("server", "not a url".into()), &["server", "no URL"]),
         ("authority", cluster("certificate-authority", missing.clone().into()), &[&missing, "No such file"]),
         ("garbage", cluster("certificate-authority-data", "Z2FyYmFnZQ==".into()), &["certificate"]),
@@ -63,7 +64,9 @@ pub(crate) fn kubeconfigs(world: &mut World) {
         ),
     ] {
         let path = scratch.write(name, &text).unwrap();
-        assert_refused(world, &path, &[&[path.to_str().unwrap()], words].concat());
+        // Where another file is at fault, that one is named.
+        let file = if words.contains(&&*missing) { &missing } else { path.to_str().unwrap() };
+        assert_refused(world, &path, &[&[file], words].concat());
     }
 }
 
