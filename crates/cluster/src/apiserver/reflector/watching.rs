@@ -1,0 +1,172 @@
+//! Following a watch: single changes, and before them the list if it comes as a stream.
+
+use std::time::Instant;
+
+use hyper::Response;
+use kube::client::Body;
+
+use super::super::answer::{Arrived, encoding, error_event, next_chunk};
+use super::super::failure::Failure;
+use super::super::pace::random_share;
+use super::super::resource::bookmark;
+use super::super::wire::{Encoding, RawEvent, WatchDecoder};
+use super::{Listing, Reflector, Step, known};
+use crate::Change;
+
+/// A watch is renewed after 5 to 10 minutes, spread so that the server does not get all at once.
+const WATCH_SECONDS: (f64, f64) = (300.0, 600.0);
+
+enum Taken {
+    Event,
+    ListEnd,
+}
+
+impl Reflector {
+    fn watch_query(&self) -> String {
+        let (least, most) = WATCH_SECONDS;
+        let seconds = least + (most - least) * random_share();
+        format!("watch=true&allowWatchBookmarks=true&timeoutSeconds={seconds:.0}")
+    }
+
+    /// A list that becomes a watch: the server sends what there is, then a mark, then what changes.
+    pub(super) async fn stream(&mut self) -> Result<(), Step> {
+        let query = format!(
+            "{}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=",
+            self.watch_query()
+        );
+        let response = self.link.get(&self.path(&query)).await?;
+        self.follow(response, Some(self.new_listing())).await
+    }
+
+    pub(super) async fn watch(&mut self, version: &str) -> Result<(), Step> {
+        let query = format!("{}&resourceVersion={version}", self.watch_query());
+        let response = self.link.get(&self.path(&query)).await?;
+        self.follow(response, None).await
+    }
+
+    /// Read events until the server ends the watch.
+    async fn follow(&mut self, response: Response<Body>, mut listing: Option<Listing>) -> Result<(), Step> {
+        let timing = self.link.timing;
+        let encoding = encoding(&response)?;
+        let mut decoder = WatchDecoder::new(encoding);
+        let mut body = response.into_body();
+        let started = Instant::now();
+        // A list goes on as long as objects come; marks and changes are no part of it.
+        let (mut proven, mut last_item) = (false, started);
+        loop {
+            if !proven && listing.is_none() && started.elapsed() >= timing.shortest_watch {
+                proven = true;
+                self.works();
+            }
+            let patience = match listing {
+                Some(_) => timing.list_silence.saturating_sub(last_item.elapsed()),
+                None if proven => timing.watch_silence,
+                None => timing.shortest_watch.saturating_sub(started.elapsed()),
+            };
+            match next_chunk(&mut body, patience).await? {
+                Arrived::End => break,
+                Arrived::Nothing if listing.is_some() => {
+                    return Err(Failure::Stalled(timing.list_silence).into());
+                }
+                Arrived::Nothing if proven => {
+                    tracing::debug!(kind = %self.resource.kind, "A silent watch is begun anew");
+                    return Ok(());
+                }
+                Arrived::Nothing => {}
+                Arrived::Data(chunk) => {
+                    decoder.feed(&chunk);
+                    if self.take_events(&mut decoder, encoding, &mut listing)? {
+                        last_item = Instant::now();
+                    }
+                }
+            }
+        }
+        if listing.is_some() || !decoder.is_between_events() {
+            return Err(Failure::Cut("the stream ended in the middle".into()).into());
+        }
+        if started.elapsed() < timing.shortest_watch {
+            return Err(Failure::Ended.into());
+        }
+        Ok(())
+    }
+
+    /// Take in the events that are whole, and hand over what they change even if one of them is an error. Says
+    /// whether there was a new object among them.
+    fn take_events(
+        &mut self,
+        decoder: &mut WatchDecoder,
+        encoding: Encoding,
+        listing: &mut Option<Listing>,
+    ) -> Result<bool, Step> {
+        let (mut changes, mut added) = (Vec::new(), false);
+        let end = loop {
+            let event = match decoder.next() {
+                Ok(Some(event)) => event,
+                Ok(None) => break Ok(added),
+                Err(malformed) => break Err(Failure::from(malformed)),
+            };
+            added |= event.kind == "ADDED";
+            match self.take_event(event, encoding, listing, &mut changes) {
+                Ok(Taken::Event) => {}
+                Ok(Taken::ListEnd) => {
+                    self.hand_over(std::mem::take(&mut changes))?;
+                    if let Some(listing) = listing.take() {
+                        self.finish_list(listing)?;
+                    }
+                }
+                Err(failure) => break Err(failure),
+            }
+        };
+        self.hand_over(changes)?;
+        Ok(end?)
+    }
+
+    fn take_event(
+        &mut self,
+        event: RawEvent,
+        encoding: Encoding,
+        listing: &mut Option<Listing>,
+        changes: &mut Vec<Change>,
+    ) -> Result<Taken, Failure> {
+        match &*event.kind {
+            "ADDED" | "MODIFIED" => {
+                let (key, version) = self.take_object(event.object, encoding, changes)?;
+                match listing {
+                    Some(listing) => listing.note(key),
+                    None => self.advance(version),
+                }
+            }
+            "DELETED" => {
+                let (key, version) =
+                    self.resource.identify(event.object, encoding).map_err(Failure::Malformed)?;
+                match listing {
+                    Some(listing) => listing.strike(&key),
+                    None => self.advance(version),
+                }
+                changes.push(Change::Delete(key));
+            }
+            "BOOKMARK" => {
+                let mark = bookmark(event.object, encoding).map_err(Failure::Malformed)?;
+                if listing.is_none() {
+                    self.advance(mark.version);
+                } else if mark.ends_initial {
+                    self.version = Some(known(mark.version)?);
+                    return Ok(Taken::ListEnd);
+                }
+            }
+            "ERROR" => return Err(error_event(event, encoding)),
+            // Ending the watch would only bring it again.
+            other => {
+                tracing::debug!(kind = %self.resource.kind, "Passing over an event of the type {other:?}");
+            }
+        }
+        Ok(Taken::Event)
+    }
+
+    /// The watch has come so far. Without a version it would begin anywhere, and miss what went.
+    fn advance(&mut self, version: String) {
+        if !version.is_empty() {
+            self.version = Some(version);
+        }
+    }
+}
