@@ -1,0 +1,85 @@
+//! Services and EndpointSlices as people and controllers change them through a real API, with one agent that lives
+//! through all of it. What it makes of them is asked with packets.
+//!
+//! Cases run side by side: each has services and addresses of its own.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod burst;
+mod endpoints;
+mod families;
+mod gateway;
+mod identity;
+mod labels;
+mod nft;
+mod outside;
+mod policies;
+mod ports;
+mod ranges;
+mod site;
+mod stage;
+mod types;
+
+use std::process::ExitCode;
+
+use conformance::Kit;
+use scenarios::{Case, Report, Verdict};
+use stage::Stage;
+
+type Run = fn(&Stage);
+
+/// More than the machine has processors: cases mostly wait.
+const AT_ONCE: usize = 4;
+
+const CASES: &[(&str, Run)] = &[
+    ("every type in turn", types::in_turn),
+    ("headless and back, by recreation", types::headless),
+    ("a port renamed in the service, then in its slices", ports::renamed),
+    ("another port number", ports::renumbered),
+    ("another target port", ports::retargeted),
+    ("a port added and taken away", ports::added),
+    ("recreated with another cluster IP", identity::moved),
+    ("recreated with the same cluster IP", identity::replaced),
+    ("an address that passes to another service", identity::inherited),
+    ("no selector, and slices made by hand", identity::by_hand),
+    ("a namespace that is deleted with all that is in it", identity::namespace),
+    ("a service without its slices, and slices without their service", identity::apart),
+    ("one family, two families, one family", families::upgraded),
+    ("a slice that is given to another service", labels::given_away),
+    ("a slice for another proxy, and back", labels::slice_of_other_proxy),
+    ("a service for another proxy, and back", labels::service_of_other_proxy),
+    ("session affinity on and off", policies::affinity),
+    ("external traffic kept on the node, and not", policies::external),
+    ("internal traffic kept on the node, and not", policies::internal),
+    ("addresses of a load balancer", outside::balancer),
+    ("source ranges of a load balancer", outside::source_ranges),
+    ("external IPs", outside::external_ips),
+    ("a new ServiceCIDR, a service in it, and its end", ranges::second_range),
+    ("endpoints that terminate", endpoints::terminating),
+    ("endpoints spread over slices", endpoints::spread),
+    ("50 services come and go at once", burst::come_and_go),
+];
+
+fn main() -> ExitCode {
+    let mut report = Report::from_args();
+    let wanted = !report.is_list_only() && CASES.iter().any(|(name, _)| report.wants(name));
+    let stage = match wanted.then(Kit::find) {
+        None => Err(Verdict::Passed),
+        Some(kit) => kit.map(|kit| Stage::set(&kit)),
+    };
+    let case = |(name, run): &(&'static str, Run)| {
+        let (stage, run) = (&stage, *run);
+        Case::new(*name, move || match stage {
+            Ok(stage) => {
+                run(stage);
+                Verdict::Passed
+            }
+            Err(verdict) => verdict.clone(),
+        })
+    };
+    let cases: Vec<Case<'_>> = CASES.iter().map(case).collect();
+    report.run(&cases, AT_ONCE);
+    if let Ok(stage) = &stage {
+        report.count("the agent had nothing to complain of", stage.complaints());
+    }
+    report.finish()
+}
