@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use common::{Fixture, MARK, ip, pod_cidrs, service};
 use dataplane::nftables::{Nftables, TABLE_NAME};
-use dataplane::{Planner, Reconciler};
+use dataplane::{Backend, Planner, Reconciler};
 use kernel::nft::simulate::Simulator;
 use kernel::nft::{self, Batch, ElementData, Transport};
 use model::{Family, Service, ServiceKey, TrafficPolicy};
@@ -134,7 +134,7 @@ fn a_rewrite_in_place_that_fails_is_followed_by_a_replacement() {
     let mut simulator = Simulator::new();
     // A table that claims to be ours, with pins of another shape, which a rewrite in place leaves alone.
     let mut batch = Batch::new(nft::Family::Ip, TABLE_NAME);
-    batch.add_table("rules for kube-proxy; flat layout 2");
+    batch.add_table("rules for kube-proxy; flat layout 2; local: 10.244.0.0/16");
     batch.add_set(&nft::Set {
         name: "affinity",
         key_type: 13,
@@ -364,6 +364,25 @@ fn an_error_that_passes_does_not_cost_the_pins() {
     reconciler.distrust(Family::V4);
     reconciler.backend().transport().fail_next(12);
     assert!(reconciler.sync(Family::V4, &[], &sticky_fixture(&PODS)).is_err());
+    sync(&mut reconciler, &sticky_fixture(&PODS), &[]);
+    assert_eq!(pins(&mut reconciler), 1);
+}
+
+/// A client that counted as a pod may be pinned to an endpoint that is none for a client outside.
+#[test]
+fn pins_do_not_outlive_a_change_of_what_is_local() {
+    let mut reconciler = reconciler();
+    sync(&mut reconciler, &sticky_fixture(&PODS), &[]);
+    pin(reconciler.backend().transport(), [10, 244, 1, 99], [10, 244, 1, 11]);
+    let elsewhere = model::LocalDetector::Cidrs(vec!["10.9.0.0/16".parse().unwrap()]);
+    reconciler.backend().detect_local(&elsewhere);
+    reconciler.distrust(Family::V4);
+    sync(&mut reconciler, &sticky_fixture(&PODS), &[]);
+    assert_eq!(pins(&mut reconciler), 0);
+    // The same words again change nothing.
+    pin(reconciler.backend().transport(), [10, 244, 1, 99], [10, 244, 1, 11]);
+    reconciler.backend().detect_local(&elsewhere);
+    reconciler.distrust(Family::V4);
     sync(&mut reconciler, &sticky_fixture(&PODS), &[]);
     assert_eq!(pins(&mut reconciler), 1);
 }

@@ -136,8 +136,7 @@ mod tests {
         assert_eq!(v4.endpoint, ("10.180.0.1".parse().unwrap(), 80));
         let v6 = owner("affinity-5OJB2KTY-ns1/svc1/udp/__fd00.10..1/53", Family::V6).unwrap();
         assert_eq!((v6.port.as_str(), v6.endpoint), ("", ("fd00:10::1".parse().unwrap(), 53)));
-        for other in
-            ["affinity", "pinned-ips", "pinned-endpoints-10800", "cluster-ips", "affinity-X-a/b__c"]
+        for other in ["affinity", "pinned-ips", "pinned-endpoints-10800", "cluster-ips", "affinity-X-a/b__c"]
         {
             assert_eq!(owner(other, Family::V4), None, "{other}");
         }

@@ -12,8 +12,8 @@ use super::class::{Class, Kind};
 use super::code::{Code, Field, NODE_PORT, VIP};
 use super::sets::{Door, SetName, permanent};
 
-/// Marks a table of this layout; another comment means another owner or version.
-pub(crate) const TABLE_COMMENT: &str = "rules for kube-proxy; flat layout 2";
+/// How the comment of a table of this layout begins; another one means another owner or version.
+const TABLE_COMMENT: &str = "rules for kube-proxy; flat layout 2";
 pub(crate) const TABLE: &str = "kube-proxy";
 
 const PREROUTING: u32 = 0;
@@ -47,6 +47,21 @@ impl Dialect {
             Family::V4 => kernel::nft::Family::Ip,
             Family::V6 => kernel::nft::Family::Ip6,
         }
+    }
+
+    /// Marks a table as ours, and as one whose pins were made by the same idea of what is local: a pin of a
+    /// client that counted as a pod may name an endpoint that is none for a client outside.
+    pub(crate) fn table_comment(&self) -> String {
+        let local = match &self.detector {
+            LocalDetector::None => "none".to_owned(),
+            LocalDetector::Cidrs(nets) => match nets.iter().find(|net| Family::of_net(net) == self.family) {
+                Some(net) => net.to_string(),
+                None => "none".to_owned(),
+            },
+            LocalDetector::Bridge(name) => format!("bridge {name}"),
+            LocalDetector::InterfacePrefix(prefix) => format!("interfaces {prefix}*"),
+        };
+        format!("{TABLE_COMMENT}; local: {local}")
     }
 
     fn code<'a>(&self) -> Code<'a> {

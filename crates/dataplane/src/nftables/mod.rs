@@ -22,7 +22,7 @@ use model::{Family, LocalDetector, NodePlan, Routing, ServiceKey, ServicePlan};
 
 use crate::backend::{Backend, Change, Committed, SyncError};
 use counted::Counted;
-use layout::{TABLE, TABLE_COMMENT};
+use layout::TABLE;
 use sweep::Sweep;
 use table::{Existing, Table};
 
@@ -75,15 +75,16 @@ impl<T: Transport> Nftables<T> {
     fn existing(&mut self, family: Family) -> Result<Existing, SyncError> {
         let FamilyTable { dialect, trust, .. } = &self.families[family.index()];
         let family = dialect.nft_family();
+        let comment = dialect.table_comment();
         let tables = self.transport.tables(family)?;
         match tables.iter().find(|table| table.name == TABLE) {
-            Some(table) if table.comment == TABLE_COMMENT && *trust == Trust::InPlace => Ok(Existing::Ours {
+            Some(table) if table.comment == comment && *trust == Trust::InPlace => Ok(Existing::Ours {
                 sets: self.transport.sets(family, TABLE)?,
                 chains: self.transport.chains(family, TABLE)?,
                 // Unread, every destination counts as newly split: that costs some pins, and is never wrong.
                 split: sweep::split_before(&mut self.transport, dialect).unwrap_or_default(),
             }),
-            Some(table) if table.comment != TABLE_COMMENT => {
+            Some(table) if table.comment != comment => {
                 Ok(Existing::Other { pins: inherit::read(&mut self.transport, dialect) })
             }
             _ => Ok(Existing::Other { pins: Vec::new() }),
@@ -159,8 +160,9 @@ impl<T: Transport> Backend for Nftables<T> {
     }
 
     fn is_intact(&mut self, family: Family) -> bool {
-        let family = self.families[family.index()].dialect.nft_family();
-        let ours = |table: &nft::Table| table.name == TABLE && table.comment == TABLE_COMMENT;
+        let dialect = &self.families[family.index()].dialect;
+        let (family, comment) = (dialect.nft_family(), dialect.table_comment());
+        let ours = |table: &nft::Table| table.name == TABLE && table.comment == comment;
         // An unreadable list says nothing about the table; the next commit will.
         self.transport.tables(family).map_or(true, |tables| tables.iter().any(ours))
     }

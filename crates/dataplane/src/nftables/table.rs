@@ -10,7 +10,7 @@ use super::class::{Class, Kind};
 use super::diff::{Difference, SharedKey, SharedOwners};
 use super::element::{Data, Element};
 use super::inherit::{self, InheritedPin};
-use super::layout::{Dialect, TABLE, TABLE_COMMENT, is_permanent_chain};
+use super::layout::{Dialect, TABLE, is_permanent_chain};
 use super::node;
 use super::render::{Demands, render};
 use super::sets::{Door, SetName, holds_pins};
@@ -46,11 +46,11 @@ impl Table {
     ) -> (Batch, Table) {
         let mut batch = Batch::new(dialect.nft_family(), TABLE);
         let demands = up_front(plans);
-        batch.add_table(TABLE_COMMENT);
+        batch.add_table(&dialect.table_comment());
         match existing {
             Existing::Other { .. } => {
                 batch.delete_table();
-                batch.add_table(TABLE_COMMENT);
+                batch.add_table(&dialect.table_comment());
             }
             Existing::Ours { sets, chains, .. } => clear(&mut batch, sets, chains, &demands),
         }
