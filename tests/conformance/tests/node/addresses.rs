@@ -1,0 +1,28 @@
+//! Node ports follow the addresses of the Node object.
+
+use sandbox::address;
+
+use crate::cluster::{Cluster, remote_at};
+use crate::site::{Caller, Expect};
+
+pub(crate) fn changed(cluster: &Cluster) {
+    let spot = cluster.spot("moving");
+    let agent = spot.agent(&[]);
+    let outside = Caller::Outside(None);
+    let inner = [remote_at(address::NODE_V4), remote_at(address::NODE_V6)];
+    let outer = [remote_at(address::NODE_OUTER_V4), remote_at(address::NODE_OUTER_V6)];
+    let expect_at = |open: [_; 2], closed: [_; 2]| {
+        open.into_iter().for_each(|to| spot.expect(outside, to, Expect::By(&["c"])));
+        closed.into_iter().for_each(|to| spot.expect(outside, to, Expect::Refused));
+    };
+    expect_at(inner, outer);
+    spot.set_addresses(&outer.map(|to| to.ip()));
+    expect_at(outer, inner);
+    // What is lost keeps its last value: a kubelet that starts may clear the list for a moment.
+    spot.set_addresses(&[]);
+    spot.await_line(&agent, "has no addresses any more; the last ones stay in use");
+    expect_at(outer, inner);
+    spot.set_addresses(&inner.map(|to| to.ip()));
+    expect_at(inner, outer);
+    assert_eq!(agent.log().matches("All rules are in place").count(), 1, "{}", agent.log());
+}

@@ -1,0 +1,94 @@
+//! Nodes about to go, and gone: load balancers are told to send elsewhere, and what still comes is served.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use model::{Family, Protocol};
+use sandbox::Outcome;
+use sandbox::probe::{Hold, Pulse};
+use scenarios::{NodeAgent, wait_until};
+use serde_json::json;
+
+use crate::cluster::{Cluster, Spot, remote};
+use crate::site::{Caller, SOON};
+
+const ANSWER: Duration = Duration::from_secs(5);
+const TAINT: &str = "ToBeDeletedByClusterAutoscaler";
+
+fn expect_health(spot: &Spot<'_>, agent: &NodeAgent, health: u16) {
+    let mut last = None;
+    let came = wait_until(SOON, || {
+        last = agent.probe("/healthz");
+        last == Some(health)
+    });
+    assert!(came, "/healthz says {last:?}, not {health}\n{}", agent.log());
+    assert_eq!(agent.probe("/livez"), Some(200));
+    spot.expect_programmed();
+}
+
+pub(crate) fn tainted(cluster: &Cluster) {
+    let spot = cluster.spot("tainted");
+    let agent = spot.agent(&[]);
+    expect_health(&spot, &agent, 200);
+    spot.patch(json!({"spec": {"taints": [{"key": "other", "effect": "NoSchedule"}]}}));
+    expect_health(&spot, &agent, 200);
+    spot.patch(json!({"spec": {"taints": [{"key": TAINT, "value": "1", "effect": "NoSchedule"}]}}));
+    expect_health(&spot, &agent, 503);
+    spot.patch(json!({"spec": {"taints": null}}));
+    expect_health(&spot, &agent, 200);
+}
+
+/// A finalizer keeps the object while it is being deleted.
+pub(crate) fn deleting(cluster: &Cluster) {
+    let spot = cluster.bare_spot("deleting");
+    let mut node = spot.object();
+    node["metadata"]["finalizers"] = json!(["test.example.org/hold"]);
+    spot.register(&node);
+    let agent = spot.agent(&[]);
+    expect_health(&spot, &agent, 200);
+    spot.unregister();
+    expect_health(&spot, &agent, 503);
+    spot.patch(json!({"metadata": {"finalizers": null}}));
+    spot.await_line(&agent, "The Node object is gone");
+    expect_health(&spot, &agent, 503);
+    spot.register(&spot.object());
+    expect_health(&spot, &agent, 200);
+}
+
+pub(crate) fn registered_anew(cluster: &Cluster) {
+    let spot = cluster.spot("phoenix");
+    let agent = spot.agent(&[]);
+    let guest = &spot.site.ground.sandbox.pod("guest").unwrap().namespace;
+    let mut held = Family::BOTH.map(|family| Hold::open(guest, None, remote(family), ANSWER).unwrap());
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let failures = scope.spawn(|| ask_until(&spot, &done));
+        spot.unregister();
+        spot.await_line(&agent, "The Node object is gone");
+        spot.register(&spot.object());
+        let healthy = wait_until(SOON, || agent.probe("/healthz") == Some(200));
+        done.store(true, Ordering::Relaxed);
+        assert!(healthy, "{}", agent.log());
+        let (asked, failures) = failures.join().unwrap();
+        assert!(asked > 0 && failures.is_empty(), "of {asked}: {failures:?}");
+    });
+    for hold in &mut held {
+        let pulse = hold.ping(ANSWER);
+        assert!(matches!(pulse, Pulse::Alive(_)), "{pulse:?}");
+    }
+}
+
+/// How often it was asked, and what was not an answer.
+fn ask_until(spot: &Spot<'_>, done: &AtomicBool) -> (usize, Vec<Outcome>) {
+    let (mut asked, mut failures) = (0, Vec::new());
+    while !done.load(Ordering::Relaxed) {
+        for family in Family::BOTH {
+            let outcome = spot.site.ask(Caller::Pod("guest"), Protocol::Tcp, remote(family), ANSWER);
+            asked += 1;
+            if outcome.by() != Some("c") {
+                failures.push(outcome);
+            }
+        }
+    }
+    (asked, failures)
+}
