@@ -1,0 +1,87 @@
+//! Events as the API has them.
+
+use std::net::{Ipv4Addr, TcpListener};
+
+use scenarios::{NodeAgent, wait_until};
+use serde_json::Value;
+
+use crate::account;
+use crate::court::{Court, Party};
+use crate::lacking::refusal;
+use crate::site::{Expect, SOON};
+
+const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
+const PROBES: (Ipv4Addr, u16) = (Ipv4Addr::UNSPECIFIED, 10256);
+const NOT_SERVED: &str = "FailedToStartProxierHealthcheck";
+
+/// Events about the party's node, for one reason.
+pub(crate) fn about(party: &Party<'_>, reason: &str) -> Vec<Value> {
+    let mut events = party.court.api().list(EVENTS).unwrap();
+    events.retain(|event| event["regarding"]["name"] == *party.name && event["reason"] == reason);
+    events
+}
+
+/// How often the event says it has happened.
+fn count(party: &Party<'_>) -> Option<u64> {
+    about(party, NOT_SERVED).first()?.pointer("/series/count")?.as_u64()
+}
+
+/// Somebody else has the address of the probes, which is tried again and again.
+pub(crate) fn written(court: &Court) {
+    let party = court.party("telling", 64);
+    account::create_like_shipped(court.api(), &party.name);
+    let [_, shipped, _] = account::shipped();
+    party.permit(&shipped["rules"], ("events", "patch"), true);
+    let mut agent = party.agent(&party.name);
+    assert!(wait_until(SOON, || about(&party, "Starting").len() == 1), "{}", agent.log());
+    let starting = about(&party, "Starting").remove(0);
+    let expected = [
+        ("/type", "Normal"),
+        ("/regarding/kind", "Node"),
+        ("/reportingController", "kube-proxy"),
+        ("/action", "StartKubeProxy"),
+    ];
+    for (field, value) in expected {
+        assert_eq!(starting.pointer(field).and_then(Value::as_str), Some(value), "{starting:#}");
+    }
+    agent.stop().unwrap();
+
+    let other = party.site.node().run(|| TcpListener::bind(PROBES)).unwrap();
+    agent.launch().unwrap();
+    assert!(
+        wait_until(SOON, || count(&party) >= Some(2)),
+        "{:#?}\n{}",
+        about(&party, NOT_SERVED),
+        agent.log()
+    );
+    assert_eq!(about(&party, NOT_SERVED).len(), 1, "one story, one event");
+    assert_eq!(about(&party, "Starting").len(), 2, "each start is a new one");
+    drop(other);
+    agent.await_ready().unwrap();
+    party.expect_first(Expect::By(&["a"]));
+}
+
+/// Without the right to create.
+pub(crate) fn unwritten(party: &Party<'_>, agent: &mut NodeAgent, give_back: impl Fn()) {
+    let before = about(party, "Starting").len();
+    agent.launch().unwrap();
+    party.await_line(agent, &["An event could not be written", &refusal("create", "events")]);
+    agent.await_ready().unwrap();
+    assert_eq!(about(party, "Starting").len(), before);
+    give_back();
+    agent.stop().unwrap();
+    agent.launch().unwrap();
+    let written = wait_until(SOON, || about(party, "Starting").len() == before + 1);
+    assert!(written, "{}", agent.log());
+}
+
+/// Without the right to patch.
+pub(crate) fn uncounted(party: &Party<'_>, agent: &mut NodeAgent) {
+    let other = party.site.node().run(|| TcpListener::bind(PROBES)).unwrap();
+    agent.launch().unwrap();
+    party.await_line(agent, &["An event could not be written", &refusal("patch", "events")]);
+    assert_eq!(about(party, NOT_SERVED).len(), 1, "{}", agent.log());
+    assert_eq!(count(party), None);
+    drop(other);
+    agent.await_ready().unwrap();
+}
