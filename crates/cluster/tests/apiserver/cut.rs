@@ -3,6 +3,7 @@
 use cluster::apiserver::Encoding;
 
 use super::BOTH;
+use super::log;
 use super::server::{Answer, End, Wish};
 use super::source::{Seen, follow};
 use super::spell::{added, bookmark, event, list, service, stream};
@@ -46,6 +47,8 @@ fn a_watch_that_ends_in_the_middle_of_an_object_is_no_end() {
         );
         source.await_services("a=10.0.0.1");
         assert_eq!(source.wishes(), [wish(Wish::Stream, ""), wish(Wish::Watch, "10")], "{encoding:?}");
+        let said = log::complaints(&[&source.server.address.to_string(), "the stream ended in the middle"]);
+        assert_eq!(said.len(), 1, "{encoding:?}: {said:?}");
     }
 }
 
