@@ -54,3 +54,20 @@ fn claims(size: &SizeResult) -> Vec<Claim> {
     };
     PARTS.iter().map(part).chain(LIMITS.iter().map(absolute)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_the_limit_a_claim_holds_and_beyond_it_does_not() {
+        let holds = |ours_mb: f64, ours_ms: f64, services: u32| {
+            let results = crate::results::sample(services, ours_mb, ours_ms);
+            judge(&results).iter().map(|claim| claim.holds).collect::<Vec<_>>()
+        };
+        assert!(holds(20.0, 4.0, SERVICES).iter().all(|holds| *holds));
+        // A fifth of the memory, and too much in itself; a tenth of the times, and too long in themselves.
+        assert!(holds(80.0, 40.0, SERVICES).iter().all(|holds| !holds));
+        assert!(holds(20.0, 4.0, 500).is_empty());
+    }
+}

@@ -3,7 +3,7 @@
 use gauges::machine::Machine;
 use gauges::table::{self, row};
 
-use crate::claims::Claim;
+use crate::claims::{self, Claim};
 use crate::contestant::Contestant;
 use crate::document::Which;
 use crate::results::{Measured, Results, SizeResult};
@@ -67,11 +67,23 @@ pub(crate) const ROWS: &[Row] = &[
 impl Unit {
     pub(crate) fn write(self, value: f64) -> String {
         match self {
-            Unit::Millis => table::time(value * 1e3),
-            Unit::Megabytes => format!("{value:.1} MB"),
-            Unit::Share => format!("{:.1} %", value * 100.0),
+            Unit::Millis if value >= 1e3 => format!("{} s", three_digits(value / 1e3)),
+            Unit::Millis => format!("{} ms", three_digits(value)),
+            Unit::Megabytes => format!("{} MB", three_digits(value)),
+            Unit::Share => format!("{} %", three_digits(value * 100.0)),
         }
     }
+}
+
+/// More than the repetition of a run bears out would only be hard to read.
+fn three_digits(value: f64) -> String {
+    let decimals = match value {
+        value if value < 0.005 => 0,
+        value if value < 10.0 => 2,
+        value if value < 100.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}")
 }
 
 impl Row {
@@ -109,12 +121,15 @@ pub(crate) fn print(results: &Results, claims: &[Claim]) {
             [head].into_iter().chain(ROWS.iter().map(|row| row.cells(size))).collect();
         table::print(&format!("{} services", thousands(size.services)), &rows);
     }
-    let verdict = |claim: &Claim| if claim.holds { "holds" } else { "DOES NOT HOLD" };
-    let line = |claim: &Claim| row([claim.what, &claim.measured, &claim.limit, verdict(claim)]);
     match claims {
         [] => println!("\nClaims are about 10,000 services; nothing to judge"),
-        claims => table::print("Claims", &claims.iter().map(line).collect::<Vec<_>>()),
+        claims => table::print("Claims", &claims.iter().map(claim_cells).collect::<Vec<_>>()),
     }
+}
+
+fn claim_cells(claim: &Claim) -> Vec<String> {
+    let verdict = if claim.holds { "holds" } else { "DOES NOT HOLD" };
+    row([claim.what, &claim.measured, &claim.limit, verdict])
 }
 
 pub(crate) fn markdown(results: &Results, which: Which) -> String {
@@ -123,7 +138,22 @@ pub(crate) fn markdown(results: &Results, which: Which) -> String {
         Which::Largest => results.sizes.last_chunk::<1>().map(|last| last.as_slice()).unwrap_or_default(),
     };
     let tables: Vec<String> = sizes.iter().map(|size| markdown_table(results, size)).collect();
-    format!("{}\n{}\n", tables.join("\n"), origin(results))
+    let claims = match which {
+        Which::All => markdown_claims(results),
+        Which::Largest => String::new(),
+    };
+    format!("{}\n{claims}{}\n", tables.join("\n"), origin(results))
+}
+
+fn markdown_claims(results: &Results) -> String {
+    let line = |claim: &Claim| format!("| {} |\n", claim_cells(claim).join(" | "));
+    let lines: String = claims::judge(results).iter().map(line).collect();
+    match lines.is_empty() {
+        true => String::new(),
+        false => format!(
+            "| claimed at 10,000 services | measured | limit | |\n| --- | --- | --- | --- |\n{lines}\n"
+        ),
+    }
 }
 
 fn markdown_table(results: &Results, size: &SizeResult) -> String {
@@ -140,7 +170,12 @@ fn markdown_table(results: &Results, size: &SizeResult) -> String {
 
 fn origin(results: &Results) -> String {
     let Machine { kernel, processors, .. } = &results.machine;
-    format!("One run of `make compare`: {} mode, Linux {kernel}, {processors} CPUs.", results.mode.name())
+    let busy = match results.machine.is_busy() {
+        true => " The machine was busy with other work, so times are longer than they need be.",
+        false => "",
+    };
+    let mode = results.mode.name();
+    format!("One run of `make compare`: {mode} mode, Linux {kernel}, {processors} CPUs.{busy}")
 }
 
 /// 10000 as 10,000.
@@ -148,5 +183,20 @@ pub(crate) fn thousands(number: u32) -> String {
     match number {
         0..1_000 => number.to_string(),
         _ => format!("{},{:03}", number / 1_000, number % 1_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits() {
+        assert_eq!(Unit::Millis.write(17.344), "17.3 ms");
+        assert_eq!(Unit::Millis.write(17_844.0), "17.8 s");
+        assert_eq!(Unit::Megabytes.write(195.4), "195 MB");
+        assert_eq!(Unit::Share.write(0.0478), "4.78 %");
+        assert_eq!(Unit::Share.write(0.000_01), "0 %");
+        assert_eq!(thousands(10_000), "10,000");
     }
 }

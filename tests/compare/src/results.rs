@@ -93,3 +93,37 @@ fn moved(changes: &[Change], share: f64) -> f64 {
 fn megabytes(kib: u64) -> f64 {
     kib as f64 * 1024.0 / 1e6
 }
+
+/// Upstream takes 400 MB and 400 ms for everything.
+#[cfg(test)]
+pub(crate) fn sample(services: u32, ours_mb: f64, ours_ms: f64) -> Results {
+    let measured = |mb: f64, ms: f64| {
+        let now_kib = (mb * 1e6 / 1024.0) as u64;
+        let (start, change) = (Start { ms, cpu_ms: ms }, Change { stored_ms: 1.0, moved_ms: ms });
+        Measured {
+            start,
+            resident: Resident { now_kib, peak_kib: now_kib },
+            resident_at_end: Resident { now_kib, peak_kib: now_kib },
+            idle_cpu: 0.0,
+            changes: vec![change; 3],
+            cpu_per_change_ms: ms,
+            churn: Churn { seconds: 1.0, changes: 60, cpu: 0.1 },
+            default_start: start,
+            default_changes: vec![change; 3],
+        }
+    };
+    let size = SizeResult { services, ours: measured(ours_mb, ours_ms), upstream: measured(400.0, 400.0) };
+    Results {
+        machine: Machine::default(),
+        mode: Mode::Nftables,
+        endpoints_per_service: 5,
+        versions: Versions {
+            ours: "ours".to_owned(),
+            upstream: "Kubernetes v1".to_owned(),
+            apiserver: String::new(),
+            nft: String::new(),
+        },
+        cpu_account: String::new(),
+        sizes: vec![size],
+    }
+}
