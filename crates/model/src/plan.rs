@@ -20,6 +20,8 @@ mod tests;
 pub struct Settings {
     /// Rewrite the source of all cluster-IP traffic, not only of that from outside the cluster.
     pub masquerade_all: bool,
+    /// Serve no `externalIPs`: who may write a Service could else take traffic for any address (CVE-2020-8554).
+    pub ignore_external_ips: bool,
 }
 
 /// Everything one service asks of the data plane, for one family.
@@ -141,7 +143,7 @@ pub fn plan(
     settings: &Settings,
     family: Family,
 ) -> ServicePlan {
-    let Some(fronts) = Fronts::of(service, node, family) else {
+    let Some(fronts) = Fronts::of(service, node, settings, family) else {
         return ServicePlan::default();
     };
     let mut taken = Taken::new();

@@ -65,7 +65,7 @@ impl Variant {
     }
 
     pub fn settings(self) -> Settings {
-        Settings { masquerade_all: self == Variant::MasqueradeAll }
+        Settings { masquerade_all: self == Variant::MasqueradeAll, ..Settings::default() }
     }
 
     pub fn nodeport_addresses(self) -> NodePortAddresses {

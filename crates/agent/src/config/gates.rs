@@ -10,9 +10,11 @@ use super::value::{Scalar, Value};
 /// The names that kube-proxy v1.37 knows, one a line.
 const KNOWN: &str = include_str!("gates.txt");
 
-/// Gates that would change what a proxy does, with their defaults. None can be changed in this build.
-const OURS: &[(&str, bool)] = &[
-    ("AllowServiceExternalIPs", true),
+/// Whether `externalIPs` of Services are served.
+pub(super) const EXTERNAL_IPS: &str = "AllowServiceExternalIPs";
+
+/// Gates that would change what a proxy does, with their defaults, and that change nothing in this build.
+const WITHOUT_EFFECT: &[(&str, bool)] = &[
     ("ComponentFlagz", true),
     ("ComponentStatusz", true),
     ("KubeProxyNFTablesLocalhostNodePorts", false),
@@ -29,7 +31,10 @@ impl FeatureGates {
 
     /// Gates that were set against their default and change nothing here.
     pub(super) fn ineffective(&self) -> impl Iterator<Item = &'static str> {
-        OURS.iter().filter(|(name, default)| self.is_on(name, *default) != *default).map(|(name, _)| *name)
+        WITHOUT_EFFECT
+            .iter()
+            .filter(|(name, default)| self.is_on(name, *default) != *default)
+            .map(|(name, _)| *name)
     }
 
     fn set(&mut self, name: &str, value: bool) -> Result<(), String> {

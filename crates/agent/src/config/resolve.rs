@@ -6,6 +6,7 @@ use model::{Family, LocalDetector, Settings};
 
 use super::choice::{LocalMode, LogFormat, Mode};
 use super::configuration::Configuration;
+use super::gates::EXTERNAL_IPS;
 use super::settings;
 use super::watch::ConfigFile;
 use crate::{ApiserverOptions, DetectLocal, Options, Source, duration};
@@ -61,7 +62,10 @@ pub(crate) fn resolve(
                 node_name,
                 detect_local,
                 nodeport_addresses,
-                settings: Settings { masquerade_all: configuration.nftables.masquerade_all },
+                settings: Settings {
+                    masquerade_all: configuration.nftables.masquerade_all,
+                    ignore_external_ips: !configuration.feature_gates.is_on(EXTERNAL_IPS, true),
+                },
                 mode_is_default: surroundings.mode_is_default,
                 masquerade_mark: 1 << configuration.nftables.masquerade_bit.0,
                 sync_period: configuration.nftables.sync_period.0,

@@ -252,10 +252,20 @@ fn what_has_no_effect_is_named() {
         "--oom-score-adj=-999",
         "--ipvs-scheduler=rr",
         "--profiling",
-        "--feature-gates=AllowServiceExternalIPs=false,ContextualLogging=false",
+        "--feature-gates=NativeHistograms=false,AllowServiceExternalIPs=false,ContextualLogging=false",
     ]);
-    let wanted = "--ipvs-scheduler, --profiling, --conntrack-min, --feature-gates AllowServiceExternalIPs";
+    let wanted = "--ipvs-scheduler, --profiling, --conntrack-min, --feature-gates NativeHistograms";
     assert_eq!(idle, format!("These settings have no effect in this build: {wanted}"));
+}
+
+#[test]
+fn external_ips_are_served_unless_the_gate_is_off() {
+    let ignores = |arguments: &[&str]| options(arguments).settings.ignore_external_ips;
+    assert!(!ignores(&[]));
+    assert!(!ignores(&["--feature-gates=AllowServiceExternalIPs=true"]));
+    assert!(ignores(&["--feature-gates=AllowServiceExternalIPs=false"]));
+    let file = ConfigFile::with("featureGates: {AllowServiceExternalIPs: false}\n");
+    assert!(ignores(&[&file.flag()]));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::{Address, Role};
-use crate::{Family, NodeView, Protocol, Service, ServicePort};
+use crate::{Family, NodeView, Protocol, Service, ServicePort, Settings};
 
 /// What the ports of one service share, for one family.
 pub(super) struct Fronts {
@@ -21,14 +21,20 @@ pub(super) type Taken = HashSet<(Protocol, Address)>;
 
 impl Fronts {
     /// `None`: the service does not have this family, whatever other addresses it lists.
-    pub(super) fn of(service: &Service, node: &NodeView, family: Family) -> Option<Fronts> {
+    pub(super) fn of(
+        service: &Service,
+        node: &NodeView,
+        settings: &Settings,
+        family: Family,
+    ) -> Option<Fronts> {
         let cluster_ip = service.cluster_ip(family)?;
         let balancers = || of_family(&service.load_balancer_ips, family);
+        let external_ips: &[IpAddr] = if settings.ignore_external_ips { &[] } else { &service.external_ips };
         // An address of several roles keeps the first of this order: the cluster IP is what the cluster relies
         // on, and a load-balancer address must not lose its firewall to the external IP of the same number.
         let claims = std::iter::once((cluster_ip, Role::ClusterIp))
             .chain(balancers().map(|ip| (ip, Role::LoadBalancerIp)))
-            .chain(of_family(&service.external_ips, family).map(|ip| (ip, Role::ExternalIp)));
+            .chain(of_family(external_ips, family).map(|ip| (ip, Role::ExternalIp)));
         let mut roles = BTreeMap::new();
         for (ip, role) in claims {
             roles.entry(ip).or_insert(role);

@@ -47,7 +47,7 @@ impl World {
             primary: ["192.0.2.1", "2001:db8::1"].map(|ip| ip.parse().ok()),
             addresses: Vec::new(),
         };
-        let settings = Settings { masquerade_all: self.masquerade_all };
+        let settings = Settings { masquerade_all: self.masquerade_all, ..Settings::default() };
         let slices: Vec<_> = self.slices.iter().map(Slice::view).collect();
         model::plan(&self.service, &slices, &node, &settings, family)
     }

@@ -33,6 +33,19 @@ fn destinations_of_one_family_sorted_by_role_and_address() {
 }
 
 #[test]
+fn external_ips_can_be_ignored() {
+    let service = Service {
+        external_ips: ips(&["198.51.100.1", "203.0.113.1", "10.96.0.1"]),
+        load_balancer_ips: ips(&["203.0.113.1"]),
+        ..service()
+    };
+    let settings = Settings { ignore_external_ips: true, ..Settings::default() };
+    let plan = plan(&service, &[], &node(), &settings, Family::V4);
+    let wanted = [(Role::ClusterIp, vip("10.96.0.1", 80)), (Role::LoadBalancerIp, vip("203.0.113.1", 80))];
+    assert_eq!(found(&plan.ports[0]), wanted);
+}
+
+#[test]
 fn one_address_of_several_roles() {
     let service = Service {
         external_ips: ips(&["10.96.0.1", "203.0.113.1", "198.51.100.1"]),

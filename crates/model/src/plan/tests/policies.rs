@@ -139,7 +139,13 @@ fn masquerade_all_concerns_cluster_ips() {
     let ports = http();
     let slices = [slice(&ports, &[on("n1", ready("10.0.0.1"))])];
     let service = exposed(TrafficPolicy::Cluster, TrafficPolicy::Local);
-    let plan = plan(&service, &slices, &node(), &Settings { masquerade_all: true }, Family::V4);
+    let plan = plan(
+        &service,
+        &slices,
+        &node(),
+        &Settings { masquerade_all: true, ..Settings::default() },
+        Family::V4,
+    );
     let routings: Vec<_> = plan.ports[0].destinations.iter().map(|d| d.routing).collect();
     let split = Split { outside: Forward(Local), inside: Forward(Cluster) };
     assert_eq!(routings, [Same(Forward(Cluster), Everyone), split, split, split]);
