@@ -73,13 +73,13 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// Which of the node's addresses serve node ports (`nodePortAddresses`).
+/// Which of the node's addresses serve node ports (`nodePortAddresses`). Loopback and IPv6 link-local ones never do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodePortAddresses {
     /// The node's primary address of each family.
     Primary,
-    /// Every local address, loopback excepted.
+    /// Every local address.
     All,
-    /// The local addresses inside these prefixes.
+    /// The local addresses inside these prefixes; all of a family without any.
     Within(Vec<IpNet>),
 }

@@ -55,19 +55,18 @@ pub fn plan_node(
     service_cidrs: &[IpNet],
     family: Family,
 ) -> NodePlan {
-    let chosen = |ip: &IpAddr| match selection {
-        NodePortAddresses::Primary => node.primary[family.index()] == Some(*ip),
-        // Link-local addresses exist once per link: without the link they name nothing.
-        NodePortAddresses::All => !ip.is_loopback() && !is_link_local_v6(ip),
-        NodePortAddresses::Within(nets) => nets.iter().any(|net| net.contains(ip)),
-    };
     let primary = node.primary[family.index()];
+    let chosen = |ip: &IpAddr| match selection {
+        NodePortAddresses::Primary => primary == Some(*ip),
+        NodePortAddresses::All => true,
+        NodePortAddresses::Within(nets) => is_within(nets, ip, family),
+    };
     let mut nodeport_ips: Vec<IpAddr> = node
         .addresses
         .iter()
         .chain(primary.as_ref())
         .copied()
-        .filter(|ip| Family::of(*ip) == family && chosen(ip))
+        .filter(|ip| Family::of(*ip) == family && can_serve(ip) && chosen(ip))
         .collect();
     nodeport_ips.sort_unstable();
     nodeport_ips.dedup();
@@ -78,8 +77,16 @@ pub fn plan_node(
     NodePlan { nodeport_ips, service_cidrs }
 }
 
-fn is_link_local_v6(ip: &IpAddr) -> bool {
-    matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+/// Upstream judges each family by its own prefixes: without any, all of it is meant.
+fn is_within(nets: &[IpNet], ip: &IpAddr, family: Family) -> bool {
+    let mut of_family = nets.iter().filter(|net| Family::of_net(net) == family).peekable();
+    of_family.peek().is_none() || of_family.any(|net| net.contains(ip))
+}
+
+/// Nothing here makes the kernel route from loopback, and an IPv6 link-local address names nothing without its link.
+fn can_serve(ip: &IpAddr) -> bool {
+    let is_link_local = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+    !ip.is_loopback() && !is_link_local
 }
 
 #[cfg(test)]
@@ -105,16 +112,26 @@ mod tests {
     fn node_port_addresses() {
         use Family::{V4, V6};
         use NodePortAddresses::{All, Primary};
-        let cases: [(NodePortAddresses, Family, &[&str]); 9] = [
+        let all4: &[&str] = &["10.0.0.7", "169.254.20.10", "192.0.2.7"];
+        let all6: &[&str] = &["2001:db8::7"];
+        let cases: [(NodePortAddresses, Family, &[&str]); 17] = [
             (Primary, V4, &["10.0.0.7"]),
             (Primary, V6, &["2001:db8::7"]),
-            (All, V4, &["10.0.0.7", "169.254.20.10", "192.0.2.7"]),
-            (All, V6, &["2001:db8::7"]),
-            (within(&["127.0.0.0/8"]), V4, &["127.0.0.1", "127.0.0.53"]),
-            (within(&["127.0.0.0/8", "10.0.0.0/24"]), V4, &["10.0.0.7", "127.0.0.1", "127.0.0.53"]),
-            (within(&["127.0.0.0/8"]), V6, &[]),
-            (within(&["fe80::/10", "::1/128"]), V6, &["::1", "fe80::7"]),
-            (within(&[]), V4, &[]),
+            (All, V4, all4),
+            (All, V6, all6),
+            (within(&["0.0.0.0/0", "fd00::/8"]), V4, all4),
+            (within(&["0.0.0.0/0", "fd00::/8"]), V6, &[]),
+            (within(&["10.0.0.0/8", "::/0"]), V4, &["10.0.0.7"]),
+            (within(&["10.0.0.0/8", "::/0"]), V6, all6),
+            (within(&["0.0.0.0/1"]), V4, &["10.0.0.7"]),
+            (within(&["0.0.0.0/1"]), V6, all6),
+            (within(&["192.168.0.0/16"]), V4, &[]),
+            (within(&["192.168.0.0/16"]), V6, all6),
+            (within(&["127.0.0.0/8", "::1/128"]), V4, &[]),
+            (within(&["127.0.0.0/8", "::1/128"]), V6, &[]),
+            (within(&["127.0.0.0/8", "10.0.0.0/24"]), V4, &["10.0.0.7"]),
+            (within(&["fe80::/10", "2001:db8::/32"]), V6, all6),
+            (within(&["fe80::/10"]), V4, all4),
         ];
         for (selection, family, wanted) in cases {
             let wanted: Vec<IpAddr> = wanted.iter().map(|ip| ip.parse().unwrap()).collect();
@@ -128,6 +145,14 @@ mod tests {
         let node = NodeView { addresses: Vec::new(), ..node() };
         let plan = plan_node(&node, &NodePortAddresses::Primary, &[], Family::V4);
         assert_eq!(plan.nodeport_ips, ["10.0.0.7".parse::<IpAddr>().unwrap()]);
+    }
+
+    #[test]
+    fn a_loopback_primary_address_serves_nothing() {
+        let node = NodeView { primary: ["127.0.0.1", "::1"].map(|ip| ip.parse().ok()), ..node() };
+        for family in Family::BOTH {
+            assert!(plan_node(&node, &NodePortAddresses::Primary, &[], family).nodeport_ips.is_empty());
+        }
     }
 
     #[test]

@@ -1,11 +1,18 @@
 //! `nodePortAddresses`: prefixes and words.
 
-use ipnet::IpNet;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use model::NodePortAddresses;
 
 use super::address::{items, list, prefix, texts};
 use super::node::Node;
 use super::value::Value;
+
+const LOOPBACK: [IpNet; 2] = [
+    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8)),
+    IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128)),
+];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodePortItem {
@@ -56,25 +63,28 @@ impl NodePortItems {
         self.0.iter().any(is_loopback)
     }
 
-    /// What serves node ports. Loopback addresses are left out: nothing here makes the kernel route them.
+    /// What serves node ports. Loopback prefixes stay in: they keep their family from meaning all of it.
     pub(super) fn select(&self) -> Result<NodePortAddresses, String> {
-        let nets: Vec<IpNet> = self.prefixes().map(|net| net.trunc()).collect();
-        let all_prefixes_are_empty = !nets.is_empty() && nets.iter().all(|net| net.prefix_len() == 0);
+        let nets: Vec<IpNet> = self.0.iter().flat_map(|item| item.prefixes()).collect();
+        let is_only_loopback = nets.iter().all(|net| net.addr().is_loopback());
         match self.names(NodePortItem::Primary) {
-            _ if self.names(NodePortItem::All) || all_prefixes_are_empty => Ok(NodePortAddresses::All),
-            true if nets.is_empty() => Ok(NodePortAddresses::Primary),
+            _ if self.names(NodePortItem::All) => Ok(NodePortAddresses::All),
+            true if is_only_loopback => Ok(NodePortAddresses::Primary),
             true => Err("primary together with prefixes is not in this build; name only prefixes, or only \
                          primary"
                 .into()),
             false => Ok(NodePortAddresses::Within(nets)),
         }
     }
+}
 
-    fn prefixes(&self) -> impl Iterator<Item = IpNet> {
-        self.0.iter().filter_map(|item| match item {
-            NodePortItem::Within(net) if !net.addr().is_loopback() => Some(*net),
-            _ => None,
-        })
+impl NodePortItem {
+    fn prefixes(self) -> Vec<IpNet> {
+        match self {
+            NodePortItem::Localhost => LOOPBACK.to_vec(),
+            NodePortItem::Within(net) => vec![net.trunc()],
+            NodePortItem::Primary | NodePortItem::All => Vec::new(),
+        }
     }
 }
 

@@ -189,14 +189,21 @@ fn sources() {
 #[test]
 fn node_ports() {
     let with = |list: &str| options(&[&format!("--nodeport-addresses={list}")]).nodeport_addresses;
+    let within =
+        |nets: &[&str]| NodePortAddresses::Within(nets.iter().map(|net| net.parse().unwrap()).collect());
     assert_eq!(options(&[]).nodeport_addresses, NodePortAddresses::Primary);
     for (list, wanted) in [
         ("", NodePortAddresses::Primary),
         ("primary,localhost", NodePortAddresses::Primary),
         ("primary,all", NodePortAddresses::All),
-        ("0.0.0.0/0,::/0", NodePortAddresses::All),
-        ("10.1.2.3/8", NodePortAddresses::Within(vec!["10.0.0.0/8".parse().unwrap()])),
-        ("localhost", NodePortAddresses::Within(Vec::new())),
+        ("primary,127.0.0.0/8", NodePortAddresses::Primary),
+        ("all,10.0.0.0/8", NodePortAddresses::All),
+        ("0.0.0.0/0,fd00::/8", within(&["0.0.0.0/0", "fd00::/8"])),
+        ("10.0.0.0/8,::/0", within(&["10.0.0.0/8", "::/0"])),
+        ("0.0.0.0/1", within(&["0.0.0.0/1"])),
+        ("192.168.7.7/16", within(&["192.168.0.0/16"])),
+        ("localhost", within(&["127.0.0.0/8", "::1/128"])),
+        ("localhost,10.0.0.0/8", within(&["127.0.0.0/8", "::1/128", "10.0.0.0/8"])),
     ] {
         assert_eq!(with(list), wanted, "{list}");
     }
