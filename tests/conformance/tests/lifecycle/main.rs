@@ -1,12 +1,13 @@
 //! Services and EndpointSlices as people and controllers change them through a real API, with one agent that lives
 //! through all of it. What it makes of them is asked with packets.
 //!
-//! Cases run side by side: each has services and addresses of its own.
+//! Most cases run side by side: each has services and addresses of its own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod burst;
 mod endpoints;
 mod families;
+mod flows;
 mod gateway;
 mod identity;
 mod labels;
@@ -29,6 +30,9 @@ type Run = fn(&Stage);
 
 /// More than the machine has processors: cases mostly wait.
 const AT_ONCE: usize = 4;
+
+/// One after the other: here a change of anything else would hide that a change went unnoticed.
+const ALONE: &[(&str, Run)] = &[("a new ServiceCIDR, a service in it, and its end", ranges::second_range)];
 
 const CASES: &[(&str, Run)] = &[
     ("every type in turn", types::in_turn),
@@ -53,15 +57,17 @@ const CASES: &[(&str, Run)] = &[
     ("addresses of a load balancer", outside::balancer),
     ("source ranges of a load balancer", outside::source_ranges),
     ("external IPs", outside::external_ips),
-    ("a new ServiceCIDR, a service in it, and its end", ranges::second_range),
     ("endpoints that terminate", endpoints::terminating),
     ("endpoints spread over slices", endpoints::spread),
+    ("UDP flows to a cluster IP", flows::at_cluster_ip),
+    ("UDP flows from outside", flows::from_outside),
+    ("connections that no change concerns", flows::held),
     ("50 services come and go at once", burst::come_and_go),
 ];
 
 fn main() -> ExitCode {
     let mut report = Report::from_args();
-    let wanted = !report.is_list_only() && CASES.iter().any(|(name, _)| report.wants(name));
+    let wanted = !report.is_list_only() && ALONE.iter().chain(CASES).any(|(name, _)| report.wants(name));
     let stage = match wanted.then(Kit::find) {
         None => Err(Verdict::Passed),
         Some(kit) => kit.map(|kit| Stage::set(&kit)),
@@ -76,8 +82,10 @@ fn main() -> ExitCode {
             Err(verdict) => verdict.clone(),
         })
     };
-    let cases: Vec<Case<'_>> = CASES.iter().map(case).collect();
-    report.run(&cases, AT_ONCE);
+    for (cases, at_once) in [(ALONE, 1), (CASES, AT_ONCE)] {
+        let cases: Vec<Case<'_>> = cases.iter().map(case).collect();
+        report.run(&cases, at_once);
+    }
     if let Ok(stage) = &stage {
         report.count("the agent had nothing to complain of", stage.complaints());
     }
