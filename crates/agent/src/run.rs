@@ -17,7 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::health::Health;
 use crate::sync::{Event, StartGuard, SyncLoop};
-use crate::{DetectLocal, Options, addresses, config, drift, events, flows, serve, source};
+use crate::{DetectLocal, Options, addresses, config, drift, events, flags, flows, serve, source};
 
 /// What the layout needs: concatenated keys in maps, and `numgen` beside them.
 pub(crate) const OLDEST_KERNEL: (u32, u32) = (5, 13);
@@ -29,9 +29,15 @@ pub enum StartError {
     Manifests(ManifestError),
     Apiserver(ConnectError),
     Addresses(LinkError),
-    Bind { address: SocketAddr, source: io::Error },
-    System { what: &'static str, source: io::Error },
-    /// The configuration file changed while the agent ran.
+    Bind {
+        address: SocketAddr,
+        source: io::Error,
+    },
+    System {
+        what: &'static str,
+        source: io::Error,
+    },
+    /// The configuration file asks for something else than at the start.
     Reconfigured,
 }
 
@@ -49,7 +55,10 @@ impl fmt::Display for StartError {
             ),
             StartError::System { what, source } => write!(f, "cannot {what}: {source}"),
             StartError::Reconfigured => {
-                write!(f, "the configuration file has changed; start again to use it, the rules stay in place")
+                write!(
+                    f,
+                    "the configuration file has changed; start again to use it, the rules stay in place"
+                )
             }
         }
     }
@@ -73,7 +82,8 @@ async fn serve_until_stopped(options: Options) -> Result<(), StartError> {
     let system = |what| move |source| StartError::System { what, source };
     let mut terminate = signal(SignalKind::terminate()).map_err(system("catch SIGTERM"))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(system("catch SIGINT"))?;
-    let reconfigured = config::changed(options.config_file.clone());
+    let reconfigured =
+        config::changed(options.config_file.clone(), options.configuration.clone(), flags::reconsider);
     let health = Health::new(options.sync_period);
     let probes = Probes::claim(&options, &health).await?;
     let agent = Agent::start(options, health)?;

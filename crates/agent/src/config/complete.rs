@@ -1,75 +1,68 @@
 //! What follows from one setting for others: the mode, and what the chosen mode reads.
 
-use super::choice::Mode;
-use super::configuration::{Configuration, Iptables, Nftables};
-use super::nodeport::NodePortItem;
-use super::resolve::Place;
-use super::settings::{self, Effect};
+use std::mem::swap;
 
-/// Choose a mode where nobody did, and give it its settings. Whether nobody did is the answer.
-pub(crate) fn complete(configuration: &mut Configuration, place: &Place) -> bool {
-    let is_default = configuration.mode == Mode::Unset;
-    if is_default {
+use super::choice::Mode;
+use super::configuration::Configuration;
+use super::nodeport::NodePortItem;
+use super::origin::Origin;
+use super::settings::{self, Effect, Setting};
+
+/// Choose a mode where nobody did, and give it its settings.
+pub(crate) fn complete(configuration: &mut Configuration, origin: &mut Origin) {
+    origin.mode_is_default = configuration.mode == Mode::Unset;
+    if origin.mode_is_default {
         configuration.mode = Mode::Nftables;
     }
     if configuration.mode == Mode::Nftables {
-        let Configuration { iptables, nftables, .. } = configuration;
-        match (is_default, place) {
-            (true, _) => {
-                adopt_bit(iptables, nftables);
-                adopt_others(iptables, nftables);
-            }
-            // There are no flags named after nftables.
-            (false, Place::Flags) => adopt_others(iptables, nftables),
-            (false, Place::File) => {}
-        }
+        adopt(configuration, origin);
         if configuration.node_port_addresses.0.is_empty() {
             configuration.node_port_addresses.0.push(NodePortItem::Primary);
         }
     }
-    is_default
 }
 
-/// Who set no mode wrote his wishes for iptables, which is what Kubernetes' own kube-proxy takes then.
-fn adopt_bit(iptables: &mut Iptables, nftables: &mut Nftables) {
-    move_to(&mut iptables.masquerade_bit, &mut nftables.masquerade_bit, Nftables::default().masquerade_bit);
-}
-
-fn adopt_others(iptables: &mut Iptables, nftables: &mut Nftables) {
-    let default = Nftables::default();
-    move_to(&mut iptables.masquerade_all, &mut nftables.masquerade_all, default.masquerade_all);
-    move_to(&mut iptables.sync_period, &mut nftables.sync_period, default.sync_period);
-    move_to(&mut iptables.min_sync_period, &mut nftables.min_sync_period, default.min_sync_period);
-}
-
-/// Unless the target has a value of its own.
-fn move_to<T: PartialEq>(from: &mut T, to: &mut T, default: T) {
-    if *to == default {
-        *to = std::mem::replace(from, default);
+/// What is adopted has its default so far, and leaves it behind.
+fn adopt(configuration: &mut Configuration, origin: &Origin) {
+    let Configuration { iptables, nftables, .. } = configuration;
+    let is_adopted = |field| origin.section(field) == "iptables";
+    if is_adopted("masqueradeBit") {
+        swap(&mut iptables.masquerade_bit, &mut nftables.masquerade_bit);
+    }
+    if is_adopted("masqueradeAll") {
+        swap(&mut iptables.masquerade_all, &mut nftables.masquerade_all);
+    }
+    if is_adopted("syncPeriod") {
+        swap(&mut iptables.sync_period, &mut nftables.sync_period);
+    }
+    if is_adopted("minSyncPeriod") {
+        swap(&mut iptables.min_sync_period, &mut nftables.min_sync_period);
     }
 }
 
-/// The names of settings that were changed and do nothing here, as they were given.
-pub(crate) fn ineffective(configuration: &Configuration, place: &Place) -> Vec<String> {
+/// The names of settings that somebody gave, other than their defaults, and that do nothing here.
+pub(crate) fn ineffective(configuration: &Configuration, origin: &Origin) -> Vec<String> {
     let mut configuration = configuration.clone();
+    let is_given = |setting: &&Setting| origin.given.contains(setting.path);
     let mut names = Vec::new();
-    for setting in settings::all() {
+    for setting in settings::all().filter(is_given) {
         let mode = configuration.mode;
         let value = setting.value(&mut configuration).show();
         let works = match setting.effect {
             Effect::Here => true,
             Effect::Only(wanted) => wanted == mode,
             Effect::OnlyZero => value.is_zero(),
+            Effect::OnlyUnspecified => configuration.bind_address.is_unspecified(),
             Effect::NotYet | Effect::Never => false,
         };
         if !works && value != setting.default() {
-            names.push(place.name(setting.path));
+            names.push(origin.name(setting.path));
         }
     }
     let gates = configuration.feature_gates.ineffective();
-    names.extend(gates.map(|gate| format!("{} {gate}", place.name("featureGates"))));
+    names.extend(gates.map(|gate| format!("{} {gate}", origin.name("featureGates"))));
     if configuration.node_port_addresses.names_loopback() {
-        names.push(format!("loopback addresses in {}", place.name("nodePortAddresses")));
+        names.push(format!("loopback addresses in {}", origin.name("nodePortAddresses")));
     }
     names
 }

@@ -8,6 +8,7 @@ use serde_saphyr::{DuplicateKeyPolicy, Error};
 use super::address::Endpoint;
 use super::configuration::Configuration;
 use super::node::Node;
+use super::origin::Given;
 use super::settings::{self, Setting};
 use super::yaml::{API_VERSION, KIND};
 
@@ -15,22 +16,24 @@ use super::yaml::{API_VERSION, KIND};
 pub(crate) struct Loaded {
     /// A field that cannot be read has its default here.
     pub(crate) configuration: Configuration,
+    pub(crate) given: Given,
     pub(crate) warnings: Vec<String>,
     pub(crate) problems: Vec<String>,
-    pub(crate) text: String,
 }
 
 /// Fails only if this is no configuration at all.
-pub(crate) fn load(path: &Path) -> Result<Loaded, String> {
-    let place = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("--config: {place} cannot be read: {error}"))?;
-    read(text).map_err(|problem| format!("{place}: {problem}"))
+pub(crate) fn load(path: &Path, text: &str) -> Result<Loaded, String> {
+    read(text).map_err(|problem| format!("{}: {problem}", path.display()))
 }
 
-pub(super) fn read(text: String) -> Result<Loaded, String> {
+pub(crate) fn read_text(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path)
+        .map_err(|error| format!("--config: {} cannot be read: {error}", path.display()))
+}
+
+pub(super) fn read(text: &str) -> Result<Loaded, String> {
     let mut warnings = Vec::new();
-    let document = parse(&text, &mut warnings)?;
+    let document = parse(text, &mut warnings)?;
     let Node::Map(mut fields) = document else {
         let found = if document == Node::Null { "nothing".into() } else { document.describe() };
         return Err(format!("holds {found} and no {KIND}"));
@@ -38,9 +41,9 @@ pub(super) fn read(text: String) -> Result<Loaded, String> {
     check_header(&mut fields)?;
     let mut document = Node::Map(fields);
     let mut problems = Vec::new();
-    let configuration = fill(&mut document, &mut problems);
+    let (configuration, given) = fill(&mut document, &mut problems);
     leftovers("", &document, &mut problems, &mut warnings);
-    Ok(Loaded { configuration, warnings, problems, text })
+    Ok(Loaded { configuration, given, warnings, problems })
 }
 
 /// A key that is there twice is worth a word, and then its last value counts.
@@ -77,32 +80,32 @@ fn check_header(fields: &mut BTreeMap<String, Node>) -> Result<(), String> {
 }
 
 /// Move every known field out of the document.
-fn fill(document: &mut Node, problems: &mut Vec<String>) -> Configuration {
+fn fill(document: &mut Node, problems: &mut Vec<String>) -> (Configuration, Given) {
     let mut configuration = Configuration::default();
-    let mut given = Vec::new();
+    let mut given = Given::new();
     for setting in settings::all() {
         let Some(node) = take(document, setting.path) else { continue };
         if node == Node::Null || (setting.zero_is_unset && node.is_zero()) {
             continue;
         }
-        given.push(setting.path);
+        given.insert(setting.path);
         if let Err(problem) = setting.value(&mut configuration).read_field(&node) {
             problems.push(format!("{}: {problem}", setting.path));
         }
     }
     default_addresses(&mut configuration, &given);
-    configuration
+    (configuration, given)
 }
 
 /// A node of IPv6 serves on IPv6, if nobody said where.
-fn default_addresses(configuration: &mut Configuration, given: &[&str]) {
+fn default_addresses(configuration: &mut Configuration, given: &Given) {
     if configuration.bind_address.is_ipv4() {
         return;
     }
-    if !given.contains(&"healthzBindAddress") {
+    if !given.contains("healthzBindAddress") {
         configuration.healthz_bind_address = Endpoint::ANY_V6;
     }
-    if !given.contains(&"metricsBindAddress") {
+    if !given.contains("metricsBindAddress") {
         configuration.metrics_bind_address = Endpoint::LOOPBACK_V6;
     }
 }

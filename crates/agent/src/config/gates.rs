@@ -12,6 +12,8 @@ const KNOWN: &str = include_str!("gates.txt");
 
 /// Whether `externalIPs` of Services are served.
 pub(super) const EXTERNAL_IPS: &str = "AllowServiceExternalIPs";
+/// Whether settings under `logging.options` are admitted.
+pub(super) const LOGGING_ALPHA: &str = "LoggingAlphaOptions";
 
 /// Gates that would change what a proxy does, with their defaults, and that change nothing in this build.
 const WITHOUT_EFFECT: &[(&str, bool)] = &[

@@ -6,49 +6,28 @@ use model::{Family, LocalDetector, Settings};
 
 use super::choice::{LocalMode, LogFormat, Mode};
 use super::configuration::Configuration;
-use super::gates::EXTERNAL_IPS;
-use super::settings;
-use super::watch::ConfigFile;
+use super::gates::{EXTERNAL_IPS, LOGGING_ALPHA};
+use super::origin::{Origin, Place};
 use crate::{ApiserverOptions, DetectLocal, Options, Source, duration};
 
-/// How an operator knows the settings: by flags or by fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    Flags,
-    File,
-}
-
-impl Place {
-    pub(crate) fn name(&self, path: &str) -> String {
-        let setting = settings::all().find(|setting| setting.path == path);
-        match (self, setting.and_then(|setting| setting.flag)) {
-            (Place::Flags, Some(usage)) => format!("--{}", usage.name),
-            _ => path.to_owned(),
-        }
-    }
-}
-
-/// What only the command line tells.
+/// The source as only the command line can name it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Surroundings {
+pub(crate) struct SourceFlags {
     pub(crate) manifests: String,
     pub(crate) master: String,
-    pub(crate) mode_is_default: bool,
-    pub(crate) config_file: Option<ConfigFile>,
 }
 
 /// Every problem is reported, not the first one.
 pub(crate) fn resolve(
     configuration: Configuration,
-    surroundings: &Surroundings,
-    place: &Place,
+    flags: &SourceFlags,
+    origin: &Origin,
 ) -> Result<Options, Vec<String>> {
-    let mut found = Found { place, problems: Vec::new() };
-    found.take("mode", in_this_build(configuration.mode));
-    found.problems.extend(check_periods(&configuration, place));
-    found.problems.extend(check_logging(&configuration, place));
+    let mut found = Found { origin, problems: Vec::new() };
+    found.problems.extend(check_periods(&configuration, origin));
+    found.problems.extend(check_logging(&configuration, origin));
     found.take("showHiddenMetricsForVersion", hidden_version(&configuration));
-    let source = source(&configuration, surroundings, place);
+    let source = source(&configuration, flags, origin);
     let source = source.map_err(|problem| found.problems.push(format!("--manifests: {problem}"))).ok();
     let node_name = found.take("hostnameOverride", node_name(&configuration.hostname_override));
     let detect_local = detect_local(&configuration, &mut found);
@@ -66,13 +45,13 @@ pub(crate) fn resolve(
                     masquerade_all: configuration.nftables.masquerade_all,
                     ignore_external_ips: !configuration.feature_gates.is_on(EXTERNAL_IPS, true),
                 },
-                mode_is_default: surroundings.mode_is_default,
+                mode_is_default: origin.mode_is_default,
                 masquerade_mark: 1 << configuration.nftables.masquerade_bit.0,
                 sync_period: configuration.nftables.sync_period.0,
                 min_sync_period: configuration.nftables.min_sync_period.0,
                 healthz_bind_address: configuration.healthz_bind_address.address(),
                 bind_address_hard_fail: configuration.bind_address_hard_fail,
-                config_file: surroundings.config_file.clone(),
+                config_file: origin.config_file.clone(),
                 configuration,
             })
         }
@@ -81,48 +60,58 @@ pub(crate) fn resolve(
 }
 
 struct Found<'a> {
-    place: &'a Place,
+    origin: &'a Origin,
     problems: Vec<String>,
 }
 
 impl Found<'_> {
     fn take<T>(&mut self, path: &str, result: Result<T, String>) -> Option<T> {
-        result.map_err(|problem| self.problems.push(format!("{}: {problem}", self.place.name(path)))).ok()
+        result.map_err(|problem| self.problems.push(format!("{}: {problem}", self.origin.name(path)))).ok()
     }
 }
 
-fn in_this_build(mode: Mode) -> Result<(), String> {
+/// Whether this build has the mode. Apart from the rest, because a configuration for another build is written too.
+pub(crate) fn check_mode(mode: Mode, origin: &Origin) -> Result<(), String> {
     match mode {
-        Mode::Nftables => Ok(()),
-        other => {
-            let mode = other.word();
-            Err(format!("mode {mode} is not in this build; use nftables (Linux 5.13 or later)"))
-        }
+        Mode::Nftables | Mode::Unset => Ok(()),
+        Mode::Iptables | Mode::Ipvs => Err(format!(
+            "{}: {} is not in this build; use nftables (Linux 5.13 or later)",
+            origin.name("mode"),
+            mode.word()
+        )),
     }
 }
 
-fn check_periods(configuration: &Configuration, place: &Place) -> Option<String> {
-    let (period, least) = (configuration.nftables.sync_period.0, configuration.nftables.min_sync_period.0);
-    let section = match place {
-        Place::Flags => "iptables",
-        Place::File => "nftables",
+fn check_periods(configuration: &Configuration, origin: &Origin) -> Option<String> {
+    let Configuration { iptables, ipvs, nftables, .. } = configuration;
+    let (period, least) = match configuration.mode {
+        Mode::Iptables => (iptables.sync_period, iptables.min_sync_period),
+        Mode::Ipvs => (ipvs.sync_period, ipvs.min_sync_period),
+        Mode::Nftables | Mode::Unset => (nftables.sync_period, nftables.min_sync_period),
     };
-    let name = |field| place.name(&format!("{section}.{field}"));
-    (least > period).then(|| {
-        let (least, period) = (duration::format(least), duration::format(period));
+    let name = |field| {
+        let section = match configuration.mode {
+            Mode::Iptables => "iptables",
+            Mode::Ipvs => "ipvs",
+            Mode::Nftables | Mode::Unset => origin.section(field),
+        };
+        origin.name(&format!("{section}.{field}"))
+    };
+    (least.0 > period.0).then(|| {
+        let (least, period) = (duration::format(least.0), duration::format(period.0));
         format!("{}: {least} is longer than {}, {period}", name("minSyncPeriod"), name("syncPeriod"))
     })
 }
 
 /// Upstream refuses these combinations too.
-fn check_logging(configuration: &Configuration, place: &Place) -> Vec<String> {
+fn check_logging(configuration: &Configuration, origin: &Origin) -> Vec<String> {
     let logging = &configuration.logging;
     let mut problems = Vec::new();
     if logging.format == LogFormat::Json && !logging.vmodule.0.is_empty() {
-        let name = place.name("logging.vmodule");
+        let name = origin.name("logging.vmodule");
         problems.push(format!("{name}: only lines of format text have levels of single files"));
     }
-    if configuration.feature_gates.is_on("LoggingAlphaOptions", false) {
+    if configuration.feature_gates.is_on(LOGGING_ALPHA, false) {
         return problems;
     }
     for (format, stream) in [("text", &logging.text), ("json", &logging.json)] {
@@ -130,7 +119,7 @@ fn check_logging(configuration: &Configuration, place: &Place) -> Vec<String> {
             [("splitStream", stream.split), ("infoBufferSize", stream.info_buffer_size.bytes > 0)]
         {
             if is_used {
-                let name = place.name(&format!("logging.options.{format}.{field}"));
+                let name = origin.name(&format!("logging.options.{format}.{field}"));
                 problems.push(format!("{name}: needs the feature gate LoggingAlphaOptions=true"));
             }
         }
@@ -147,15 +136,11 @@ fn hidden_version(configuration: &Configuration) -> Result<(), String> {
 }
 
 /// Manifests are named on the command line only, and so outdo the kubeconfig of a file.
-fn source(
-    configuration: &Configuration,
-    surroundings: &Surroundings,
-    place: &Place,
-) -> Result<Source, String> {
+fn source(configuration: &Configuration, flags: &SourceFlags, origin: &Origin) -> Result<Source, String> {
     let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     let client = &configuration.client_connection;
-    let (kubeconfig, master) = (given(&client.kubeconfig).map(PathBuf::from), given(&surroundings.master));
-    match given(&surroundings.manifests) {
+    let (kubeconfig, master) = (given(&client.kubeconfig).map(PathBuf::from), given(&flags.master));
+    match given(&flags.manifests) {
         None => Ok(Source::Apiserver(ApiserverOptions {
             kubeconfig,
             master,
@@ -163,7 +148,7 @@ fn source(
             qps: client.qps.0,
             burst: client.burst.0.unsigned_abs(),
         })),
-        Some(_) if master.is_some() || (kubeconfig.is_some() && *place == Place::Flags) => Err(
+        Some(_) if master.is_some() || (kubeconfig.is_some() && origin.place == Place::Flags) => Err(
             "objects come from manifests or from the apiserver; drop this flag, or --kubeconfig and --master"
                 .into(),
         ),

@@ -12,21 +12,33 @@ const KIND: &str = include_str!("examples/kind.yaml");
 const FULL: &str = include_str!("examples/full.yaml");
 
 fn with(body: &str) -> Loaded {
-    read(format!("apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n{body}"))
+    read(&format!("apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n{body}"))
         .unwrap()
 }
 
 fn load(text: &str) -> Configuration {
-    let loaded = read(text.to_owned()).unwrap();
+    clean(read(text).unwrap()).0
+}
+
+fn clean(loaded: Loaded) -> (Configuration, Origin) {
     assert!(loaded.warnings.is_empty() && loaded.problems.is_empty(), "{loaded:?}");
-    loaded.configuration
+    (loaded.configuration, Origin::new(Place::File, loaded.given))
+}
+
+fn completed(loaded: Loaded) -> (Configuration, Origin) {
+    let (mut configuration, mut origin) = clean(loaded);
+    complete(&mut configuration, &mut origin);
+    (configuration, origin)
+}
+
+fn idle(loaded: Loaded) -> Vec<String> {
+    let (configuration, origin) = completed(loaded);
+    ineffective(&configuration, &origin)
 }
 
 fn options(text: &str) -> crate::Options {
-    let mut configuration = load(text);
-    let mode_is_default = complete(&mut configuration, &Place::File);
-    let surroundings = Surroundings { mode_is_default, ..Surroundings::default() };
-    resolve(configuration, &surroundings, &Place::File).unwrap()
+    let (configuration, origin) = completed(read(text).unwrap());
+    resolve(configuration, &SourceFlags::default(), &origin).unwrap()
 }
 
 fn keys(prefix: &str, node: &Node, found: &mut Vec<String>) {
@@ -58,7 +70,7 @@ fn kubeadm_means_the_defaults() {
     assert_eq!(options.nodeport_addresses, NodePortAddresses::Primary);
     let pods = vec!["10.244.0.0/16".parse().unwrap()];
     assert_eq!(options.detect_local, DetectLocal::Fixed(LocalDetector::Cidrs(pods)));
-    assert_eq!(ineffective(&options.configuration, &Place::File), Vec::<String>::new());
+    assert_eq!(idle(read(KUBEADM).unwrap()), Vec::<String>::new());
 }
 
 #[test]
@@ -68,9 +80,17 @@ fn kind_of_ipv6() {
     assert_eq!(options.healthz_bind_address.unwrap().to_string(), "[::]:10256");
     let metrics = options.configuration.metrics_bind_address.address();
     assert_eq!(metrics.unwrap().to_string(), "[::1]:10249");
-    let idle = ineffective(&options.configuration, &Place::File);
-    let gate = "featureGates KubeProxyNFTablesLocalhostNodePorts";
-    assert_eq!(idle, ["bindAddress", "metricsBindAddress", gate]);
+    assert_eq!(idle(read(KIND).unwrap()), ["featureGates KubeProxyNFTablesLocalhostNodePorts"]);
+}
+
+#[test]
+fn only_what_was_given_is_called_idle() {
+    let idle = |body: &str| idle(with(body)).join(", ");
+    assert_eq!(idle("bindAddress: '::'\n"), "");
+    assert_eq!(idle("bindAddress: 192.0.2.1\n"), "bindAddress");
+    assert_eq!(idle("bindAddress: 2001:db8::1\n"), "bindAddress");
+    assert_eq!(idle("metricsBindAddress: '[::1]:10249'\n"), "metricsBindAddress");
+    assert_eq!(idle("oomScoreAdj: -999\nconntrack: {min: 0}\n"), "");
 }
 
 /// Every key is in the file, every value differs from its default, and nothing is lost on the way.
@@ -232,7 +252,7 @@ fn other_documents_are_refused() {
         ),
         ("a: [", "cannot be read as YAML or JSON"),
     ] {
-        let problem = read(text.to_owned()).unwrap_err();
+        let problem = read(text).unwrap_err();
         assert!(problem.contains(words) && !problem.contains('\n'), "{problem}");
     }
 }
@@ -240,15 +260,25 @@ fn other_documents_are_refused() {
 #[test]
 fn fields_are_checked_against_each_other() {
     let problems = |body: &str| {
-        let mut configuration = with(body).configuration;
-        complete(&mut configuration, &Place::File);
-        resolve(configuration, &Surroundings::default(), &Place::File).unwrap_err().join("\n")
+        let (configuration, origin) = completed(with(body));
+        resolve(configuration, &SourceFlags::default(), &origin).unwrap_err().join("\n")
     };
     for (body, wanted) in [
-        ("mode: ipvs", "mode: mode ipvs is not in this build; use nftables (Linux 5.13 or later)"),
         (
             "mode: nftables\nnftables: {syncPeriod: 1s, minSyncPeriod: 2s}",
             "nftables.minSyncPeriod: 2s is longer than nftables.syncPeriod, 1s",
+        ),
+        (
+            "iptables: {syncPeriod: 1s}\nnftables: {minSyncPeriod: 2s}",
+            "nftables.minSyncPeriod: 2s is longer than iptables.syncPeriod, 1s",
+        ),
+        (
+            "iptables: {minSyncPeriod: 1m}",
+            "iptables.minSyncPeriod: 1m0s is longer than nftables.syncPeriod, 30s",
+        ),
+        (
+            "mode: ipvs\nipvs: {minSyncPeriod: 1m}",
+            "ipvs.minSyncPeriod: 1m0s is longer than ipvs.syncPeriod, 30s",
         ),
         ("hostnameOverride: ' '", "hostnameOverride: the name of this node is empty; give one"),
         (
@@ -276,15 +306,25 @@ fn fields_are_checked_against_each_other() {
     }
 }
 
+#[test]
+fn other_modes_are_not_in_this_build() {
+    let check = |body: &str| {
+        let (configuration, origin) = completed(with(body));
+        check_mode(configuration.mode, &origin)
+    };
+    let problem = "mode: ipvs is not in this build; use nftables (Linux 5.13 or later)";
+    assert_eq!(check("mode: ipvs\n"), Err(problem.into()));
+    assert_eq!((check(""), check("mode: nftables\n")), (Ok(()), Ok(())));
+}
+
 /// Without a mode, what was wished for iptables is wished for its successor, unless that has wishes of its own.
 #[test]
 fn an_unset_mode_adopts_what_was_set_for_iptables() {
     let body =
         "iptables: {masqueradeBit: 3, masqueradeAll: true, syncPeriod: 50s}\nnftables: {syncPeriod: 10s}\n";
     let adopted = |mode: &str| {
-        let mut configuration = with(&format!("{mode}{body}")).configuration;
-        complete(&mut configuration, &Place::File);
-        let idle = ineffective(&configuration, &Place::File);
+        let (configuration, origin) = completed(with(&format!("{mode}{body}")));
+        let idle = ineffective(&configuration, &origin);
         (configuration.nftables, idle)
     };
     let (unset, idle) = adopted("");
@@ -294,6 +334,14 @@ fn an_unset_mode_adopts_what_was_set_for_iptables() {
     let (chosen, idle) = adopted("mode: nftables\n");
     assert_eq!((chosen.masquerade_bit, chosen.masquerade_all), (Whole(14), false));
     assert_eq!(idle, ["iptables.masqueradeBit", "iptables.masqueradeAll", "iptables.syncPeriod"]);
+}
+
+#[test]
+fn a_default_that_was_given_for_nftables_counts() {
+    let body = "iptables: {syncPeriod: 50s, masqueradeAll: true}\nnftables: {syncPeriod: 30s, masqueradeAll: false}\n";
+    let (configuration, origin) = completed(with(body));
+    assert_eq!(configuration.nftables, Nftables::default());
+    assert_eq!(ineffective(&configuration, &origin), ["iptables.masqueradeAll", "iptables.syncPeriod"]);
 }
 
 #[test]
@@ -337,7 +385,12 @@ fn documented() -> String {
             node => format!("`{}`", node.describe().trim_matches('"')),
         };
         let effect = match setting.effect {
+            _ if setting.path == "featureGates" => {
+                format!("only `{}` and `{}`", gates::EXTERNAL_IPS, gates::LOGGING_ALPHA)
+            }
             settings::Effect::Here => "yes".to_owned(),
+            _ if setting.works_somewhere() => "yes, see [Modes](#modes)".to_owned(),
+            settings::Effect::OnlyUnspecified => "only `0.0.0.0` and `::`, yet".to_owned(),
             settings::Effect::NotYet => "not yet".to_owned(),
             settings::Effect::OnlyZero => "only zero, yet".to_owned(),
             settings::Effect::Only(mode) => format!("mode {}", mode.word()),

@@ -49,22 +49,6 @@ impl<T: Scalar> Value for T {
     }
 }
 
-/// A value that has no default.
-impl<T: Scalar> Value for Option<T> {
-    fn read_flag(&mut self, text: &str) -> Result<(), String> {
-        *self = Some(T::parse(text)?);
-        Ok(())
-    }
-
-    fn read_field(&mut self, node: &Node) -> Result<(), String> {
-        Err(format!("{} is no field", node.describe()))
-    }
-
-    fn show(&self) -> Node {
-        self.as_ref().map_or(Node::Null, Scalar::show)
-    }
-}
-
 fn mismatch(kind: Kind, node: &Node) -> String {
     let given = node.describe();
     match (kind, node) {

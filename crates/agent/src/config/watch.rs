@@ -1,5 +1,6 @@
-//! The configuration file while the agent runs: a change ends it, so that whoever started it starts it anew with
-//! the new settings. Kubernetes' own kube-proxy does so too.
+//! The configuration file while the agent runs. A usable and different configuration ends it, so that whoever started
+//! it starts it anew with the new settings; one that cannot be used is only reported, because an agent that ends for it
+//! would not come up again.
 
 use std::future;
 use std::io;
@@ -11,18 +12,25 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 use tokio::sync::oneshot;
 
+use super::configuration::Configuration;
+
 /// A configuration file as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigFile {
     pub path: PathBuf,
     pub text: String,
+    /// The command line: a changed text is to be read beside the same flags.
+    pub arguments: Vec<String>,
 }
 
-/// Wait until the file says something else; for ever if there is none, or if it cannot be watched.
-pub(crate) async fn changed(file: Option<ConfigFile>) {
+/// How a text of the file would be understood, or every problem with it.
+pub(crate) type Reader = fn(&ConfigFile, String) -> Result<Configuration, Vec<String>>;
+
+/// Wait until the file asks for something else than `current`; for ever if there is none, or if it cannot be watched.
+pub(crate) async fn changed(file: Option<ConfigFile>, current: Configuration, reader: Reader) {
     let Some(file) = file else { return future::pending().await };
     let (tell, told) = oneshot::channel();
-    let watch = move || match await_change(&file) {
+    let watch = move || match await_change(&file, &current, reader) {
         // Nobody listens any more when the agent is about to end.
         Ok(()) => drop(tell.send(())),
         Err(error) => give_up(&error),
@@ -39,16 +47,27 @@ fn give_up(error: &io::Error) {
     tracing::error!(%error, "Cannot watch the configuration file: a change needs a restart by hand");
 }
 
-fn await_change(file: &ConfigFile) -> io::Result<()> {
+fn await_change(file: &ConfigFile, current: &Configuration, reader: Reader) -> io::Result<()> {
     // A mounted ConfigMap changes by a link beside the file, hence the folder.
     let parent = file.path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let inotify = inotify::init(CreateFlags::CLOEXEC)?;
     let events = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE;
     inotify::add_watch(&inotify, parent.unwrap_or(Path::new(".")), events)?;
-    while !is_changed(file) {
+    let mut seen = file.text.clone();
+    loop {
+        match judge(file, &mut seen, current, reader) {
+            Judgement::Same => {}
+            Judgement::Different => return Ok(()),
+            Judgement::Unusable(problems) => report(&problems),
+        }
         await_event(&inotify)?;
     }
-    Ok(())
+}
+
+fn report(problems: &[String]) {
+    for problem in problems {
+        tracing::error!("Not used, the agent goes on with the settings it has: {problem}");
+    }
 }
 
 /// Which event it was does not matter: the file is looked at.
@@ -59,14 +78,31 @@ fn await_event(inotify: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// A file that is gone or being written is not a change yet.
-fn is_changed(file: &ConfigFile) -> bool {
-    std::fs::read_to_string(&file.path).is_ok_and(|text| !text.is_empty() && text != file.text)
+#[derive(Debug, PartialEq, Eq)]
+enum Judgement {
+    Same,
+    Different,
+    Unusable(Vec<String>),
+}
+
+/// A text is judged once. A file that is gone is about to be replaced, or says nothing.
+fn judge(file: &ConfigFile, seen: &mut String, current: &Configuration, reader: Reader) -> Judgement {
+    let text = match std::fs::read_to_string(&file.path) {
+        Ok(text) if text != *seen => text,
+        _ => return Judgement::Same,
+    };
+    seen.clone_from(&text);
+    match reader(file, text) {
+        Ok(configuration) if configuration == *current => Judgement::Same,
+        Ok(_) => Judgement::Different,
+        Err(problems) => Judgement::Unusable(problems),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flags::reconsider;
     use std::fs;
     use std::os::unix::fs::symlink;
     use std::time::Duration;
@@ -79,7 +115,7 @@ mod tests {
             let path = std::env::temp_dir().join(format!("pointsman-mount-{name}-{}", std::process::id()));
             fs::create_dir_all(&path).unwrap();
             let mount = Mount(path);
-            mount.publish("1", "old");
+            mount.publish("1", &text(""));
             symlink("..data/config.conf", mount.0.join("config.conf")).unwrap();
             mount
         }
@@ -92,7 +128,10 @@ mod tests {
         }
 
         fn file(&self) -> ConfigFile {
-            ConfigFile { path: self.0.join("config.conf"), text: "old".into() }
+            let path = self.0.join("config.conf");
+            // A flag that counts beside the file is part of what it means.
+            let arguments = vec![format!("--config={}", path.display()), "--hostname-override=n".into()];
+            ConfigFile { path, text: text(""), arguments }
         }
     }
 
@@ -107,34 +146,87 @@ mod tests {
         runtime.block_on(wait)
     }
 
-    #[test]
-    fn a_new_version_of_a_config_map_is_a_change() {
-        let mount = Mount::create("swap");
-        run(async {
-            let change = tokio::spawn(changed(Some(mount.file())));
-            tokio::task::yield_now().await;
-            mount.publish("2", "new");
-            tokio::time::timeout(Duration::from_secs(10), change).await.unwrap().unwrap();
-        });
+    fn text(body: &str) -> String {
+        format!("apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n{body}")
+    }
+
+    fn current(file: &ConfigFile) -> Configuration {
+        reconsider(file, file.text.clone()).unwrap()
+    }
+
+    async fn assert_ends(file: ConfigFile, change: impl FnOnce()) {
+        let current = current(&file);
+        let end = tokio::spawn(changed(Some(file), current, reconsider));
+        tokio::task::yield_now().await;
+        change();
+        tokio::time::timeout(Duration::from_secs(10), end).await.unwrap().unwrap();
     }
 
     #[test]
-    fn the_same_text_or_none_is_no_change() {
-        let mount = Mount::create("same");
-        mount.publish("2", "old");
-        assert!(!is_changed(&mount.file()));
-        mount.publish("3", "");
-        assert!(!is_changed(&mount.file()));
-        fs::remove_file(mount.0.join("config.conf")).unwrap();
-        assert!(!is_changed(&mount.file()));
+    fn a_new_version_of_a_config_map_is_a_change() {
+        let mount = Mount::create("swap");
+        run(assert_ends(mount.file(), || mount.publish("2", &text("oomScoreAdj: 5\n"))));
+    }
+
+    #[test]
+    fn a_plain_file_that_is_written_is_a_change() {
+        let mount = Mount::create("plain");
+        let path = mount.0.join("plain.conf");
+        fs::write(&path, text("")).unwrap();
+        let file = ConfigFile {
+            arguments: vec![format!("--config={}", path.display())],
+            path: path.clone(),
+            text: text(""),
+        };
+        run(assert_ends(file, || {
+            fs::write(&path, "kind: [").unwrap();
+            fs::write(&path, text("mode: ipvs\n")).unwrap();
+            fs::write(&path, text("oomScoreAdj: 5\n")).unwrap();
+        }));
     }
 
     #[test]
     fn a_change_before_the_watch_is_not_missed() {
         let mount = Mount::create("early");
-        mount.publish("2", "new");
-        run(async {
-            tokio::time::timeout(Duration::from_secs(10), changed(Some(mount.file()))).await.unwrap();
-        });
+        mount.publish("2", &text("oomScoreAdj: 5\n"));
+        run(assert_ends(mount.file(), || {}));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_reported_once_with_its_file() {
+        let mount = Mount::create("unusable");
+        let file = mount.file();
+        let (current, mut seen) = (current(&file), file.text.clone());
+        let mut judge = || judge(&file, &mut seen, &current, reconsider);
+        for (version, text, wanted) in [
+            ("2", "kind: [".to_owned(), &["cannot be read as YAML"][..]),
+            ("3", text("mode: ipvs\n"), &["mode: ipvs is not in this build"]),
+            ("4", text("oomScoreAdj: 9999\nbindAddress: x\n"), &["oomScoreAdj: must", "bindAddress: "]),
+            ("5", String::new(), &["holds nothing"]),
+        ] {
+            mount.publish(version, &text);
+            let Judgement::Unusable(problems) = judge() else { panic!("{text:?} is used") };
+            let place = file.path.display().to_string();
+            assert!(problems.iter().all(|problem| problem.starts_with(&place)), "{problems:?}");
+            for words in wanted {
+                assert!(problems.iter().any(|problem| problem.contains(words)), "{words}: {problems:?}");
+            }
+            assert_eq!(judge(), Judgement::Same, "{text:?} is reported again");
+        }
+        mount.publish("6", &text("oomScoreAdj: 5\n"));
+        assert_eq!(judge(), Judgement::Different);
+    }
+
+    #[test]
+    fn other_words_for_the_same_settings_are_no_change() {
+        let mount = Mount::create("same");
+        let file = mount.file();
+        let (current, mut seen) = (current(&file), file.text.clone());
+        let mut judge = || judge(&file, &mut seen, &current, reconsider);
+        assert_eq!(judge(), Judgement::Same);
+        mount.publish("2", &text("# why\noomScoreAdj: -999\n"));
+        assert_eq!(judge(), Judgement::Same);
+        fs::remove_file(mount.0.join("config.conf")).unwrap();
+        assert_eq!(judge(), Judgement::Same);
     }
 }

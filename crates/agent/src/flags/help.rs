@@ -1,7 +1,7 @@
 //! The text of `--help`.
 
 use super::orders::ORDERS;
-use crate::config::settings::{self, Effect, Group, Setting, Usage};
+use crate::config::settings::{self, Group, Setting, Usage};
 
 const HEAD: &str = "\
 Pointsman, a drop-in kube-proxy: turns Services and EndpointSlices into kernel forwarding rules.
@@ -21,21 +21,12 @@ pub fn help() -> String {
         text.push_str(&format!("\n{}:\n", group.title()));
         let orders = ORDERS.iter().map(|order| (order.usage, String::new(), false));
         let settings = settings::all()
-            .filter_map(|setting| Some((setting.flag?, default(setting), !works_somewhere(setting))));
+            .filter_map(|setting| Some((setting.flag?, default(setting), !setting.works_somewhere())));
         for (usage, default, is_idle) in orders.chain(settings).filter(|(usage, ..)| usage.group == group) {
             text.push_str(&entry(&usage, &default, is_idle));
         }
     }
     text
-}
-
-/// Flags named after iptables serve nftables too, where they have a counterpart there.
-fn works_somewhere(setting: &Setting) -> bool {
-    let has_counterpart = setting.path.strip_prefix("iptables.").is_some_and(|field| {
-        let counterpart = format!("nftables.{field}");
-        settings::all().any(|other| other.path == counterpart)
-    });
-    setting.effect == Effect::Here || has_counterpart
 }
 
 fn default(setting: &Setting) -> String {

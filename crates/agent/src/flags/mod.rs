@@ -4,14 +4,15 @@
 
 mod help;
 mod orders;
+mod ports;
 mod read;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::config::{self, ConfigFile, Configuration, Endpoint, Place, Surroundings};
+use crate::config::{self, ConfigFile, Configuration, Loaded, Origin, Place, SourceFlags};
 use crate::{Options, demo};
-use orders::{Orders, Port};
+use orders::Orders;
 use read::Line;
 
 pub use help::help;
@@ -48,52 +49,58 @@ impl Parsed {
 
 /// Parse and validate. The message lists every error, one a line.
 pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Parsed, String> {
-    let mut arguments = arguments.peekable();
+    let mut arguments = arguments.map(|argument| argument.to_string_lossy().into_owned()).peekable();
     if arguments.next_if(|first| first == "demo").is_some() {
-        let arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
         return demo::parse(arguments).map(|invocation| Parsed::plain(Command::Demo(invocation)));
     }
-    let line = read::read(arguments);
+    let line = read::read(arguments.collect());
     if line.orders.help {
         return Ok(Parsed::plain(Command::Help));
     }
     if !matches!(line.orders.version.as_str(), "" | "false") {
         return Ok(Parsed::plain(Command::Version));
     }
-    decide(line).map_err(|problems| problems.join("\nkube-proxy: "))
+    let text = match line.orders.config.as_str() {
+        "" => None,
+        path => Some(config::read_text(Path::new(path))),
+    };
+    decide(line, text).map_err(|problems| problems.join("\nkube-proxy: "))
+}
+
+/// What the same command line would run with if its configuration file held this text; or every problem with that.
+pub(crate) fn reconsider(file: &ConfigFile, text: String) -> Result<Configuration, Vec<String>> {
+    match decide(read::read(file.arguments.clone()), Some(Ok(text)))?.command {
+        Command::Run(options) => Ok(options.configuration),
+        _ => Err(vec!["the command line does not start an agent".into()]),
+    }
 }
 
 /// All that was said, in one place.
 struct Gathered {
     configuration: Configuration,
-    place: Place,
-    config_file: Option<ConfigFile>,
+    origin: Origin,
     warnings: Vec<String>,
 }
 
-fn decide(mut line: Line) -> Result<Parsed, Vec<String>> {
+/// `text` is what the configuration file holds, if one is named.
+fn decide(mut line: Line, text: Option<Result<String, String>>) -> Result<Parsed, Vec<String>> {
     let mut problems = std::mem::take(&mut line.problems);
     let orders = line.orders.clone();
-    let gathered = match orders.config.as_str() {
-        "" => Ok(from_flags(line)),
-        path => from_file(path, &line, &mut problems),
+    let gathered = match text {
+        None => Ok(from_flags(line)),
+        Some(text) => text.and_then(|text| from_file(line, text, &mut problems)),
     };
-    let Gathered { mut configuration, place, config_file, mut warnings } = match gathered {
+    let mut gathered = match gathered {
         Ok(gathered) => gathered,
         Err(problem) => {
             problems.push(problem);
             return Err(problems);
         }
     };
-    let mode_is_default = config::complete(&mut configuration, &place);
-    let surroundings = Surroundings {
-        manifests: orders.manifests.clone(),
-        master: orders.master.clone(),
-        mode_is_default,
-        config_file,
-    };
-    let verbosity = u8::try_from(configuration.logging.verbosity.0).unwrap_or(u8::MAX);
-    match command(&orders, configuration, &surroundings, &place, &mut warnings) {
+    config::complete(&mut gathered.configuration, &mut gathered.origin);
+    let verbosity = u8::try_from(gathered.configuration.logging.verbosity.0).unwrap_or(u8::MAX);
+    let mut warnings = std::mem::take(&mut gathered.warnings);
+    match command(&orders, gathered, &mut warnings) {
         Ok(command) if problems.is_empty() => Ok(Parsed { command, verbosity, warnings }),
         Ok(_) => Err(problems),
         Err(more) => {
@@ -109,75 +116,60 @@ fn located(path: &str, problem: String) -> String {
 }
 
 fn from_flags(line: Line) -> Gathered {
-    let mut warnings = Vec::new();
-    let configuration = with_ports(line.configuration, &line.orders, &mut warnings);
-    Gathered { configuration, place: Place::Flags, config_file: None, warnings }
+    let given = line.given.iter().map(|(setting, _)| setting.path).collect();
+    let mut configuration = line.configuration;
+    let warnings = ports::apply(&line.orders, &mut configuration);
+    Gathered { configuration, origin: Origin::new(Place::Flags, given), warnings }
 }
 
-fn from_file(path: &str, line: &Line, problems: &mut Vec<String>) -> Result<Gathered, String> {
-    let loaded = config::load(Path::new(path))?;
-    let mut configuration = loaded.configuration;
-    problems.extend(loaded.problems.into_iter().map(|problem| located(path, problem)));
+fn from_file(line: Line, text: String, problems: &mut Vec<String>) -> Result<Gathered, String> {
+    let path = &line.orders.config;
+    let Loaded { mut configuration, mut given, warnings, problems: found } =
+        config::load(Path::new(path), &text)?;
+    problems.extend(found.into_iter().map(|problem| located(path, problem)));
     let mut warnings: Vec<String> =
-        loaded.warnings.into_iter().map(|warning| format!("{path}: {warning}")).collect();
-    warnings.extend(read::apply_beside_file(&line.given, &mut configuration));
-    let config_file = Some(ConfigFile { path: path.into(), text: loaded.text });
-    Ok(Gathered { configuration, place: Place::File, config_file, warnings })
-}
-
-/// The deprecated flags name a port for an address that has none; 0 serves nothing.
-fn with_ports(
-    mut configuration: Configuration,
-    orders: &Orders,
-    warnings: &mut Vec<String>,
-) -> Configuration {
-    apply_port(&mut configuration.healthz_bind_address, orders.healthz_port, "healthz", warnings);
-    apply_port(&mut configuration.metrics_bind_address, orders.metrics_port, "metrics", warnings);
-    configuration
-}
-
-fn apply_port<const PORT: u16>(
-    endpoint: &mut Endpoint<PORT>,
-    port: Option<Port>,
-    name: &str,
-    warnings: &mut Vec<String>,
-) {
-    let Some(port) = port.and_then(|port| u16::try_from(port.0).ok()) else { return };
-    warnings.push(format!("--{name}-port is deprecated; use --{name}-bind-address"));
-    match (port, &mut *endpoint) {
-        (0, endpoint) => *endpoint = Endpoint::Nowhere,
-        (port, Endpoint::At(_, wanted @ None)) => *wanted = Some(port),
-        _ => {}
-    }
+        warnings.into_iter().map(|warning| format!("{path}: {warning}")).collect();
+    warnings.extend(read::apply_beside_file(&line, &mut configuration, &mut given));
+    let mut origin = Origin::new(Place::File, given);
+    origin.config_file = Some(ConfigFile { path: path.into(), text, arguments: line.arguments });
+    Ok(Gathered { configuration, origin, warnings })
 }
 
 fn command(
     orders: &Orders,
-    configuration: Configuration,
-    surroundings: &Surroundings,
-    place: &Place,
+    Gathered { configuration, origin, .. }: Gathered,
     warnings: &mut Vec<String>,
 ) -> Result<Command, Vec<String>> {
+    let flags = SourceFlags { manifests: orders.manifests.clone(), master: orders.master.clone() };
     if !orders.write_config_to.is_empty() {
         let yaml = config::to_yaml(&configuration);
+        config::resolve(configuration, &flags, &origin)?;
         return Ok(Command::WriteConfig { path: PathBuf::from(&orders.write_config_to), yaml });
     }
     if orders.cleanup {
         return Ok(Command::Cleanup);
     }
+    warnings.extend(idle(orders, &configuration, &origin));
+    let mode = config::check_mode(configuration.mode, &origin);
+    match (mode, config::resolve(configuration, &flags, &origin)) {
+        (Ok(()), Ok(_)) if orders.init_only => Ok(Command::InitOnly),
+        (Ok(()), Ok(options)) => Ok(Command::Run(Box::new(options))),
+        (mode, options) => Err(mode.err().into_iter().chain(options.err().unwrap_or_default()).collect()),
+    }
+}
+
+/// What was asked for and is not done.
+fn idle(orders: &Orders, configuration: &Configuration, origin: &Origin) -> Vec<String> {
+    let mut warnings = Vec::new();
     let kubeconfig = &configuration.client_connection.kubeconfig;
-    let idle = config::ineffective(&configuration, place);
-    if *place == Place::File && !(orders.manifests.is_empty() || kubeconfig.is_empty()) {
+    if origin.place == Place::File && !(orders.manifests.is_empty() || kubeconfig.is_empty()) {
         warnings.push("Objects come from --manifests: clientConnection.kubeconfig has no effect".into());
     }
-    if !idle.is_empty() {
-        warnings.push(format!("These settings have no effect in this build: {}", idle.join(", ")));
+    let names = config::ineffective(configuration, origin);
+    if !names.is_empty() {
+        warnings.push(format!("These settings have no effect in this build: {}", names.join(", ")));
     }
-    let options = config::resolve(configuration, surroundings, place)?;
-    match orders.init_only {
-        true => Ok(Command::InitOnly),
-        false => Ok(Command::Run(Box::new(options))),
-    }
+    warnings
 }
 
 #[cfg(test)]

@@ -20,9 +20,11 @@ pub(super) struct Orders {
     pub(super) help: bool,
 }
 
+type Read = fn(&mut Orders, &str) -> Result<(), String>;
+
 pub(super) struct Order {
     pub(super) usage: Usage,
-    pub(super) place: fn(&mut Orders) -> &mut dyn Value,
+    pub(super) read: Read,
     /// What the flag means without a value, if it may stand alone.
     pub(super) alone: Option<&'static str>,
 }
@@ -32,10 +34,17 @@ const fn order(
     name: &'static str,
     value: &'static str,
     help: &'static str,
-    place: fn(&mut Orders) -> &mut dyn Value,
+    read: Read,
 ) -> Order {
     let alone = if value.is_empty() { Some("true") } else { None };
-    Order { usage: Usage { name, value, help, group }, place, alone }
+    Order { usage: Usage { name, value, help, group }, read, alone }
+}
+
+fn read_port(place: &mut Option<Port>, text: &str) -> Result<(), String> {
+    let mut port: Port = Whole(0);
+    port.read_flag(text)?;
+    *place = Some(port);
+    Ok(())
 }
 
 pub(super) const ORDERS: &[Order] = &[
@@ -45,24 +54,28 @@ pub(super) const ORDERS: &[Order] = &[
         "PATH",
         "Instead of an apiserver: a file or folder of YAML/JSON with Service, EndpointSlice, Node and ServiceCIDR \
          objects; watched.",
-        |o| &mut o.manifests,
+        |o, text| o.manifests.read_flag(text),
     ),
-    order(Group::Source, "master", "URL", "The apiserver, instead of the one in the kubeconfig.", |o| {
-        &mut o.master
-    }),
+    order(
+        Group::Source,
+        "master",
+        "URL",
+        "The apiserver, instead of the one in the kubeconfig.",
+        |o, text| o.master.read_flag(text),
+    ),
     order(
         Group::Serving,
         "healthz-port",
         "PORT",
         "Deprecated: the port of --healthz-bind-address where that names none; 0 serves no probes.",
-        |o| &mut o.healthz_port,
+        |o, text| read_port(&mut o.healthz_port, text),
     ),
     order(
         Group::Serving,
         "metrics-port",
         "PORT",
         "Deprecated: the port of --metrics-bind-address where that names none; 0 serves no metrics.",
-        |o| &mut o.metrics_port,
+        |o, text| read_port(&mut o.metrics_port, text),
     ),
     order(
         Group::General,
@@ -70,21 +83,21 @@ pub(super) const ORDERS: &[Order] = &[
         "FILE",
         "A KubeProxyConfiguration (YAML or JSON). Of the other flags only those for logging, --hostname-override, \
          --master, --manifests and the orders below then count.",
-        |o| &mut o.config,
+        |o, text| o.config.read_flag(text),
     ),
     order(
         Group::General,
         "write-config-to",
         "FILE",
         "Write the configuration, defaults included, as YAML and exit.",
-        |o| &mut o.write_config_to,
+        |o, text| o.write_config_to.read_flag(text),
     ),
     order(
         Group::General,
         "cleanup",
         "",
         "Remove all rules of this program, of both address families, and exit.",
-        |o| &mut o.cleanup,
+        |o, text| o.cleanup.read_flag(text),
     ),
     order(
         Group::General,
@@ -92,11 +105,11 @@ pub(super) const ORDERS: &[Order] = &[
         "",
         "Do what needs full privileges and exit. There is nothing of that kind in this build: it checks the \
          settings and succeeds.",
-        |o| &mut o.init_only,
+        |o, text| o.init_only.read_flag(text),
     ),
     Order {
         alone: Some("true"),
-        ..order(Group::General, "version", "", "Print the version.", |o| &mut o.version)
+        ..order(Group::General, "version", "", "Print the version.", |o, text| o.version.read_flag(text))
     },
-    order(Group::General, "help", "", "Print this help.", |o| &mut o.help),
+    order(Group::General, "help", "", "Print this help.", |o, text| o.help.read_flag(text)),
 ];

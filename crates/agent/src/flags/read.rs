@@ -1,11 +1,8 @@
 //! Arguments into flags and values: `--flag=value`, `--flag value`, one dash or two, bare switches, `-v4`.
 
-use std::ffi::OsString;
-use std::iter::Peekable;
-
 use super::orders::{ORDERS, Order, Orders};
-use crate::config::Configuration;
 use crate::config::settings::{self, Setting};
+use crate::config::{Configuration, Given};
 
 /// A command line, flag by flag, but not checked against each other.
 pub(super) struct Line {
@@ -14,6 +11,8 @@ pub(super) struct Line {
     /// The settings among the flags, with their values.
     pub(super) given: Vec<(&'static Setting, String)>,
     pub(super) problems: Vec<String>,
+    /// As they came.
+    pub(super) arguments: Vec<String>,
 }
 
 enum Flag {
@@ -39,14 +38,15 @@ impl Flag {
     }
 }
 
-pub(super) fn read(arguments: impl Iterator<Item = OsString>) -> Line {
+pub(super) fn read(arguments: Vec<String>) -> Line {
     let mut line = Line {
         orders: Orders::default(),
         configuration: Configuration::default(),
         given: Vec::new(),
         problems: Vec::new(),
+        arguments: arguments.clone(),
     };
-    let mut arguments = arguments.map(|argument| argument.to_string_lossy().into_owned()).peekable();
+    let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         if let Err(problem) = take(&argument, &mut arguments, &mut line) {
             line.problems.push(problem);
@@ -55,11 +55,7 @@ pub(super) fn read(arguments: impl Iterator<Item = OsString>) -> Line {
     line
 }
 
-fn take(
-    argument: &str,
-    others: &mut Peekable<impl Iterator<Item = String>>,
-    line: &mut Line,
-) -> Result<(), String> {
+fn take(argument: &str, others: &mut impl Iterator<Item = String>, line: &mut Line) -> Result<(), String> {
     let body = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-')).unwrap_or_default();
     if body.is_empty() {
         // Kubernetes' own does not mind an empty argument: templates leave some behind.
@@ -93,7 +89,7 @@ fn short_level(argument: &str) -> Option<&str> {
 
 fn set(flag: &Flag, value: &str, line: &mut Line) -> Result<(), String> {
     match flag {
-        Flag::Order(order) => (order.place)(&mut line.orders).read_flag(value),
+        Flag::Order(order) => (order.read)(&mut line.orders, value),
         Flag::Setting(setting) => {
             line.given.push((setting, value.to_owned()));
             setting.value(&mut line.configuration).read_flag(value)
@@ -103,17 +99,25 @@ fn set(flag: &Flag, value: &str, line: &mut Line) -> Result<(), String> {
 
 /// Lay over a file the few flags that count beside it; the answer is a word about the others.
 pub(super) fn apply_beside_file(
-    given: &[(&'static Setting, String)],
+    line: &Line,
     configuration: &mut Configuration,
+    given: &mut Given,
 ) -> Option<String> {
     let mut ignored = Vec::new();
-    for (setting, value) in given {
-        if setting.counts_beside_file() {
-            // It was read once already: a refused value is known as a problem.
-            let _ = setting.value(configuration).read_flag(value);
-        } else if let Some(usage) = setting.flag {
-            ignored.push(format!("--{}", usage.name));
+    for (setting, value) in &line.given {
+        match setting.flag {
+            Some(usage) if !setting.counts_beside_file() => ignored.push(usage.name),
+            // An empty value says nothing: `--hostname-override=` leaves what the file says.
+            _ if value.is_empty() => {}
+            _ => {
+                // It was read once already: a refused value is known as a problem.
+                let _ = setting.value(configuration).read_flag(value);
+                given.insert(setting.path);
+            }
         }
     }
+    ignored.extend(line.orders.healthz_port.map(|_| "healthz-port"));
+    ignored.extend(line.orders.metrics_port.map(|_| "metrics-port"));
+    let ignored: Vec<String> = ignored.into_iter().map(|name| format!("--{name}")).collect();
     (!ignored.is_empty()).then(|| format!("These flags do not count beside --config: {}", ignored.join(", ")))
 }

@@ -100,7 +100,7 @@ fn every_error_is_reported_at_once_with_its_flag() {
         "--iptables-masquerade-bit: must be a whole number from 0 to 31, not 32",
         "--healthz-bind-address: \"nowhere\" is not an address such as 0.0.0.0:10256",
         "--metrics-bind-address: \"0.0.0.0:0\" is not an address such as 0.0.0.0:10249",
-        "--proxy-mode: mode ipvs is not in this build; use nftables",
+        "--proxy-mode: ipvs is not in this build; use nftables",
         "--oom-score-adj: must be a whole number from -1000 to 1000, not 2000",
         "--conntrack-min: must be a whole number from 0, not -1",
         "--config-sync-period: must be greater than 0, not 0s",
@@ -125,7 +125,7 @@ fn every_error_is_reported_at_once_with_its_flag() {
 #[test]
 fn modes_are_never_exchanged_in_silence() {
     for (mode, words) in [
-        ("iptables", "mode iptables is not in this build; use nftables"),
+        ("iptables", "--proxy-mode: iptables is not in this build; use nftables"),
         ("userspace", "\"userspace\" is not a proxy mode; use nftables, iptables or ipvs"),
     ] {
         let message = given(&[&format!("--proxy-mode={mode}")]).unwrap_err();
@@ -248,7 +248,19 @@ fn probes_can_be_moved_and_turned_off() {
     ] {
         assert_eq!(healthz(arguments).as_deref(), wanted, "{arguments:?}");
     }
-    assert!(warnings(&["--healthz-port=0"]).contains("--healthz-port is deprecated"));
+    for (arguments, wanted) in [
+        (&["--healthz-port=0"][..], "--healthz-port is deprecated; 0 turns the server off"),
+        (
+            &["--healthz-port=9999"],
+            "--healthz-port has no effect, because --healthz-bind-address has port 10256; give it there",
+        ),
+        (
+            &["--healthz-bind-address=10.0.0.1", "--healthz-port=1234"],
+            "--healthz-port is deprecated; give the port in --healthz-bind-address",
+        ),
+    ] {
+        assert_eq!(warnings(arguments), wanted, "{arguments:?}");
+    }
 }
 
 #[test]
@@ -287,19 +299,30 @@ fn beside_a_file_few_flags_count() {
         "--masquerade-all",
         "--manifests=m",
         "--proxy-mode=ipvs",
+        "--healthz-port=0",
+        "--metrics-port=1",
     ];
     let parsed = given(&arguments).unwrap();
     assert_eq!(parsed.verbosity, 5);
     assert!(parsed.warnings[0].ends_with("foo is no field of KubeProxyConfiguration and has no effect"));
     assert_eq!(
         parsed.warnings[1],
-        "These flags do not count beside --config: --masquerade-all, --proxy-mode"
+        "These flags do not count beside --config: --masquerade-all, --proxy-mode, --healthz-port, --metrics-port"
     );
     assert!(parsed.warnings[2].starts_with("Objects come from --manifests"), "{:?}", parsed.warnings);
     let options = options(&arguments);
     assert_eq!((options.node_name.as_str(), options.settings.masquerade_all), ("b", false));
     assert_eq!(options.source, Source::Manifests("m".into()));
+    assert!(options.healthz_bind_address.is_some());
     assert_eq!(given(&[&file.flag()]).unwrap().verbosity, 1);
+}
+
+#[test]
+fn an_empty_name_leaves_that_of_the_file() {
+    let file = ConfigFile::with("hostnameOverride: a\n");
+    for empty in ["--hostname-override=", "--hostname-override= "] {
+        assert_eq!(options(&[&file.flag(), empty]).node_name, "a", "{empty:?}");
+    }
 }
 
 #[test]
@@ -310,7 +333,7 @@ fn errors_of_a_file_come_with_those_of_the_flags() {
         "--nonsense",
         "--v: must be a whole number",
         "oomScoreAdj: must be a whole number from -1000",
-        ": mode: mode ipvs is not",
+        ": mode: ipvs is not",
     ] {
         assert!(message.contains(part), "{part} is missing in:\n{message}");
     }
@@ -336,6 +359,30 @@ fn orders() {
     };
     assert_eq!(path, Path::new("/x"));
     assert!(yaml.contains("\noomScoreAdj: -5\n") && yaml.contains("\nmode: nftables\n"), "{yaml}");
+}
+
+#[test]
+fn only_a_sound_configuration_is_written() {
+    let written = |arguments: &[&str]| match given(&[&["--write-config-to=/x"], arguments].concat()) {
+        Ok(Parsed { command: Command::WriteConfig { yaml, .. }, warnings, .. }) => Ok((yaml, warnings)),
+        Ok(other) => panic!("{other:?}"),
+        Err(message) => Err(message),
+    };
+    for (flag, problem) in [
+        ("--iptables-min-sync-period=1h", "--iptables-min-sync-period: 1h0m0s is longer than"),
+        ("--cluster-cidr=10.0.0.0/8,11.0.0.0/8", "--cluster-cidr: names more than one IPv4 prefix"),
+        ("--detect-local-mode=BridgeInterface", "--pod-bridge-interface: must name one"),
+    ] {
+        let message = written(&[flag]).unwrap_err();
+        assert!(message.starts_with(problem), "{message}");
+    }
+    let (yaml, _) = written(&["--proxy-mode=ipvs"]).unwrap();
+    assert!(yaml.contains("\nmode: ipvs\n"), "{yaml}");
+    let (yaml, warnings) = written(&["--healthz-port=0", "--metrics-port=0"]).unwrap();
+    assert_eq!(yaml, written(&[]).unwrap().0);
+    let wanted =
+        ["healthz", "metrics"].map(|name| format!("--{name}-port is not written: no field stands for it"));
+    assert_eq!(warnings, wanted);
 }
 
 #[test]

@@ -259,7 +259,7 @@ fn flags() {
         "--iptables-masquerade-bit: ",
         "--healthz-bind-address: \"everywhere\"",
         "\"eth0\"",
-        "mode ipvs is not in this build; use nftables",
+        "--proxy-mode: ipvs is not in this build; use nftables",
         "--masquerade-all: \"perhaps\" is neither true nor false",
         "--v: must be a whole number from 0, not loud",
     ]);
@@ -281,7 +281,7 @@ fn contradictions() {
         (&["--detect-local-mode=Guess"], "use ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix"),
         (&["--kubeconfig=/etc/kubeconfig"], "--manifests: objects come from manifests or from the apiserver"),
         (&["--cluster-cidr=10.0.0.0/8,10.1.0.0/16"], "at most one a family"),
-        (&["--proxy-mode=iptables"], "mode iptables is not in this build; use nftables"),
+        (&["--proxy-mode=iptables"], "--proxy-mode: iptables is not in this build; use nftables"),
         (&["--proxy-mode=userspace"], "\"userspace\" is not a proxy mode; use nftables"),
         (&["--proxy-mode=magic"], "\"magic\" is not a proxy mode; use nftables"),
         (&["--iptables-min-sync-period"], "a value is missing"),

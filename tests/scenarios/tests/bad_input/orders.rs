@@ -14,6 +14,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
         case("cleanup removes the rules, and does not mind if there are none", cleanup),
         case("a changed configuration file ends the agent and leaves the rules", reconfigured),
+        case("a configuration file that becomes unusable is reported and changes nothing", misconfigured),
         case("a configuration that cannot be written", unwritable),
         case("there is nothing to initialise", init_only),
     ]
@@ -53,6 +54,34 @@ fn reconfigured() {
     fs::write(&next, format!("{CONFIG}oomScoreAdj: -1\n")).unwrap();
     fs::rename(&next, &config).unwrap();
     assert_eq!(await_end(&mut child), Some(1), "it does not end");
+    assert!(is_programmed && tables(&namespace).len() == 2, "{:?}", tables(&namespace));
+}
+
+/// Ending would leave the node without an agent, because it could not start again.
+fn misconfigured() {
+    let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
+    let (config, log) = (folder.path().join(".config"), folder.path().join(".log"));
+    fs::write(&config, CONFIG).unwrap();
+    let mut command = kube_proxy();
+    command.arg("--config").arg(&config).arg("--manifests").arg(folder.path());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(fs::File::create(&log).unwrap());
+    let mut child = namespace.run(|| command.spawn()).unwrap();
+    let is_programmed = wait_until(DEADLINE, || tables(&namespace).len() == 2);
+    let said = |words: &str| fs::read_to_string(&log).unwrap().matches(words).count();
+    for (text, words) in [
+        (format!("{CONFIG}mode: ipvs\n"), ".config: mode: ipvs is not in this build"),
+        (format!("{CONFIG}oomScoreAdj: 5000\n"), ".config: oomScoreAdj: must be a whole number"),
+        ("kind: [".to_owned(), ".config: cannot be read as YAML or JSON"),
+    ] {
+        fs::write(&config, text).unwrap();
+        assert!(wait_until(DEADLINE, || said(words) > 0), "no word of it: {words}");
+        assert!(child.try_wait().unwrap().is_none(), "ended for {words}");
+    }
+    // Comments are no other settings; the next text is.
+    fs::write(&config, format!("{CONFIG}# reviewed\n")).unwrap();
+    fs::write(&config, format!("{CONFIG}oomScoreAdj: -1\n")).unwrap();
+    assert_eq!(await_end(&mut child), Some(1), "it does not end for a usable file");
+    assert_eq!(said("mode: ipvs"), 1, "reported more than once");
     assert!(is_programmed && tables(&namespace).len() == 2, "{:?}", tables(&namespace));
 }
 

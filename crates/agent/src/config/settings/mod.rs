@@ -69,6 +69,8 @@ pub(crate) enum Effect {
     NotYet,
     /// Only its zero, which asks for nothing to be done.
     OnlyZero,
+    /// Only an address that names no node, and at most a family.
+    OnlyUnspecified,
     /// Only in this mode.
     Only(Mode),
     /// Of another system, or of the past.
@@ -126,6 +128,15 @@ impl Setting {
     /// The default, as the file holds it.
     pub(crate) fn default(&self) -> Node {
         self.value(&mut Configuration::default()).show()
+    }
+
+    /// What is named after iptables serves nftables too, where it has a counterpart there.
+    pub(crate) fn works_somewhere(&self) -> bool {
+        let has_counterpart = self.path.strip_prefix("iptables.").is_some_and(|field| {
+            let counterpart = format!("nftables.{field}");
+            all().any(|other| other.path == counterpart)
+        });
+        self.effect == Effect::Here || has_counterpart
     }
 
     /// With a configuration file most flags are ignored, as Kubernetes' own kube-proxy does.

@@ -40,7 +40,7 @@ pub(super) const ALL: &[Setting] = &[
         "Node addresses that serve node ports: prefixes, or the words primary, localhost and all. Mode nftables \
          takes primary where none is named.",
     ),
-    setting("bindAddress", |c| &mut c.bind_address).zero_is_unset().effect(Effect::NotYet).flag(
+    setting("bindAddress", |c| &mut c.bind_address).zero_is_unset().effect(Effect::OnlyUnspecified).flag(
         Group::Traffic,
         "bind-address",
         "IP",

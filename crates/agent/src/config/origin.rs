@@ -1,0 +1,52 @@
+//! Where the settings came from: by flags or by a file, and which of them somebody gave at all.
+
+use std::collections::BTreeSet;
+
+use super::settings;
+use super::watch::ConfigFile;
+
+/// How an operator knows the settings: by flags or by fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Flags,
+    File,
+}
+
+/// The paths of settings that were given. A value alone does not tell: the default can be given too.
+pub(crate) type Given = BTreeSet<&'static str>;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    pub(crate) place: Place,
+    pub(crate) given: Given,
+    /// Nobody chose the proxy mode.
+    pub(crate) mode_is_default: bool,
+    pub(crate) config_file: Option<ConfigFile>,
+}
+
+impl Origin {
+    pub(crate) fn new(place: Place, given: Given) -> Origin {
+        Origin { place, given, mode_is_default: false, config_file: None }
+    }
+
+    /// A setting by the name under which the operator knows it.
+    pub(crate) fn name(&self, path: &str) -> String {
+        let setting = settings::all().find(|setting| setting.path == path);
+        match (self.place, setting.and_then(|setting| setting.flag)) {
+            (Place::Flags, Some(usage)) => format!("--{}", usage.name),
+            _ => path.to_owned(),
+        }
+    }
+
+    /// The section that mode nftables reads a field from. There are no flags named after nftables; and who set no
+    /// mode wrote his wishes for iptables, which is what Kubernetes' own kube-proxy takes then.
+    pub(super) fn section(&self, field: &str) -> &'static str {
+        let is_given = |section: &str| self.given.contains(format!("{section}.{field}").as_str());
+        let is_adopted = match self.place {
+            // The bit has a meaning of its own in each mode, and upstream keeps them apart.
+            Place::Flags => self.mode_is_default || field != "masqueradeBit",
+            Place::File => self.mode_is_default && is_given("iptables") && !is_given("nftables"),
+        };
+        if is_adopted { "iptables" } else { "nftables" }
+    }
+}
