@@ -10,6 +10,9 @@ use model::{Family, FlowTarget, Protocol, RecordedFlow, StaleFlows, StaleSet};
 /// With a rest of this many times the cost, walking the flow table takes at most a tenth of one core.
 const REST_PER_COST: u32 = 9;
 const LONGEST_REST: Duration = Duration::from_secs(1);
+/// A client whose handshake went to a removed endpoint sends its SYN again after a second; there is no use in
+/// being much earlier.
+const HANDSHAKE: Duration = Duration::from_millis(800);
 /// When a pass failed, it is repeated after this long.
 const RETRY: Duration = Duration::from_secs(2);
 /// UDP first: its flows do not end by themselves.
@@ -33,22 +36,55 @@ pub(crate) fn start() -> std::io::Result<Sender<StaleWork>> {
 
 fn clean(receiver: &Receiver<StaleWork>) {
     let mut all = Family::BOTH.map(Remains::new);
+    let mut pace = Pace::default();
     loop {
-        let next = match all.iter().any(Remains::is_open) {
-            true => receiver.recv_timeout(RETRY),
-            false => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        let next = match pace.wait(&all, Instant::now()) {
+            None => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(Duration::ZERO) => {
+                pace.pass(|| all.iter_mut().for_each(Remains::clean));
+                pace.has_failed = all.iter().any(Remains::is_open);
+                continue;
+            }
+            Some(wait) => receiver.recv_timeout(wait),
         };
         match next {
-            // What piled up during the last pass is handled in one.
+            // What piles up meanwhile is handled in one pass.
             Ok(work) => std::iter::once(work)
                 .chain(receiver.try_iter())
                 .for_each(|work| all[work.family.index()].add(work)),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
+    }
+}
+
+/// When the next pass may begin: the kernel walks its whole table in each, however few flows there are.
+#[derive(Default)]
+struct Pace {
+    last: Option<(Instant, Instant)>,
+    has_failed: bool,
+}
+
+impl Pace {
+    fn pass(&mut self, work: impl FnOnce()) {
         let started = Instant::now();
-        all.iter_mut().for_each(Remains::clean);
-        std::thread::sleep((started.elapsed() * REST_PER_COST).min(LONGEST_REST));
+        work();
+        self.last = Some((started, Instant::now()));
+    }
+
+    /// `None` if there is nothing to do.
+    fn wait(&self, all: &[Remains], now: Instant) -> Option<Duration> {
+        if !all.iter().any(Remains::is_open) {
+            return None;
+        }
+        let Some((started, ended)) = self.last else { return Some(Duration::ZERO) };
+        let rest = ended + ((ended - started) * REST_PER_COST).min(LONGEST_REST);
+        let due = match all.iter().any(Remains::is_urgent) {
+            _ if self.has_failed => ended + RETRY,
+            true => rest,
+            false => rest.max(started + HANDSHAKE),
+        };
+        Some(due.saturating_duration_since(now))
     }
 }
 
@@ -68,6 +104,11 @@ impl Remains {
 
     fn is_open(&self) -> bool {
         self.open.contains(&true)
+    }
+
+    /// Flows that go on without end; of TCP there are only handshakes.
+    fn is_urgent(&self) -> bool {
+        self.open[Protocol::Udp as usize] || self.open[Protocol::Sctp as usize]
     }
 
     fn add(&mut self, work: StaleWork) {
@@ -138,5 +179,27 @@ fn report(family: Family, protocol: Protocol, outcome: Result<Deleted, Conntrack
             %family, %protocol, %error,
             "Could not forget stale flows; clients of removed endpoints may hang until their flow expires"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handshakes_are_collected_and_udp_is_not_kept_waiting() {
+        let now = Instant::now();
+        let mut all = Family::BOTH.map(Remains::new);
+        let mut pace = Pace::default();
+        assert_eq!(pace.wait(&all, now), None);
+        all[0].open[Protocol::Tcp as usize] = true;
+        assert_eq!(pace.wait(&all, now), Some(Duration::ZERO), "the first one waits for nobody");
+        pace.last = Some((now, now + Duration::from_millis(10)));
+        let later = now + Duration::from_millis(200);
+        assert_eq!(pace.wait(&all, later), Some(Duration::from_millis(600)));
+        all[1].open[Protocol::Udp as usize] = true;
+        assert_eq!(pace.wait(&all, later), Some(Duration::ZERO), "the rest of 90 ms is over");
+        pace.has_failed = true;
+        assert_eq!(pace.wait(&all, later), Some(RETRY - Duration::from_millis(190)));
     }
 }

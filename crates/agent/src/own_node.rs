@@ -30,6 +30,8 @@ pub(crate) struct OwnNode {
     facts: Option<NodeFacts>,
     /// The object existed the last time we looked.
     exists: bool,
+    /// It had addresses then.
+    has_addresses: bool,
     /// An apiserver is to be waited for; manifests say all they have to say at once.
     awaits_addresses: bool,
     needs_pod_cidrs: bool,
@@ -44,6 +46,7 @@ impl OwnNode {
             name: name.to_owned(),
             facts: None,
             exists: false,
+            has_addresses: false,
             awaits_addresses,
             needs_pod_cidrs: *detect_local == DetectLocal::NodeCidr,
             is_open: false,
@@ -63,7 +66,8 @@ impl OwnNode {
 
     /// Pods of this node by their addresses, where those decide.
     pub(crate) fn detector(&self) -> Option<LocalDetector> {
-        let facts = self.facts.as_ref().filter(|_| self.needs_pod_cidrs)?;
+        let facts =
+            self.facts.as_ref().filter(|facts| self.needs_pod_cidrs && !facts.pod_cidrs.is_empty())?;
         Some(LocalDetector::Cidrs(facts.pod_cidrs.to_vec()))
     }
 
@@ -74,10 +78,17 @@ impl OwnNode {
         }
         self.exists = now.is_some();
         let Some(now) = now else { return };
+        let had_addresses = self.has_addresses;
+        self.has_addresses = now.primary != [None; 2];
         let mut facts = now.clone();
         if let Some(last) = &self.facts {
             if facts.primary == [None; 2] && last.primary != [None; 2] {
-                tracing::warn!(node = %self.name, "The Node object has no addresses any more; the last ones stay in use");
+                if had_addresses {
+                    tracing::warn!(
+                        node = %self.name,
+                        "The Node object has no addresses any more; the last ones stay in use"
+                    );
+                }
                 facts.primary = last.primary;
             }
             if facts.pod_cidrs.is_empty() && !last.pod_cidrs.is_empty() {
@@ -96,13 +107,13 @@ impl OwnNode {
         let waited = now.saturating_duration_since(since);
         match self.missing() {
             None => self.is_open = true,
-            Some(Missing::PodCidrs) => self.say(Missing::PodCidrs, now),
-            Some(missing) if self.needs_pod_cidrs => self.say(missing, now),
-            Some(missing) if waited < ADDRESS_PATIENCE => self.say(missing, now),
+            Some(missing) if self.is_worth_waiting(missing) || waited < ADDRESS_PATIENCE => {
+                self.say(missing, now)
+            }
             Some(_) => {
                 tracing::error!(
                     node = %self.name, seconds = waited.as_secs(),
-                    "The Node object still has no addresses; going on with those of the kernel. Is this the node's name \
+                    "There is still no Node object with addresses; going on with those of the kernel. Is this the node's name \
                      in the cluster? See --hostname-override"
                 );
                 self.is_open = true;
@@ -117,17 +128,23 @@ impl OwnNode {
         let deadline = (since + ADDRESS_PATIENCE).saturating_duration_since(now);
         let reminder =
             self.said.map_or(Duration::ZERO, |(_, said)| (said + REMINDER).saturating_duration_since(now));
-        Some(if self.needs_pod_cidrs { reminder } else { deadline.min(reminder) })
+        let for_ever = self.missing().is_some_and(|missing| self.is_worth_waiting(missing));
+        Some(if for_ever { reminder } else { deadline.min(reminder) })
     }
 
     fn missing(&self) -> Option<Missing> {
         let needs_any = self.awaits_addresses || self.needs_pod_cidrs;
         match &self.facts {
             None if needs_any => Some(Missing::Node),
-            Some(facts) if self.awaits_addresses && facts.primary == [None; 2] => Some(Missing::Addresses),
             Some(facts) if self.needs_pod_cidrs && facts.pod_cidrs.is_empty() => Some(Missing::PodCidrs),
+            Some(facts) if self.awaits_addresses && facts.primary == [None; 2] => Some(Missing::Addresses),
             _ => None,
         }
+    }
+
+    /// Addresses the kernel has, too; pod CIDRs only the Node object.
+    fn is_worth_waiting(&self, missing: Missing) -> bool {
+        self.needs_pod_cidrs && missing != Missing::Addresses
     }
 
     fn say(&mut self, missing: Missing, now: Instant) {
@@ -193,6 +210,16 @@ mod tests {
         assert_eq!(node.detector(), Some(cidrs.clone()));
         node.observe(None);
         assert_eq!(node.detector(), Some(cidrs), "a Node that registers anew takes nothing away");
+    }
+
+    #[test]
+    fn with_pod_cidrs_addresses_are_not_waited_for_for_ever() {
+        let start = Instant::now();
+        let mut node = OwnNode::new("n", &DetectLocal::NodeCidr, true);
+        node.observe(Some(&facts(false, true)));
+        assert!(!node.is_known(start));
+        assert_eq!(node.next_look(start), Some(ADDRESS_PATIENCE));
+        assert!(node.is_known(start + ADDRESS_PATIENCE));
     }
 
     #[test]

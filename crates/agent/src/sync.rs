@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use cluster::{ClusterState, Update};
 use dataplane::{Backend, Planner, Reconciler, Synced};
-use model::{Family, LocalDetector, NodeView, ServiceKey};
+use model::{Family, NodeView, ServiceKey};
 
 use crate::drift::Drift;
 use crate::flows::StaleWork;
@@ -39,8 +39,6 @@ pub(crate) struct SyncLoop<B> {
     options: Options,
     state: ClusterState,
     own_node: OwnNode,
-    /// What the node's pod CIDRs said, where they decide what is local.
-    detector: Option<LocalDetector>,
     node: NodeView,
     addresses: Vec<IpAddr>,
     reconciler: Reconciler<B>,
@@ -65,7 +63,6 @@ impl<B: Backend> SyncLoop<B> {
         let from_apiserver = matches!(options.source, Source::Apiserver(_));
         SyncLoop {
             own_node: OwnNode::new(&options.node_name, &options.detect_local, from_apiserver),
-            detector: None,
             node: observe_node(None, &options.node_name, &addresses),
             state: ClusterState::default(),
             addresses,
@@ -159,17 +156,12 @@ impl<B: Backend> SyncLoop<B> {
         }
     }
 
-    /// Follow the pod CIDRs of this node, where local traffic is told by them. All rules are written anew then:
-    /// the detector stands in rules, not in elements, and hardly ever changes.
+    /// Follow the pod CIDRs of this node, where local traffic is told by them.
     fn detect_local(&mut self) {
-        let Some(detector) = self.own_node.detector().filter(|now| self.detector.as_ref() != Some(now))
-        else {
-            return;
-        };
-        tracing::info!(?detector, "Local traffic is told by the pod CIDRs of this node");
-        self.reconciler.backend().detect_local(&detector);
-        Family::BOTH.iter().for_each(|family| self.reconciler.distrust(*family));
-        self.detector = Some(detector);
+        let Some(detector) = self.own_node.detector() else { return };
+        if self.reconciler.detect_local(&detector) {
+            tracing::info!(?detector, "Local traffic is told by the pod CIDRs of this node");
+        }
     }
 
     fn has_any_work(&self) -> bool {

@@ -40,8 +40,8 @@ pub trait Backend {
         node: (&NodePlan, &NodePlan),
     ) -> Result<Committed, SyncError>;
 
-    /// How traffic of this node's pods is recognised from the next rewrite on.
-    fn detect_local(&mut self, detector: &LocalDetector);
+    /// How traffic of this node's pods is recognised from the next rewrite on. Returns whether that is new.
+    fn detect_local(&mut self, family: Family, detector: &LocalDetector) -> bool;
 
     /// A cheap look whether our rules are still there at all; damage is otherwise told by notifications.
     fn is_intact(&mut self, family: Family) -> bool;

@@ -3,7 +3,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use model::{Claims, Conflict, Family, NodePlan, ServiceKey, ServicePlan, StaleFlows, stale_flows};
+use model::{
+    Claims, Conflict, Family, LocalDetector, NodePlan, ServiceKey, ServicePlan, StaleFlows, stale_flows,
+};
 
 use crate::backend::{Backend, Change, Committed, SyncError};
 use crate::slots::keep_order;
@@ -79,6 +81,19 @@ impl<B: Backend> Reconciler<B> {
     /// Somebody else changed the rules: write everything anew at the next sync.
     pub fn distrust(&mut self, family: Family) {
         self.families[family.index()].forget();
+    }
+
+    /// How traffic of this node's pods is recognised from now on. That stands in rules, not in elements: a family
+    /// that it is new to is written anew. Returns whether there is one.
+    pub fn detect_local(&mut self, detector: &LocalDetector) -> bool {
+        let changed = Family::BOTH.map(|family| {
+            let changed = self.backend.detect_local(family, detector);
+            if changed {
+                self.distrust(family);
+            }
+            changed
+        });
+        changed.contains(&true)
     }
 
     /// The periodic check: distrust the kernel's rules if they are gone. Returns whether they are.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use common::{Fixture, MARK, ip, pod_cidrs, service};
 use dataplane::nftables::{Nftables, TABLE_NAME};
-use dataplane::{Backend, Planner, Reconciler};
+use dataplane::{Planner, Reconciler};
 use kernel::nft::simulate::Simulator;
 use kernel::nft::{self, Batch, ElementData, Transport};
 use model::{Family, Service, ServiceKey, TrafficPolicy};
@@ -375,15 +375,13 @@ fn pins_do_not_outlive_a_change_of_what_is_local() {
     sync(&mut reconciler, &sticky_fixture(&PODS), &[]);
     pin(reconciler.backend().transport(), [10, 244, 1, 99], [10, 244, 1, 11]);
     let elsewhere = model::LocalDetector::Cidrs(vec!["10.9.0.0/16".parse().unwrap()]);
-    reconciler.backend().detect_local(&elsewhere);
-    reconciler.distrust(Family::V4);
-    sync(&mut reconciler, &sticky_fixture(&PODS), &[]);
+    assert!(reconciler.detect_local(&elsewhere));
+    assert!(sync(&mut reconciler, &sticky_fixture(&PODS), &[]).full);
     assert_eq!(pins(&mut reconciler), 0);
     // The same words again change nothing.
     pin(reconciler.backend().transport(), [10, 244, 1, 99], [10, 244, 1, 11]);
-    reconciler.backend().detect_local(&elsewhere);
-    reconciler.distrust(Family::V4);
-    sync(&mut reconciler, &sticky_fixture(&PODS), &[]);
+    assert!(!reconciler.detect_local(&elsewhere));
+    assert!(!sync(&mut reconciler, &sticky_fixture(&PODS), &[]).full);
     assert_eq!(pins(&mut reconciler), 1);
 }
 

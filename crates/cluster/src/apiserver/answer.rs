@@ -8,7 +8,7 @@ use hyper::header::CONTENT_TYPE;
 use kube::client::Body;
 use prost::bytes::Bytes;
 
-use super::failure::{Failure, one_line};
+use super::failure::Failure;
 use super::wire::{Encoding, RawEvent, Status};
 
 /// What came within a time.
@@ -48,12 +48,5 @@ pub(super) fn error_event(event: RawEvent, encoding: Encoding) -> Failure {
         Encoding::Json => serde_json::from_slice(&event.object).ok(),
     };
     let status: Status = status.unwrap_or_default();
-    if status.code == 410 || status.reason == "Expired" || status.reason == "Gone" {
-        return Failure::Gone;
-    }
-    Failure::Rejected {
-        code: u16::try_from(status.code).unwrap_or(500),
-        message: one_line(status.message),
-        retry_after: None,
-    }
+    Failure::of_status(status, 500, None)
 }

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hyper::header::{AUTHORIZATION, HeaderValue};
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
 use super::Settings;
-use super::failure::one_line;
+use super::wording::{of_credentials, of_kubeconfig, one_line};
 
 /// A server that takes longer to take a connection is tried again.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -73,8 +73,15 @@ pub(super) async fn connect(settings: &Settings) -> Result<Access, ConnectError>
     }
     let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
     let client = Client::try_from(config)
-        .map_err(|error| ConnectError::Client { server: server.clone(), why: one_line(error) })?;
+        .map_err(|error| ConnectError::Client { server: server.clone(), why: of_client(&error) })?;
     Ok(Access { client, server, reads_token_file: token_file.is_some() })
+}
+
+fn of_client(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Auth(error) => of_credentials(error),
+        error => one_line(error),
+    }
 }
 
 fn read_token(path: &Path) -> Result<HeaderValue, ConnectError> {
@@ -117,17 +124,7 @@ fn parse_master(url: &str) -> Result<hyper::Uri, ConnectError> {
 }
 
 async fn kubeconfig(path: PathBuf) -> Result<Config, ConnectError> {
-    let fail = |error: KubeconfigError| {
-        let why = match error {
-            KubeconfigError::ReadConfig(error, _) => error.to_string(),
-            KubeconfigError::ParseClusterUrl(error) => {
-                format!("the server of its cluster is no URL such as https://10.0.0.1:6443: {error}")
-            }
-            KubeconfigError::MissingClusterUrl => "its cluster has no server".to_owned(),
-            error => one_line(error),
-        };
-        ConnectError::Kubeconfig { path: path.clone(), why }
-    };
+    let fail = |error| ConnectError::Kubeconfig { path: path.clone(), why: of_kubeconfig(error) };
     let file = Kubeconfig::read_from(&path).map_err(fail)?;
     let user =
         missing_user(&file).map(|user| format!("its context names the user {user:?}, who is not in it"));

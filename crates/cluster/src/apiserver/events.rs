@@ -21,7 +21,7 @@ use crate::timestamp::format_micros;
 const QUEUE: usize = 64;
 const TRIES: u32 = 12;
 const BETWEEN_TRIES: Duration = Duration::from_secs(10);
-/// The API takes no longer notes.
+/// The API takes notes of less than a kilobyte.
 const LONGEST_NOTE: usize = 1000;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -97,7 +97,7 @@ impl Recorder {
 /// Writes what is recorded, for as long as somebody records.
 pub(super) async fn write(link: Rc<Link>, mut events: Receiver<Event>) {
     let mut series = Series::default();
-    let mut writer = Writer { link, is_forbidden: false };
+    let mut writer = Writer { link, has_complained: false };
     loop {
         let wait = series.next_due().map(|due| due.duration_since(SystemTime::now()).unwrap_or_default());
         let writings = match within(wait, events.recv()).await {
@@ -129,8 +129,8 @@ enum Written {
 
 struct Writer {
     link: Rc<Link>,
-    /// It was said that we may not write events.
-    is_forbidden: bool,
+    /// It was said that events are not taken.
+    has_complained: bool,
 }
 
 impl Writer {
@@ -147,16 +147,16 @@ impl Writer {
                 }
                 _ => tracing::debug!(%failure, "An event could not be written; trying again"),
             }
-            tokio::time::sleep(failure.retry_after().unwrap_or(BETWEEN_TRIES)).await;
+            tokio::time::sleep(BETWEEN_TRIES.max(failure.retry_after())).await;
         }
         Written::Done
     }
 
     fn report(&mut self, failure: &Failure) {
-        if !self.is_forbidden {
+        if !self.has_complained {
             tracing::warn!("An event could not be written: {failure}");
         }
-        self.is_forbidden = true;
+        self.has_complained = true;
     }
 
     async fn attempt(&self, writing: &Writing) -> Result<(), Failure> {
@@ -175,7 +175,8 @@ impl Writer {
     }
 
     fn object(&self, name: &str, event: &Event, at: SystemTime) -> Vec<u8> {
-        let note: String = event.note.chars().take(LONGEST_NOTE).collect();
+        let within = |(at, letter): &(usize, char)| at + letter.len_utf8() <= LONGEST_NOTE;
+        let note: String = event.note.char_indices().take_while(within).map(|(_, letter)| letter).collect();
         let object = json!({
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",

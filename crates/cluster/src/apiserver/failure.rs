@@ -6,15 +6,20 @@ use std::io;
 use std::time::Duration;
 
 use super::pace::Trouble;
-use super::wire::Malformed;
+use super::wire::{Malformed, Status};
+use super::wording::{bottom, deepest, of_credentials, one_line};
 
+/// Servers may ask for more patience, but not for more than this.
+const LONGEST_WISH: Duration = Duration::from_secs(60);
 /// The words of rustls.
 const UNTRUSTED: &str = "invalid peer certificate";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// No connection, or none that TLS would trust.
+    /// Nobody listens there.
     Unreachable(String),
+    /// Somebody listens, but no request got through: not one that TLS would trust, or a balancer without servers.
+    Dropped(String),
     /// The connection ended in the middle of an answer.
     Cut(String),
     /// The server ended a watch that had hardly begun.
@@ -35,9 +40,19 @@ impl Failure {
     /// From a request that got no answer.
     pub(super) fn of_request(error: &kube::Error) -> Failure {
         match error {
-            kube::Error::Auth(error) => Failure::Credentials(one_line(error)),
-            error => Failure::Unreachable(deepest(error)),
+            kube::Error::Auth(error) => Failure::Credentials(of_credentials(error)),
+            error if is_nobody_there(bottom(error)) => Failure::Unreachable(deepest(error)),
+            error => Failure::Dropped(deepest(error)),
         }
+    }
+
+    /// From what an apiserver says of a request or a watch; `code` is for one that does not say.
+    pub(super) fn of_status(status: Status, code: u16, retry_after: Option<Duration>) -> Failure {
+        let code = u16::try_from(status.code).ok().filter(|code| *code != 0).unwrap_or(code);
+        if code == 410 || matches!(&*status.reason, "Expired" | "Gone") {
+            return Failure::Gone;
+        }
+        Failure::Rejected { code, message: one_line(status.message), retry_after }
     }
 
     pub(super) fn of_body(error: &(dyn Error + 'static)) -> Failure {
@@ -51,14 +66,25 @@ impl Failure {
     pub(super) fn trouble(&self) -> Trouble {
         match self {
             Failure::Unreachable(_) | Failure::Stalled(_) => Trouble::Unreachable,
+            Failure::Dropped(_) => Trouble::Dropped,
             _ => Trouble::Answered,
         }
     }
 
-    pub(super) fn retry_after(&self) -> Option<Duration> {
+    /// How long the server asks us to wait, within reason.
+    pub(super) fn retry_after(&self) -> Duration {
         match self {
-            Failure::Rejected { retry_after, .. } => *retry_after,
-            _ => None,
+            Failure::Rejected { retry_after: Some(wish), .. } => (*wish).min(LONGEST_WISH),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// The server will not, or cannot, say what was asked for; who asks is not the matter.
+    pub(super) fn is_about_content(&self) -> bool {
+        match self {
+            Failure::Rejected { code, .. } => !matches!(code, 401 | 403 | 429),
+            Failure::Malformed(_) => true,
+            _ => false,
         }
     }
 
@@ -71,13 +97,13 @@ impl Failure {
         match self {
             Failure::Rejected { code, .. } => !matches!(code, 401 | 403 | 404 | 429),
             Failure::Stalled(_) | Failure::Malformed(_) | Failure::Gone | Failure::Cut(_) => true,
-            Failure::Unreachable(_) | Failure::Ended | Failure::Credentials(_) => false,
+            Failure::Unreachable(_) | Failure::Dropped(_) | Failure::Ended | Failure::Credentials(_) => false,
         }
     }
 
     /// The server does not do lists as streams, and there is no use in asking again.
     pub(super) fn refuses_stream(&self) -> bool {
-        matches!(self, Failure::Rejected { code: 400..=499, .. }) && self.is_of_stream()
+        matches!(self, Failure::Rejected { code: 400 | 405 | 422, .. })
     }
 
     pub(super) fn is_not_found(&self) -> bool {
@@ -94,11 +120,11 @@ impl From<Malformed> for Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Unreachable(why) if why.contains(UNTRUSTED) => write!(
+            Failure::Dropped(why) if why.contains(UNTRUSTED) => write!(
                 f,
                 "its certificate is not trusted: {why}; check the certificate-authority of the kubeconfig"
             ),
-            Failure::Unreachable(why) => write!(f, "it cannot be reached: {why}"),
+            Failure::Unreachable(why) | Failure::Dropped(why) => write!(f, "it cannot be reached: {why}"),
             Failure::Cut(why) => write!(f, "the connection was cut: {why}"),
             Failure::Ended => f.write_str("it ended the watch as soon as it began"),
             Failure::Stalled(silence) => write!(f, "nothing came for {}s", silence.as_secs()),
@@ -117,19 +143,10 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The cause at the bottom says the most; the layers above it only repeat that something failed.
-fn deepest(error: &(dyn Error + 'static)) -> String {
-    one_line(bottom(error))
-}
-
-fn bottom<'a>(mut error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    error
-}
-
-pub(super) fn one_line(error: impl fmt::Display) -> String {
-    let text = error.to_string();
-    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
+fn is_nobody_there(error: &(dyn Error + 'static)) -> bool {
+    use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkUnreachable, TimedOut};
+    let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    kind.is_some_and(|kind| {
+        matches!(kind, ConnectionRefused | HostUnreachable | NetworkUnreachable | TimedOut)
+    })
 }

@@ -10,7 +10,7 @@ use hyper::{Request, Response};
 use kube::client::Body;
 
 use super::connect::{Access, ConnectError, connect};
-use super::failure::{Failure, one_line};
+use super::failure::Failure;
 use super::pace::Budget;
 use super::wire::{Encoding, Status};
 use super::{Settings, Timing};
@@ -96,7 +96,7 @@ impl Link {
             Failure::Credentials(_) | Failure::Rejected { code: 401, .. } => {
                 self.renew_if_older(AFTER_REJECTION).await;
             }
-            Failure::Unreachable(_) => self.renew_if_older(AFTER_SILENCE).await,
+            Failure::Unreachable(_) | Failure::Dropped(_) => self.renew_if_older(AFTER_SILENCE).await,
             _ => {}
         }
     }
@@ -126,10 +126,9 @@ async fn rejection(response: Response<Body>) -> Failure {
         tokio::time::timeout(ERROR_BODY, Limited::new(response.into_body(), LARGEST_ERROR).collect()).await;
     let body = body.ok().and_then(Result::ok).map(|body| body.to_bytes());
     let status = body.zip(encoding).and_then(|(body, encoding)| Status::decode_any(body, encoding));
-    let expired = status.as_ref().is_some_and(|status| status.reason == "Expired" || status.reason == "Gone");
-    if code == 410 || expired {
-        return Failure::Gone;
+    let mut status = status.unwrap_or_default();
+    if status.message.is_empty() {
+        status.message = reason;
     }
-    let message = status.map(|status| one_line(status.message)).filter(|message| !message.is_empty());
-    Failure::Rejected { code, message: message.unwrap_or(reason), retry_after }
+    Failure::of_status(status, code, retry_after)
 }

@@ -17,11 +17,13 @@ mod resource;
 mod series;
 mod timing;
 mod wire;
+mod wording;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::mpsc;
+use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::Receiver;
@@ -53,6 +55,12 @@ pub struct Settings {
     pub node: String,
 }
 
+/// Whoever starts the source waits so long for what may be wrong with its credentials, and no longer: signals and
+/// probes want an answer too.
+const START: Duration = Duration::from_secs(3);
+/// An exec plugin that failed is run again after this time.
+const RETRY: Duration = Duration::from_secs(5);
+
 type Deliver = Box<dyn Fn(Update) -> ControlFlow<()> + Send>;
 
 /// Start to watch; `deliver` gets everything, on the source's thread, until it breaks off. What needs the operator,
@@ -76,25 +84,52 @@ pub fn watch_in_time(
     let deliver: Deliver = Box::new(deliver);
     std::thread::Builder::new()
         .name("apiserver".into())
-        .spawn(move || match open(settings, timing) {
-            Err(error) => drop(report.send(Err(error))),
-            Ok((runtime, link)) => {
-                let server = link.server();
-                drop(report.send(Ok(server)));
+        .spawn(move || {
+            if let Some((runtime, link)) = open(&settings, timing, report) {
                 run(&runtime, link, deliver, events);
             }
         })
         .map_err(ConnectError::Thread)?;
-    let gone = || ConnectError::Thread(std::io::ErrorKind::BrokenPipe.into());
-    let server = started.recv().map_err(|_| gone())??;
-    tracing::info!(%server, "Watching the apiserver");
+    match started.recv_timeout(START) {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => return Err(error),
+        Err(_) => tracing::warn!(
+            "Credentials for the apiserver are still not there; does the exec plugin of the kubeconfig hang? \
+             Rules of an earlier run stay as they are"
+        ),
+    }
     Ok(recorder)
 }
 
-fn open(settings: Settings, timing: Timing) -> Result<(Runtime, Link), ConnectError> {
+/// The first error goes to whoever started us; one that comes later is logged, and all is tried again.
+fn open(
+    settings: &Settings,
+    timing: Timing,
+    report: mpsc::Sender<Result<(), ConnectError>>,
+) -> Option<(Runtime, Link)> {
+    loop {
+        match try_open(settings, timing) {
+            Ok((runtime, link)) => {
+                tracing::info!(server = %link.server(), "Watching the apiserver");
+                // Nobody waits any more if it took long.
+                let _ = report.send(Ok(()));
+                return Some((runtime, link));
+            }
+            Err(error) => match report.send(Err(error)) {
+                Ok(()) => return None,
+                Err(mpsc::SendError(late)) => {
+                    late.err().into_iter().for_each(|error| tracing::error!("{error}; trying again"));
+                    std::thread::sleep(RETRY);
+                }
+            },
+        }
+    }
+}
+
+fn try_open(settings: &Settings, timing: Timing) -> Result<(Runtime, Link), ConnectError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(ConnectError::Thread)?;
-    let link = runtime.block_on(Link::open(settings, timing))?;
+    let link = runtime.block_on(Link::open(settings.clone(), timing))?;
     Ok((runtime, link))
 }
 

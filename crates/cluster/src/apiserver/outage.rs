@@ -13,51 +13,61 @@ const REMINDER: Duration = Duration::from_secs(60);
 /// things before it is ready, such as 403 before it has read its roles.
 const LASTING: Duration = Duration::from_secs(2);
 
+/// Different troubles of one outage that are told; a server may put a new number into each of its answers.
+const MOST_TROUBLES: usize = 8;
+
 /// Shared by the reflectors: all of them fail alike when the server is away, and one line is enough.
 #[derive(Debug)]
 pub(super) struct Outages {
     server: String,
-    open: RefCell<HashMap<Kind, Open>>,
-    troubles: RefCell<HashMap<String, Known>>,
+    failing: RefCell<HashMap<Kind, Instant>>,
+    current: RefCell<Outage>,
 }
 
-#[derive(Debug)]
-struct Known {
-    seen: Instant,
+#[derive(Debug, Default)]
+struct Outage {
+    /// When something was told last.
     told: Option<Instant>,
-}
-
-impl Known {
-    fn is_to_be_told(&self, begins: bool, now: Instant) -> bool {
-        match self.told {
-            Some(told) => now.saturating_duration_since(told) >= REMINDER,
-            None => begins || now.saturating_duration_since(self.seen) >= LASTING,
-        }
-    }
+    troubles: HashMap<String, Trouble>,
 }
 
 #[derive(Debug)]
-struct Open {
-    since: Instant,
+struct Trouble {
+    seen: Instant,
+    is_told: bool,
+}
+
+impl Outage {
+    /// The first trouble is told at once, another one when it lasts, and now and then any.
+    fn is_to_be_told(&mut self, text: &str, now: Instant) -> bool {
+        if self.troubles.len() < MOST_TROUBLES && !self.troubles.contains_key(text) {
+            self.troubles.insert(text.to_owned(), Trouble { seen: now, is_told: false });
+        }
+        let lasts =
+            |trouble: &Trouble| !trouble.is_told && now.saturating_duration_since(trouble.seen) >= LASTING;
+        let due = self.told.is_none_or(|told| now.saturating_duration_since(told) >= REMINDER);
+        let tell = due || self.troubles.get(text).is_some_and(lasts);
+        if tell {
+            self.told = Some(now);
+            self.troubles.get_mut(text).into_iter().for_each(|trouble| trouble.is_told = true);
+        }
+        tell
+    }
 }
 
 impl Outages {
     pub(super) fn new(server: String) -> Outages {
-        Outages { server, open: RefCell::default(), troubles: RefCell::default() }
+        Outages { server, failing: RefCell::default(), current: RefCell::default() }
     }
 
     pub(super) fn failed(&self, kind: Kind, failure: &Failure) {
         let now = Instant::now();
-        let begins = self.open.borrow().is_empty();
-        self.open.borrow_mut().entry(kind).or_insert(Open { since: now });
+        self.failing.borrow_mut().entry(kind).or_insert(now);
         let text = failure.to_string();
-        let mut troubles = self.troubles.borrow_mut();
-        let known = troubles.entry(text.clone()).or_insert(Known { seen: now, told: None });
-        if !known.is_to_be_told(begins, now) {
+        if !self.current.borrow_mut().is_to_be_told(&text, now) {
             tracing::debug!(%kind, server = %self.server, "Still no news from the apiserver: {text}");
             return;
         }
-        known.told = Some(now);
         tracing::error!(
             %kind, server = %self.server,
             "No news from the apiserver, {text}; the rules stay as they are and it is tried again"
@@ -65,13 +75,36 @@ impl Outages {
     }
 
     pub(super) fn works(&self, kind: Kind) {
-        let Some(open) = self.open.borrow_mut().remove(&kind) else { return };
-        if self.open.borrow().is_empty() {
-            self.troubles.borrow_mut().clear();
+        let Some(since) = self.failing.borrow_mut().remove(&kind) else { return };
+        if self.failing.borrow().is_empty() {
+            *self.current.borrow_mut() = Outage::default();
             tracing::info!(
-                server = %self.server, seconds = open.since.elapsed().as_secs(),
+                server = %self.server, seconds = since.elapsed().as_secs(),
                 "The apiserver is followed again"
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_trouble_is_told_once_and_any_now_and_then() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let mut outage = Outage::default();
+        assert!(outage.is_to_be_told("refused", start));
+        assert!(!outage.is_to_be_told("refused", after(1)));
+        assert!(!outage.is_to_be_told("403", after(1)), "it may pass");
+        assert!(outage.is_to_be_told("403", after(3)));
+        assert!(!outage.is_to_be_told("refused", after(4)) && !outage.is_to_be_told("403", after(4)));
+        assert!(outage.is_to_be_told("refused", after(63)), "a reminder");
+        for number in 0..1000 {
+            let told = outage.is_to_be_told(&format!("request {number}"), after(64));
+            assert!(!told && outage.troubles.len() <= MOST_TROUBLES);
+        }
+        assert!(outage.is_to_be_told("request 1000", after(123)), "whatever it is, a minute is over");
     }
 }

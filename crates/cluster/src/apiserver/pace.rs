@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 const FIRST: Duration = Duration::from_millis(200);
 /// Nobody listens: asking costs nobody anything, and being early is worth something when the server is back.
 const LONGEST_UNREACHABLE: Duration = Duration::from_secs(1);
+/// Somebody listens and hangs up, like a balancer without servers.
+const LONGEST_DROPPED: Duration = Duration::from_secs(5);
 /// The server is there and says no.
 const LONGEST_REJECTED: Duration = Duration::from_secs(30);
 
@@ -15,6 +17,8 @@ const LONGEST_REJECTED: Duration = Duration::from_secs(30);
 pub(super) enum Trouble {
     /// No server was reached.
     Unreachable,
+    /// Something was, but no request got through.
+    Dropped,
     /// The server answered, and not with what was asked for.
     Answered,
 }
@@ -39,6 +43,7 @@ impl Backoff {
         self.last = Some(trouble);
         let longest = match trouble {
             Trouble::Unreachable => LONGEST_UNREACHABLE,
+            Trouble::Dropped => LONGEST_DROPPED,
             Trouble::Answered => LONGEST_REJECTED,
         };
         let full = FIRST.saturating_mul(1 << self.failures.min(16)).min(longest);
@@ -77,7 +82,8 @@ impl Budget {
         let earned = now.saturating_duration_since(self.counted).as_secs_f64() * self.qps;
         self.tokens = (self.tokens + earned).min(self.burst) - 1.0;
         self.counted = now;
-        Duration::from_secs_f64((-self.tokens / self.qps).max(0.0))
+        // A rate of next to nothing makes a wait of next to for ever.
+        Duration::try_from_secs_f64((-self.tokens / self.qps).max(0.0)).unwrap_or(Duration::MAX)
     }
 }
 
@@ -113,5 +119,8 @@ mod tests {
         assert_eq!(waits, [0, 0, 0, 200, 400]);
         assert_eq!(budget.spend(start + Duration::from_secs(10)), Duration::ZERO);
         assert_eq!(Budget::new(0.0, 0, start).spend(start), Duration::ZERO, "0 stands for no limit");
+        let mut next_to_nothing = Budget::new(1e-30, 1, start);
+        next_to_nothing.spend(start);
+        assert!(next_to_nothing.spend(start) > Duration::from_secs(3600));
     }
 }

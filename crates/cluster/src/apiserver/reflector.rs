@@ -22,8 +22,8 @@ use super::resource::Resource;
 use super::wire::Encoding;
 use crate::{Change, ObjectKey, Update};
 
-/// Servers may ask for more patience, but not for more than this.
-const LONGEST_WISH: Duration = Duration::from_secs(60);
+/// A watch that fails so often without having worked gets a new list: its version may be of another cluster.
+const HOPELESS: u32 = 8;
 
 /// Why a reflector ends: nobody listens any more.
 pub(super) struct Stopped;
@@ -34,6 +34,8 @@ pub(super) struct Reflector {
     deliver: Rc<Deliver>,
     outages: Rc<Outages>,
     backoff: Backoff,
+    /// Watches in a row that the server answered and that did not work.
+    failed_watches: u32,
     /// How far we have come; `None`: a list is needed.
     version: Option<String>,
     /// A list that is not older than anything we saw is needed: the last version was too old.
@@ -102,6 +104,7 @@ impl Reflector {
             deliver,
             outages,
             backoff: Backoff::default(),
+            failed_watches: 0,
             version: None,
             from_quorum: false,
             streams: Streams::Offered,
@@ -132,27 +135,47 @@ impl Reflector {
     fn after(&mut self, failure: &Failure) -> Result<Duration, Stopped> {
         let streaming = self.version.is_none() && self.streams == Streams::Offered;
         if *failure == Failure::Gone {
-            tracing::info!(kind = %self.resource.kind, "The watch fell behind the apiserver's history; listing again");
+            tracing::info!(
+                kind = %self.resource.kind,
+                "What we last saw is no longer in the apiserver's history; listing again, the rules stay as they are"
+            );
             (self.version, self.from_quorum) = (None, true);
         }
+        self.count_failed_watch(failure);
         if streaming && failure.is_of_stream() {
             tracing::debug!(kind = %self.resource.kind, %failure, "No streaming list; listing in pages");
-            self.streams = if failure.refuses_stream() { Streams::Refused } else { Streams::NotNow };
-            return Ok(Duration::ZERO);
+            self.streams = Streams::NotNow;
+            if failure.refuses_stream() {
+                self.streams = Streams::Refused;
+                return Ok(Duration::ZERO);
+            }
         }
         // Only what was never there: a proxy in between also says 404, and then everything stays.
         if failure.is_not_found() && self.resource.is_optional() && !self.delivered {
             return self.without_kind();
         }
-        if *failure != Failure::Gone {
-            self.outages.failed(self.resource.kind, failure);
-        }
         // Roles of older releases do not name the kind, and rules can be written without it.
         if failure.is_forbidden() && self.resource.is_optional() {
+            if !self.synced {
+                tracing::warn!(kind = %self.resource.kind, "Going on without this kind: {failure}");
+            }
             self.mark_synced()?;
+        } else if *failure != Failure::Gone {
+            self.outages.failed(self.resource.kind, failure);
         }
         let wait = self.backoff.failed(failure.trouble(), random_share());
-        Ok(wait.max(failure.retry_after().unwrap_or_default().min(LONGEST_WISH)))
+        Ok(wait.max(failure.retry_after()))
+    }
+
+    fn count_failed_watch(&mut self, failure: &Failure) {
+        if self.version.is_none() || !failure.is_about_content() {
+            return;
+        }
+        self.failed_watches += 1;
+        if self.failed_watches >= HOPELESS {
+            tracing::info!(kind = %self.resource.kind, "The watch does not work; listing again, the rules stay as they are");
+            (self.version, self.from_quorum, self.failed_watches) = (None, true, 0);
+        }
     }
 
     /// A server of an older release has no such kind: then there are none.
@@ -226,6 +249,7 @@ impl Reflector {
     /// Lists alone do not count: a server that answers nothing else would be asked for them without end.
     fn works(&mut self) {
         self.backoff.succeeded();
+        self.failed_watches = 0;
         self.outages.works(self.resource.kind);
     }
 

@@ -66,7 +66,7 @@ fn errors_of_the_server_are_outlived() {
     assert!(asked[4..].iter().all(|asked| asked.parameter("resourceVersion") == "10"), "{asked:?}");
     assert!(asked[2].at - asked[1].at >= Duration::from_millis(100), "errors are not answered by hurry");
     let said =
-        log::complaints(&[&source.server.address.to_string(), "it answered 503: this is ServiceUnavailable"]);
+        log::complaints(&[&source.server.address.to_string(), "it answered 500: this is InternalError"]);
     assert_eq!(said.len(), 1, "{said:?}");
 }
 

@@ -14,7 +14,6 @@ use super::spell::{added, bookmark, event, list, service, stream};
 fn impatient() -> Timing {
     let short = Duration::from_millis(700);
     Timing {
-        answer: short,
         list_silence: short,
         watch_silence: short,
         shortest_watch: Duration::from_millis(100),
@@ -79,7 +78,7 @@ fn a_server_that_takes_the_connection_and_says_nothing_is_asked_again() {
     let objects = [service("a", "10.0.0.1", 3)];
     let source = follow_in_time(
         encoding,
-        impatient(),
+        Timing { answer: Duration::from_millis(700), ..impatient() },
         vec![
             Answer::none(),
             Answer::none(),

@@ -1,4 +1,5 @@
-//! Objects, lists and events as an apiserver writes them; independent of how the source reads them.
+//! Objects, lists and events as an apiserver writes them. The field numbers are those of `cluster::objects`: whether they are
+//! right, only a real apiserver can tell, in the conformance tests.
 
 use cluster::apiserver::Encoding;
 use cluster::objects;

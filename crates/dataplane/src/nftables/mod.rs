@@ -155,8 +155,11 @@ impl<T: Transport> Backend for Nftables<T> {
         Ok(Committed { bytes: first.bytes + second.bytes })
     }
 
-    fn detect_local(&mut self, detector: &LocalDetector) {
-        self.families.iter_mut().for_each(|family| family.dialect.detector = detector.clone());
+    fn detect_local(&mut self, family: Family, detector: &LocalDetector) -> bool {
+        let dialect = &mut self.families[family.index()].dialect;
+        let before = dialect.table_comment();
+        dialect.detector = detector.clone();
+        dialect.table_comment() != before
     }
 
     fn is_intact(&mut self, family: Family) -> bool {

@@ -50,9 +50,8 @@ impl Reflector {
         let encoding = encoding(&response)?;
         let mut decoder = WatchDecoder::new(encoding);
         let mut body = response.into_body();
-        let started = Instant::now();
-        // A list goes on as long as objects come; marks and changes are no part of it.
-        let (mut proven, mut last_item) = (false, started);
+        // A list goes on as long as objects come; marks and changes are no part of it. Its time is not the watch's.
+        let (mut started, mut last_item, mut proven) = (Instant::now(), Instant::now(), false);
         loop {
             if !proven && listing.is_none() && started.elapsed() >= timing.shortest_watch {
                 proven = true;
@@ -75,8 +74,12 @@ impl Reflector {
                 Arrived::Nothing => {}
                 Arrived::Data(chunk) => {
                     decoder.feed(&chunk);
+                    let was_listing = listing.is_some();
                     if self.take_events(&mut decoder, encoding, &mut listing)? {
                         last_item = Instant::now();
+                    }
+                    if was_listing && listing.is_none() {
+                        started = Instant::now();
                     }
                 }
             }

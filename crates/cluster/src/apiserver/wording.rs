@@ -1,0 +1,106 @@
+//! What is said of errors: one line, the cause at the bottom, and nothing of what stands in credentials.
+
+use std::error::Error;
+use std::fmt;
+
+use kube::client::AuthError;
+use kube::config::KubeconfigError;
+
+/// A complaint of an exec plugin that is longer tells no more.
+const LONGEST_COMPLAINT: usize = 200;
+
+pub(super) fn one_line(error: impl fmt::Display) -> String {
+    let text = error.to_string();
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
+/// The cause at the bottom says the most; the layers above it only repeat that something failed.
+pub(super) fn deepest(error: &(dyn Error + 'static)) -> String {
+    one_line(bottom(error))
+}
+
+pub(super) fn bottom<'a>(mut error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error
+}
+
+/// kube's own words hold the command line, the environment and the output of the plugin, tokens included.
+pub(super) fn of_credentials(error: &AuthError) -> String {
+    match error {
+        AuthError::AuthExecRun { out, .. } => {
+            let complaint = String::from_utf8_lossy(&out.stderr);
+            let last = complaint
+                .lines()
+                .map(str::trim)
+                .rfind(|line| !line.is_empty())
+                .unwrap_or("no word on stderr");
+            let last: String = last.chars().take(LONGEST_COMPLAINT).collect();
+            format!("the exec plugin of the kubeconfig failed ({}): {last}", out.status)
+        }
+        AuthError::AuthExecParse(_) => "the output of the exec plugin is no ExecCredential".to_owned(),
+        AuthError::AuthExecStart(error) => format!("the exec plugin cannot be started: {error}"),
+        AuthError::AuthExec(_) => "the exec plugin cannot be run".to_owned(),
+        error => one_line(error),
+    }
+}
+
+/// A parser's own words show the lines around the mistake, and a value that has the wrong type.
+pub(super) fn of_kubeconfig(error: KubeconfigError) -> String {
+    match error {
+        KubeconfigError::ReadConfig(error, _) => error.to_string(),
+        KubeconfigError::Parse(error) => match place(&error.to_string()) {
+            Some((line, column)) => format!("it is no kubeconfig: mistake at line {line}, column {column}"),
+            None => "it is no kubeconfig".to_owned(),
+        },
+        KubeconfigError::ParseClusterUrl(error) => {
+            format!("the server of its cluster is no URL such as https://10.0.0.1:6443: {error}")
+        }
+        KubeconfigError::MissingClusterUrl => "its cluster has no server".to_owned(),
+        error => one_line(error),
+    }
+}
+
+/// The first "line N" and "column N".
+fn place(text: &str) -> Option<(u32, u32)> {
+    let number = |after: &str| {
+        let (_, rest) = text.split_once(after)?;
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        rest.get(..end)?.parse().ok()
+    };
+    Some((number("line ")?, number("column ")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{ExitStatus, Output};
+
+    use super::*;
+
+    #[test]
+    fn nothing_of_a_plugin_but_its_last_complaint_is_said() {
+        let out = Output {
+            status: ExitStatus::from_raw(256),
+            stdout: b"{\"token\": \"SECRET\"}".to_vec(),
+            stderr: b"starting\nno session; log in first\n".to_vec(),
+        };
+        let error = AuthError::AuthExecRun { cmd: "KEY=\"SECRET\" plugin".into(), out: Box::new(out) };
+        let said = of_credentials(&error);
+        assert_eq!(
+            said,
+            "the exec plugin of the kubeconfig failed (exit status: 1): no session; log in first"
+        );
+    }
+
+    #[test]
+    fn nothing_of_a_kubeconfig_but_the_place_of_its_mistake_is_said() {
+        let text = "apiVersion: v1\nusers:\n- name: a\n  user:\n    token: SECRET\n  - oops: [\n";
+        let error = kube::config::Kubeconfig::from_yaml(text).err().map(of_kubeconfig).unwrap_or_default();
+        assert!(error.contains("line ") && !error.contains("SECRET"), "{error}");
+        let text = "apiVersion: v1\nclusters: SECRET\n";
+        let error = kube::config::Kubeconfig::from_yaml(text).err().map(of_kubeconfig).unwrap_or_default();
+        assert!(error.contains("line 2") && !error.contains("SECRET"), "{error}");
+    }
+}
