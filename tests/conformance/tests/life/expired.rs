@@ -2,21 +2,22 @@
 
 use std::process::Command;
 
+use conformance::Service;
+use conformance::log::{end_of, lines};
 use scenarios::NodeAgent;
 
-use crate::traffic::Traffic;
-use crate::world::{Service, World, end_of, lines};
+use crate::world::World;
 
 /// The agent is held while the server forgets; what went and what came in between it can only learn from a list.
 pub(crate) fn compacted(world: &mut World) {
     let (stays, goes, comes) =
-        (Service::new("stays", 21), Service::new("goes", 22), Service::new("comes", 23));
+        (Service::tcp("stays", 21), Service::tcp("goes", 22), Service::tcp("comes", 23));
     world.create(stays, "a");
     world.create(goes, "a");
     let agent = world.agent("expired");
     world.await_answer(stays, "a");
     world.await_answer(goes, "a");
-    let traffic = Traffic::start(world, stays);
+    let traffic = world.traffic(stays);
 
     world.plane.apiserver.kill();
     let held = Held::new(&agent);
@@ -34,7 +35,7 @@ pub(crate) fn compacted(world: &mut World) {
     let asked = traffic.finish();
     assert!(asked > 50, "only {asked} connections");
     let log = agent.log();
-    let told = lines(&log, &["The watch fell behind the apiserver's history", "kind=\"Service\""]);
+    let told = lines(&log, &["What we last saw is no longer in the apiserver's history", "kind=\"Service\""]);
     assert_eq!(told.len(), 1, "{}", end_of(&log));
     world.point_at(stays, "b");
     world.await_answer(stays, "b");
