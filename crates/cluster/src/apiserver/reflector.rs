@@ -42,6 +42,8 @@ pub(super) struct Reflector {
     from_quorum: bool,
     streams: Streams,
     synced: bool,
+    /// It was said that we may not have this kind, and can do without.
+    is_denied: bool,
     /// Something was handed over, so that a new list may miss something that has to go.
     delivered: bool,
 }
@@ -109,6 +111,7 @@ impl Reflector {
             from_quorum: false,
             streams: Streams::Offered,
             synced: false,
+            is_denied: false,
             delivered: false,
         }
     }
@@ -156,9 +159,10 @@ impl Reflector {
         }
         // Roles of older releases do not name the kind, and rules can be written without it.
         if failure.is_forbidden() && self.resource.is_optional() {
-            if !self.synced {
-                tracing::warn!(kind = %self.resource.kind, "Going on without this kind: {failure}");
+            if !self.is_denied {
+                tracing::warn!(kind = %self.resource.kind, "Going on without news of this kind: {failure}");
             }
+            self.is_denied = true;
             self.mark_synced()?;
         } else if *failure != Failure::Gone {
             self.outages.failed(self.resource.kind, failure);
@@ -249,7 +253,7 @@ impl Reflector {
     /// Lists alone do not count: a server that answers nothing else would be asked for them without end.
     fn works(&mut self) {
         self.backoff.succeeded();
-        self.failed_watches = 0;
+        (self.failed_watches, self.is_denied) = (0, false);
         self.outages.works(self.resource.kind);
     }
 
