@@ -88,7 +88,10 @@ fn fill(document: &mut Node, problems: &mut Vec<String>) -> (Configuration, Give
         if node == Node::Null || (setting.zero_is_unset && node.is_zero()) {
             continue;
         }
-        given.insert(setting.path);
+        // kubeadm fills its ConfigMap with `false`: nobody asked for it.
+        if !(node.is_zero() && node == setting.default()) {
+            given.insert(setting.path);
+        }
         if let Err(problem) = setting.value(&mut configuration).read_field(&node) {
             problems.push(format!("{}: {problem}", setting.path));
         }

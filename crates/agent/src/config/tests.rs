@@ -338,10 +338,22 @@ fn an_unset_mode_adopts_what_was_set_for_iptables() {
 
 #[test]
 fn a_default_that_was_given_for_nftables_counts() {
-    let body = "iptables: {syncPeriod: 50s, masqueradeAll: true}\nnftables: {syncPeriod: 30s, masqueradeAll: false}\n";
+    let body =
+        "iptables: {syncPeriod: 50s, masqueradeBit: 3}\nnftables: {syncPeriod: 30s, masqueradeBit: 14}\n";
     let (configuration, origin) = completed(with(body));
     assert_eq!(configuration.nftables, Nftables::default());
-    assert_eq!(ineffective(&configuration, &origin), ["iptables.masqueradeAll", "iptables.syncPeriod"]);
+    assert_eq!(ineffective(&configuration, &origin), ["iptables.masqueradeBit", "iptables.syncPeriod"]);
+}
+
+/// As in kubeadm's ConfigMap, of which an operator changed one line.
+#[test]
+fn a_zero_that_was_only_filled_in_does_not_count() {
+    let edited = KUBEADM.replacen("masqueradeAll: false", "masqueradeAll: true", 1);
+    let (before, after) = edited.split_once("masqueradeAll: true").unwrap();
+    assert!(
+        before.contains("iptables:") && after.contains("nftables:") && after.contains("masqueradeAll: false")
+    );
+    assert!(options(&edited).settings.masquerade_all);
 }
 
 #[test]
