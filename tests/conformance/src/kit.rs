@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use scenarios::{Verdict, binary};
+use scenarios::{Report, Verdict, binary};
 
 /// Names the folder with `etcd`, `kube-apiserver` and upstream's `kube-proxy`.
 const FOLDER: &str = "POINTSMAN_CONTROL_PLANE";
@@ -45,5 +45,10 @@ impl Kit {
             Ok(_) => Ok(kit),
             Err(error) => Err(Verdict::Skipped(format!("the nft tool cannot be run: {error}"))),
         }
+    }
+
+    /// The same, unless cases are only listed.
+    pub fn find_for(report: &Report) -> Result<Kit, Verdict> {
+        if report.is_list_only() { Err(Verdict::Passed) } else { Kit::find() }
     }
 }

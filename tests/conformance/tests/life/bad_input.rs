@@ -4,12 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use conformance::log::{end_of, errors, lines};
+use conformance::site::SOON;
 use conformance::{Scratch, User};
 use sandbox::Namespace;
 use scenarios::wait_until;
 use serde_json::{Value, json};
 
-use crate::world::{SOON, World, end_of, errors, lines};
+use crate::world::World;
 
 /// A kubeconfig with all that is needed, to be spoiled.
 fn complete() -> Value {

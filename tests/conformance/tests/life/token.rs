@@ -4,24 +4,26 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
+use conformance::Service;
+use conformance::log::{end_of, errors, lines};
+use conformance::site::SOON;
 use scenarios::wait_until;
 
-use crate::traffic::Traffic;
-use crate::world::{ROTATING, SOON, Service, World, end_of, errors, lines};
+use crate::world::{ROTATING, World};
 
 pub(crate) fn replaced(world: &mut World) {
-    let service = Service::new("token", 31);
+    let service = Service::tcp("token", 31);
     world.bind(ROTATING, "system:node-proxier");
     world.create(service, "a");
     let (kubeconfig, file) = world.plane.kubeconfig_with_token_file(ROTATING).unwrap();
     let agent = world.agent_with("token", &kubeconfig, &[]);
     world.await_answer(service, "a");
-    let traffic = Traffic::start(world, service);
+    let traffic = world.traffic(service);
 
     let old = fs::read_to_string(&file).unwrap();
     let tokens = world.plane.folder().join("tokens.csv");
     rewrite(&tokens, &fs::read_to_string(&tokens).unwrap().replace(old.trim(), "another-token"));
-    // SIGTERM would let it serve open watches for a minute more.
+    // Killed, not stopped: no watch may be served to its end.
     world.plane.apiserver.kill();
     world.plane.apiserver.start().unwrap();
     let rejected = || !lines(&agent.log(), &["the credentials were rejected (401)"]).is_empty();

@@ -1,22 +1,18 @@
 //! A control plane, a sandbox with servers in it, and what the cases do with them.
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use conformance::{Api, ControlPlane, Kit, Options, Running, User, paths};
-use model::{Family, Protocol};
+use conformance::log::end_of;
+use conformance::site::SOON;
+use conformance::{Api, ControlPlane, Kit, Options, Running, Service, Traffic, User, paths};
+use model::Family;
 use sandbox::{Namespace, Outcome, address, probe};
-use scenarios::directory::{MAIN_PORT, NODE, ZONE, address_of, node_of};
+use scenarios::directory::{NODE, ZONE};
 use scenarios::packets::Ground;
-use scenarios::world::{Range, address_in};
-use scenarios::{
-    EndpointManifest, NodeAgent, ServiceManifest, SliceManifest, Source, Variant, manifest, wait_until,
-};
-use serde_json::{Value, json};
+use scenarios::{NodeAgent, Source, Variant, manifest, wait_until};
+use serde_json::json;
 
-/// A deadline, not an expectation.
-pub(crate) const SOON: Duration = Duration::from_secs(30);
 const ANSWER: Duration = Duration::from_secs(5);
 /// How long to listen to what must be silence.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -30,13 +26,6 @@ pub(crate) struct World {
     pub(crate) plane: ControlPlane,
     pub(crate) ground: Ground,
     kit: Kit,
-}
-
-/// A service of one case: its number makes its addresses.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Service {
-    pub(crate) name: &'static str,
-    pub(crate) number: u16,
 }
 
 impl World {
@@ -93,28 +82,28 @@ impl World {
         &self.ground.sandbox.pod("guest").unwrap().namespace
     }
 
-    /// A client for another thread.
-    pub(crate) fn client(&self) -> Namespace {
-        self.guest().try_clone().unwrap()
+    /// Connections to it without end.
+    pub(crate) fn traffic(&self, service: Service<'_>) -> Traffic {
+        Traffic::start(self.guest(), Family::BOTH.map(|family| service.at(family)))
     }
 
-    fn ask_for(&self, service: Service, family: Family, patience: Duration) -> Outcome {
+    fn ask_for(&self, service: Service<'_>, family: Family, patience: Duration) -> Outcome {
         probe::tcp(self.guest(), None, service.at(family), patience)
     }
 
     /// Wait until the pod answers in both families, and say how long that took.
-    pub(crate) fn await_answer(&self, service: Service, pod: &str) -> Duration {
+    pub(crate) fn await_answer(&self, service: Service<'_>, pod: &str) -> Duration {
         self.await_outcome(service, ANSWER, |outcome| outcome.by() == Some(pod), pod)
     }
 
     /// Its address belongs to nobody: packets to it are dropped.
-    pub(crate) fn await_silence(&self, service: Service) -> Duration {
+    pub(crate) fn await_silence(&self, service: Service<'_>) -> Duration {
         self.await_outcome(service, SILENCE, |outcome| *outcome == Outcome::TimedOut, "silence")
     }
 
     fn await_outcome(
         &self,
-        service: Service,
+        service: Service<'_>,
         patience: Duration,
         wanted: impl Fn(&Outcome) -> bool,
         what: &str,
@@ -148,28 +137,18 @@ impl World {
         .collect()
     }
 
-    pub(crate) fn create(&self, service: Service, pod: &str) {
-        let ips = Family::BOTH.map(|family| service.at(family).ip());
-        let object = ServiceManifest::new(service.name, &ips).port("main", Protocol::Tcp, 80, 0).to_json();
-        self.api().create(paths::SERVICES, &object).unwrap();
-        for family in Family::BOTH {
-            self.api().create(paths::SLICES, &service.slice(family, pod)).unwrap();
-        }
+    pub(crate) fn create(&self, service: Service<'_>, pod: &str) {
+        service.create(self.api());
+        self.point_at(service, pod);
     }
 
-    pub(crate) fn point_at(&self, service: Service, pod: &str) {
-        for family in Family::BOTH {
-            let slice = service.slice(family, pod);
-            let part = json!({"endpoints": slice["endpoints"]});
-            self.api().patch(&paths::object(&slice), &part).unwrap();
-        }
+    pub(crate) fn point_at(&self, service: Service<'_>, pod: &str) {
+        service.serve_by(self.api(), &[pod]);
     }
 
-    pub(crate) fn delete(&self, service: Service) {
-        self.api().delete(&format!("{}/{}", paths::SERVICES, service.name)).unwrap();
-        for family in Family::BOTH {
-            self.api().delete(&paths::object(&service.slice(family, "a"))).unwrap();
-        }
+    pub(crate) fn delete(&self, service: Service<'_>) {
+        service.delete(self.api());
+        service.delete_slices(self.api(), "1");
     }
 
     /// Let a user do what a cluster role says.
@@ -183,44 +162,4 @@ impl World {
         });
         self.api().create(BINDINGS, &binding).unwrap();
     }
-}
-
-impl Service {
-    pub(crate) const fn new(name: &'static str, number: u16) -> Service {
-        Service { name, number }
-    }
-
-    pub(crate) fn at(self, family: Family) -> SocketAddr {
-        SocketAddr::new(address_in(Range::Cluster, self.number, family), 80)
-    }
-
-    fn slice(self, family: Family, pod: &str) -> Value {
-        let endpoint = EndpointManifest::new(address_of(pod, family), node_of(pod));
-        let slice = SliceManifest::new(self.name, "1", family).port("main", Protocol::Tcp, MAIN_PORT);
-        slice.endpoint(&endpoint).to_json()
-    }
-}
-
-/// Enough of a log for a failure's message.
-pub(crate) fn end_of(log: &str) -> String {
-    let lines: Vec<&str> = log.lines().collect();
-    lines.get(lines.len().saturating_sub(30)..).unwrap_or_default().join("\n")
-}
-
-/// Lines of a log with all of these words.
-pub(crate) fn lines<'a>(log: &'a str, words: &[&str]) -> Vec<&'a str> {
-    log.lines().filter(|line| words.iter().all(|word| line.contains(word))).collect()
-}
-
-/// Errors, which the operator sees; klog marks them by their first letter.
-pub(crate) fn errors(log: &str) -> Vec<&str> {
-    log.lines().filter(|line| line.starts_with('E')).collect()
-}
-
-/// A time limit on this machine as it is: in proportion to how many others want each of its processors.
-pub(crate) fn at_load(limit: Duration) -> Duration {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let wanting: f64 = text.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(1.0);
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    limit.mul_f64((wanting / processors as f64).max(1.0))
 }

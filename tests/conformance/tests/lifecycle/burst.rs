@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use conformance::paths;
+use conformance::site::{Expect, SOON};
 use model::Family;
 use scenarios::wait_until;
 use scenarios::world::{Range, address_in};
 use serde_json::Value;
 
 use crate::nft;
-use crate::site::{Expect, SOON};
 use crate::stage::{At, Stage};
 
 const NUMBERS: std::ops::Range<u16> = 100..150;

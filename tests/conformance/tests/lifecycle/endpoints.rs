@@ -1,6 +1,7 @@
 //! Endpoints on their way through life.
 
-use crate::site::Expect;
+use conformance::site::Expect;
+
 use crate::stage::{At, Stage};
 
 /// Endpoints that terminate are used while they serve and nobody else is ready.

@@ -2,11 +2,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use conformance::site::Expect;
 use model::Family;
 use scenarios::world::Range;
 use serde_json::{Value, json};
 
-use crate::site::Expect;
 use crate::stage::{At, Stage};
 
 pub(crate) fn upgraded(stage: &Stage) {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use conformance::site::{Caller, Expect, SOON};
 use model::Family;
 use sandbox::probe::{Hold, Pulse, UdpFlow};
 use sandbox::{Namespace, Outcome};
@@ -10,7 +11,6 @@ use scenarios::wait_until;
 use scenarios::world::{Range, address_in};
 use serde_json::json;
 
-use crate::site::{Caller, Expect, SOON};
 use crate::stage::{At, Stage, Web};
 
 const ANSWER: Duration = Duration::from_secs(5);

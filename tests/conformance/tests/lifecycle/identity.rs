@@ -3,12 +3,12 @@
 use std::net::{IpAddr, SocketAddr};
 
 use conformance::paths;
+use conformance::site::Expect;
 use model::Family;
 use scenarios::directory::MAIN_PORT;
 use scenarios::world::Range;
 use serde_json::{Value, json};
 
-use crate::site::Expect;
 use crate::stage::{At, Stage};
 
 pub(crate) fn moved(stage: &Stage) {

@@ -1,8 +1,8 @@
 //! Labels that say whose a slice is, and who proxies it.
 
+use conformance::site::Expect;
 use serde_json::json;
 
-use crate::site::Expect;
 use crate::stage::{At, Stage};
 
 const OTHER_PROXY: &str = "service.kubernetes.io/service-proxy-name";

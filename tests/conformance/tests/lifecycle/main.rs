@@ -8,7 +8,6 @@ mod burst;
 mod endpoints;
 mod families;
 mod flows;
-mod gateway;
 mod identity;
 mod labels;
 mod nft;
@@ -16,14 +15,12 @@ mod outside;
 mod policies;
 mod ports;
 mod ranges;
-mod site;
 mod stage;
 mod types;
 
 use std::process::ExitCode;
 
-use conformance::Kit;
-use scenarios::{Case, Report, Verdict};
+use scenarios::Report;
 use stage::Stage;
 
 type Run = fn(&Stage);
@@ -67,25 +64,7 @@ const CASES: &[(&str, Run)] = &[
 
 fn main() -> ExitCode {
     let mut report = Report::from_args();
-    let wanted = !report.is_list_only() && ALONE.iter().chain(CASES).any(|(name, _)| report.wants(name));
-    let stage = match wanted.then(Kit::find) {
-        None => Err(Verdict::Passed),
-        Some(kit) => kit.map(|kit| Stage::set(&kit)),
-    };
-    let case = |(name, run): &(&'static str, Run)| {
-        let (stage, run) = (&stage, *run);
-        Case::new(*name, move || match stage {
-            Ok(stage) => {
-                run(stage);
-                Verdict::Passed
-            }
-            Err(verdict) => verdict.clone(),
-        })
-    };
-    for (cases, at_once) in [(ALONE, 1), (CASES, AT_ONCE)] {
-        let cases: Vec<Case<'_>> = cases.iter().map(case).collect();
-        report.run(&cases, at_once);
-    }
+    let stage = conformance::cases(&mut report, &[(ALONE, 1), (CASES, AT_ONCE)], |kit| Stage::set(&kit));
     if let Ok(stage) = &stage {
         report.count("the agent had nothing to complain of", stage.complaints());
     }

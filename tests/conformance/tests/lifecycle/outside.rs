@@ -1,11 +1,11 @@
 //! Ways in from outside: load balancers and external IPs.
 
+use conformance::site::{Caller, Expect};
 use model::Family;
 use sandbox::address;
 use scenarios::world::Range;
 use serde_json::json;
 
-use crate::site::{Caller, Expect};
 use crate::stage::{At, Stage, Web};
 
 pub(crate) fn balancer(stage: &Stage) {

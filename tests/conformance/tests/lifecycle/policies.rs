@@ -1,5 +1,6 @@
 //! Which endpoints a client gets: affinity and traffic policies.
 
+use conformance::site::{Expect, SOON};
 use model::{Family, Protocol};
 use sandbox::address;
 use scenarios::wait_until;
@@ -9,7 +10,6 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::nft;
-use crate::site::{Expect, SOON};
 use crate::stage::{At, Stage, Web};
 
 const ANSWER: Duration = Duration::from_secs(5);

@@ -2,11 +2,11 @@
 
 use std::net::SocketAddr;
 
+use conformance::site::Expect;
 use model::Family;
 use scenarios::directory::{MAIN_PORT, SECOND_PORT};
 use serde_json::{Value, json};
 
-use crate::site::Expect;
 use crate::stage::{At, Stage, Web};
 
 fn ports_of_slice(names: [&str; 2], number: u16) -> Value {

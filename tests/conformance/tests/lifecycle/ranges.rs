@@ -3,12 +3,12 @@
 use std::net::{IpAddr, SocketAddr};
 
 use conformance::paths;
+use conformance::site::Expect;
 use ipnet::IpNet;
 use model::Protocol;
 use sandbox::Server;
 use scenarios::manifest;
 
-use crate::site::Expect;
 use crate::stage::{At, Stage};
 
 pub(crate) fn second_range(stage: &Stage) {

@@ -2,17 +2,15 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use conformance::{Api, ControlPlane, Kit, Options, User, paths};
-use model::{Family, Protocol};
+use conformance::log::complaints;
+use conformance::site::{Caller, Expect, Site};
+use conformance::{Api, ControlPlane, Kit, Options, Service, User, paths};
+use model::Family;
 use sandbox::{Namespace, address};
-use scenarios::directory::{MAIN_PORT, NODE, ZONE, address_of, node_of};
+use scenarios::directory::{NODE, ZONE, address_of};
 use scenarios::world::{Range, address_in, node_port};
-use scenarios::{EndpointManifest, NodeAgent, ServiceManifest, SliceManifest, Variant, Verdict, manifest};
+use scenarios::{EndpointManifest, NodeAgent, ServiceManifest, Variant, Verdict, manifest};
 use serde_json::{Value, json};
-
-use crate::site::{Caller, Expect, Site};
-
-const PROTOCOLS: [Protocol; 2] = [Protocol::Tcp, Protocol::Udp];
 
 /// Parts are dropped in this order.
 pub(crate) struct Stage {
@@ -58,25 +56,25 @@ impl Stage {
         Web { stage: self, name, number }
     }
 
-    /// Warnings and errors of the agent's log, by the letter that klog puts first.
+    /// Warnings and errors of the agent's log.
     pub(crate) fn complaints(&self) -> Verdict {
         let log = self.agent.log();
-        let lines: Vec<&str> = log.lines().filter(|line| line.starts_with(['W', 'E', 'F'])).collect();
+        let lines = complaints(&log);
         if lines.is_empty() { Verdict::Passed } else { Verdict::Failed(lines.join("\n")) }
     }
 }
 
 impl<'a> Web<'a> {
-    pub(crate) fn manifest(self) -> ServiceManifest {
-        self.manifest_at(&self.ips(Range::Cluster))
+    fn service(self) -> Service<'a> {
+        Service::tcp_and_udp(self.name, self.number)
     }
 
-    /// With these cluster IPs; none are to be chosen by the API, or there is to be none.
+    pub(crate) fn manifest(self) -> ServiceManifest {
+        self.service().manifest()
+    }
+
     pub(crate) fn manifest_at(self, ips: &[IpAddr]) -> ServiceManifest {
-        let service = ServiceManifest::new(self.name, ips);
-        PROTOCOLS
-            .into_iter()
-            .fold(service, |service, protocol| service.port(&protocol.to_string(), protocol, 80, 0))
+        self.service().manifest_at(ips)
     }
 
     /// The ports with a node port.
@@ -85,11 +83,7 @@ impl<'a> Web<'a> {
     }
 
     pub(crate) fn ports(self, port: u16, node_port: Option<u16>) -> Value {
-        let ports = PROTOCOLS.map(|protocol| {
-            let name = protocol.to_string();
-            json!({"name": name, "protocol": name.to_uppercase(), "port": port, "nodePort": node_port})
-        });
-        json!(ports)
+        self.service().ports(port, node_port)
     }
 
     /// Create it as [`Web::manifest`] has it.
@@ -98,7 +92,7 @@ impl<'a> Web<'a> {
     }
 
     pub(crate) fn create_as(self, service: &ServiceManifest) -> Web<'a> {
-        self.stage.api().create(paths::SERVICES, &service.to_json()).unwrap();
+        self.service().create_as(self.stage.api(), service);
         self
     }
 
@@ -120,26 +114,12 @@ impl<'a> Web<'a> {
         pods: &[&str],
         change: impl Fn(&str, EndpointManifest) -> EndpointManifest,
     ) -> Web<'a> {
-        for family in Family::BOTH {
-            let mut slice = self.bare_slice(suffix, family);
-            for pod in pods {
-                let endpoint = EndpointManifest::new(address_of(pod, family), node_of(pod));
-                slice = slice.endpoint(&change(pod, endpoint));
-            }
-            let slice = slice.to_json();
-            self.stage.api().apply(&paths::object(&slice), &slice).unwrap();
-        }
+        self.service().serve_in(self.stage.api(), suffix, pods, change);
         self
     }
 
-    fn bare_slice(self, suffix: &str, family: Family) -> SliceManifest {
-        PROTOCOLS.into_iter().fold(SliceManifest::new(self.name, suffix, family), |slice, protocol| {
-            slice.port(&protocol.to_string(), protocol, MAIN_PORT)
-        })
-    }
-
     pub(crate) fn patch(self, part: Value) -> Value {
-        self.stage.api().patch(&self.path(), &part).unwrap()
+        self.stage.api().patch(&self.service().path(), &part).unwrap()
     }
 
     pub(crate) fn patch_spec(self, spec: Value) -> Value {
@@ -148,7 +128,7 @@ impl<'a> Web<'a> {
 
     pub(crate) fn patch_slices(self, part: &Value) {
         for family in Family::BOTH {
-            self.stage.api().patch(&self.slice_path("1", family), part).unwrap();
+            self.stage.api().patch(&self.service().slice_path("1", family), part).unwrap();
         }
     }
 
@@ -158,29 +138,19 @@ impl<'a> Web<'a> {
             self.ips(Range::Balancer).map(|ip| json!({"ip": ip, "ipMode": mode})).to_vec()
         });
         let status = json!({"status": {"loadBalancer": {"ingress": ingress}}});
-        self.stage.api().patch_status(&self.path(), &status).unwrap();
+        self.stage.api().patch_status(&self.service().path(), &status).unwrap();
     }
 
     pub(crate) fn delete(self) {
-        self.stage.api().delete(&self.path()).unwrap();
+        self.service().delete(self.stage.api());
     }
 
     pub(crate) fn delete_slices(self, suffix: &str) {
-        for family in Family::BOTH {
-            self.stage.api().delete(&self.slice_path(suffix, family)).unwrap();
-        }
-    }
-
-    fn path(self) -> String {
-        format!("{}/{}", paths::SERVICES, self.name)
-    }
-
-    fn slice_path(self, suffix: &str, family: Family) -> String {
-        paths::object(&SliceManifest::new(self.name, suffix, family).to_json())
+        self.service().delete_slices(self.stage.api(), suffix);
     }
 
     pub(crate) fn ips(self, range: Range) -> [IpAddr; 2] {
-        Family::BOTH.map(|family| address_in(range, self.number, family))
+        self.service().ips(range)
     }
 
     pub(crate) fn address(self, at: At, family: Family) -> SocketAddr {
@@ -203,7 +173,9 @@ impl<'a> Web<'a> {
     }
 
     pub(crate) fn expect_at(self, to: SocketAddr, caller: Caller, expected: Expect<'_>) {
-        PROTOCOLS.into_iter().for_each(|protocol| self.stage.site.expect(caller, protocol, to, expected));
+        for protocol in self.service().protocols {
+            self.stage.site.expect(caller, *protocol, to, expected);
+        }
     }
 }
 

@@ -1,10 +1,10 @@
 //! The type of a service.
 
+use conformance::site::Expect;
 use model::Family;
 use scenarios::world::Range;
 use serde_json::json;
 
-use crate::site::Expect;
 use crate::stage::{At, Stage};
 
 pub(crate) fn in_turn(stage: &Stage) {

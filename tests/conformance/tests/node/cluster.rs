@@ -3,20 +3,20 @@
 use std::net::{IpAddr, SocketAddr};
 use std::process::Command;
 
-use conformance::{Api, ControlPlane, Kit, Options, User, paths};
+use conformance::log::Mark;
+use conformance::site::{Caller, Expect, Site};
+use conformance::{Api, ControlPlane, Kit, Options, Service, User, paths};
 use model::{Family, Protocol};
 use sandbox::{Namespace, address};
-use scenarios::directory::{MAIN_PORT, ZONE, address_of, node_of};
-use scenarios::world::{Range, address_in, node_port};
-use scenarios::{EndpointManifest, NodeAgent, ServiceManifest, SliceManifest, manifest, wait_until};
+use scenarios::directory::ZONE;
+use scenarios::world::node_port;
+use scenarios::{NodeAgent, manifest};
 use serde_json::{Value, json};
 
-use crate::site::{Caller, Expect, SOON, Site};
-
 /// Served by a pod of another node, so that masquerading shows; it has a node port.
-const REMOTE: u16 = 20;
+const REMOTE: Service<'_> = Service::tcp("remote", 20);
 /// Served by `a` for the first zone and by `c` for the second one.
-const ZONED: u16 = 21;
+const ZONED: Service<'_> = Service::tcp("zoned", 21);
 pub(crate) const SECOND_ZONE: &str = "zone-2";
 
 pub(crate) struct Cluster {
@@ -35,8 +35,8 @@ impl Cluster {
     pub(crate) fn start(kit: Kit) -> Cluster {
         let plane = ControlPlane::start(&kit, &Namespace::new().unwrap(), &Options::default()).unwrap();
         let cluster = Cluster { plane, kit };
-        cluster.create_service("remote", REMOTE, &[("c", None)]);
-        cluster.create_service("zoned", ZONED, &[("a", Some(ZONE)), ("c", Some(SECOND_ZONE))]);
+        cluster.create_service(REMOTE, &["c"], |_| None);
+        cluster.create_service(ZONED, &["a", "c"], |pod| Some(if pod == "a" { ZONE } else { SECOND_ZONE }));
         cluster
     }
 
@@ -44,20 +44,19 @@ impl Cluster {
         self.plane.api()
     }
 
-    fn create_service(&self, name: &str, number: u16, endpoints: &[(&str, Option<&str>)]) {
-        let ips = Family::BOTH.map(|family| address_in(Range::Cluster, number, family));
-        let service = ServiceManifest::new(name, &ips).with("type", "NodePort");
-        let service = service.port("main", Protocol::Tcp, 80, node_port(number));
-        self.api().create(paths::SERVICES, &service.to_json()).unwrap();
-        for family in Family::BOTH {
-            let mut slice = SliceManifest::new(name, "1", family).port("main", Protocol::Tcp, MAIN_PORT);
-            for (pod, zone) in endpoints {
-                let endpoint = EndpointManifest::new(address_of(pod, family), node_of(pod));
-                slice =
-                    slice.endpoint(&zone.map_or(endpoint.clone(), |zone| endpoint.hint("forZones", zone)));
-            }
-            self.api().create(paths::SLICES, &slice.to_json()).unwrap();
-        }
+    fn create_service(
+        &self,
+        service: Service<'_>,
+        pods: &[&str],
+        zone_of: impl Fn(&str) -> Option<&'static str>,
+    ) {
+        let ports = service.ports(80, Some(node_port(service.number)));
+        let manifest = service.manifest().with("type", "NodePort").with("ports", ports);
+        service.create_as(self.api(), &manifest);
+        service.serve_in(self.api(), "1", pods, |pod, endpoint| match zone_of(pod) {
+            Some(zone) => endpoint.hint("forZones", zone),
+            None => endpoint,
+        });
     }
 
     /// A node without a Node object.
@@ -112,16 +111,12 @@ impl Spot<'_> {
         self.site.agent(&self.cluster.kit, &log, &kubeconfig, name, &flags)
     }
 
-    /// Start the agent again on a node that no agent has been on.
-    pub(crate) fn launch_afresh(&self, agent: &mut NodeAgent) {
+    /// Start the agent again on a node that no agent has been on; the mark is where its log begins.
+    pub(crate) fn launch_afresh(&self, agent: &mut NodeAgent) -> Mark {
         self.nft(&["flush", "ruleset"]);
+        let mark = Mark::now(agent);
         agent.launch().unwrap();
-    }
-
-    /// Wait until the log has a line with these words.
-    pub(crate) fn await_line(&self, agent: &NodeAgent, words: &str) {
-        let said = wait_until(2 * SOON, || agent.log().contains(words));
-        assert!(said, "{words:?} is not in the log:\n{}", agent.log());
+        mark
     }
 
     /// No rules, and the agent says so.
@@ -154,14 +149,14 @@ impl Spot<'_> {
 }
 
 pub(crate) fn remote(family: Family) -> SocketAddr {
-    SocketAddr::new(address_in(Range::Cluster, REMOTE, family), 80)
+    REMOTE.at(family)
 }
 
 pub(crate) fn zoned(family: Family) -> SocketAddr {
-    SocketAddr::new(address_in(Range::Cluster, ZONED, family), 80)
+    ZONED.at(family)
 }
 
 /// The remote service's node port at an address of the node.
 pub(crate) fn remote_at(node: impl Into<IpAddr>) -> SocketAddr {
-    SocketAddr::new(node.into(), node_port(REMOTE))
+    SocketAddr::new(node.into(), node_port(REMOTE.number))
 }

@@ -1,16 +1,16 @@
 //! Nodes about to go, and gone: load balancers are told to send elsewhere, and what still comes is served.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use model::{Family, Protocol};
-use sandbox::Outcome;
+use conformance::Traffic;
+use conformance::log::Mark;
+use conformance::site::SOON;
+use model::Family;
 use sandbox::probe::{Hold, Pulse};
 use scenarios::{NodeAgent, wait_until};
 use serde_json::json;
 
 use crate::cluster::{Cluster, Spot, remote};
-use crate::site::{Caller, SOON};
 
 const ANSWER: Duration = Duration::from_secs(5);
 const TAINT: &str = "ToBeDeletedByClusterAutoscaler";
@@ -48,8 +48,9 @@ pub(crate) fn deleting(cluster: &Cluster) {
     expect_health(&spot, &agent, 200);
     spot.unregister();
     expect_health(&spot, &agent, 503);
+    let mark = Mark::now(&agent);
     spot.patch(json!({"metadata": {"finalizers": null}}));
-    spot.await_line(&agent, "The Node object is gone");
+    mark.await_line(&agent, &["The Node object is gone"]);
     expect_health(&spot, &agent, 503);
     spot.register(&spot.object());
     expect_health(&spot, &agent, 200);
@@ -60,35 +61,18 @@ pub(crate) fn registered_anew(cluster: &Cluster) {
     let agent = spot.agent(&[]);
     let guest = &spot.site.ground.sandbox.pod("guest").unwrap().namespace;
     let mut held = Family::BOTH.map(|family| Hold::open(guest, None, remote(family), ANSWER).unwrap());
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let failures = scope.spawn(|| ask_until(&spot, &done));
-        spot.unregister();
-        spot.await_line(&agent, "The Node object is gone");
-        spot.register(&spot.object());
-        let healthy = wait_until(SOON, || agent.probe("/healthz") == Some(200));
-        done.store(true, Ordering::Relaxed);
-        assert!(healthy, "{}", agent.log());
-        let (asked, failures) = failures.join().unwrap();
-        assert!(asked > 0 && failures.is_empty(), "of {asked}: {failures:?}");
-    });
+    let traffic = Traffic::start(guest, Family::BOTH.map(remote));
+    let mark = Mark::now(&agent);
+    spot.unregister();
+    mark.await_line(&agent, &["The Node object is gone"]);
+    traffic.go_on(20);
+    spot.register(&spot.object());
+    let healthy = wait_until(SOON, || agent.probe("/healthz") == Some(200));
+    assert!(healthy, "{}", agent.log());
+    traffic.go_on(20);
+    traffic.finish();
     for hold in &mut held {
         let pulse = hold.ping(ANSWER);
         assert!(matches!(pulse, Pulse::Alive(_)), "{pulse:?}");
     }
-}
-
-/// How often it was asked, and what was not an answer.
-fn ask_until(spot: &Spot<'_>, done: &AtomicBool) -> (usize, Vec<Outcome>) {
-    let (mut asked, mut failures) = (0, Vec::new());
-    while !done.load(Ordering::Relaxed) {
-        for family in Family::BOTH {
-            let outcome = spot.site.ask(Caller::Pod("guest"), Protocol::Tcp, remote(family), ANSWER);
-            asked += 1;
-            if outcome.by() != Some("c") {
-                failures.push(outcome);
-            }
-        }
-    }
-    (asked, failures)
 }

@@ -1,11 +1,11 @@
 //! How pods of this node are told from everybody else: they keep their addresses on the way to a cluster IP.
 
+use conformance::site::Caller;
 use model::Family;
 use sandbox::address;
 use scenarios::directory::{address_of, node_addresses};
 
 use crate::cluster::{Cluster, Spot, remote};
-use crate::site::Caller;
 
 pub(crate) fn cluster_cidr(cluster: &Cluster) {
     let spot = cluster.spot("by-range");

@@ -5,21 +5,16 @@
 
 mod addresses;
 mod cluster;
-#[path = "../lifecycle/gateway.rs"]
-mod gateway;
 mod leaving;
 mod local;
 mod name;
-#[path = "../lifecycle/site.rs"]
-mod site;
 mod waiting;
 mod zone;
 
 use std::process::ExitCode;
 
 use cluster::Cluster;
-use conformance::Kit;
-use scenarios::{Case, Report, Verdict};
+use scenarios::Report;
 
 type Run = fn(&Cluster);
 
@@ -44,22 +39,7 @@ const CASES: &[(&str, Run)] = &[
 
 fn main() -> ExitCode {
     let mut report = Report::from_args();
-    let wanted = !report.is_list_only() && CASES.iter().any(|(name, _)| report.wants(name));
-    let cluster = match wanted.then(Kit::find) {
-        None => Err(Verdict::Passed),
-        Some(kit) => kit.map(Cluster::start),
-    };
-    let case = |(name, run): &(&'static str, Run)| {
-        let (cluster, run) = (&cluster, *run);
-        Case::new(*name, move || match cluster {
-            Ok(cluster) => {
-                run(cluster);
-                Verdict::Passed
-            }
-            Err(verdict) => verdict.clone(),
-        })
-    };
-    let cases: Vec<Case<'_>> = CASES.iter().map(case).collect();
-    report.run(&cases, AT_ONCE);
+    let cluster = conformance::cases(&mut report, &[(CASES, AT_ONCE)], Cluster::start);
+    drop(cluster);
     report.finish()
 }

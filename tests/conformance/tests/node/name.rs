@@ -1,10 +1,10 @@
 //! The node's name as people write it.
 
+use conformance::site::SOON;
 use scenarios::wait_until;
 use serde_json::Value;
 
 use crate::cluster::Cluster;
-use crate::site::SOON;
 
 pub(crate) fn as_people_write_it(cluster: &Cluster) {
     let spot = cluster.spot("capital-1");

@@ -1,12 +1,12 @@
 //! What the agent has to know of its node before it writes the first rule.
 
+use conformance::site::{Caller, Expect};
 use model::Family;
 use sandbox::address;
 use scenarios::directory::{address_of, node_addresses};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Spot, remote, remote_at};
-use crate::site::{Caller, Expect};
 
 const WAITING: &str = "Nothing is programmed yet: waiting for ";
 
@@ -16,8 +16,8 @@ pub(crate) fn for_node(cluster: &Cluster) {
     agent.stop().unwrap();
     assert!(!agent.log().contains(WAITING), "{}", agent.log());
     spot.unregister();
-    spot.launch_afresh(&mut agent);
-    spot.await_line(&agent, &format!("{WAITING}the Node object of this node"));
+    let mark = spot.launch_afresh(&mut agent);
+    mark.await_line(&agent, &[&format!("{WAITING}the Node object of this node")]);
     spot.expect_nothing_programmed(&agent);
     spot.register(&spot.object());
     agent.await_ready().unwrap();
@@ -31,10 +31,10 @@ pub(crate) fn in_vain(cluster: &Cluster) {
     let mut agent = spot.agent(&[]);
     agent.stop().unwrap();
     spot.unregister();
-    spot.launch_afresh(&mut agent);
-    spot.await_line(&agent, &format!("{WAITING}the Node object of this node"));
+    let mark = spot.launch_afresh(&mut agent);
+    mark.await_line(&agent, &[&format!("{WAITING}the Node object of this node")]);
     spot.expect_nothing_programmed(&agent);
-    spot.await_line(&agent, "going on with those of the kernel");
+    mark.await_line(&agent, &["going on with those of the kernel"]);
     agent.await_ready().unwrap();
     spot.expect_programmed();
     let mut late = spot.object();
@@ -51,8 +51,8 @@ pub(crate) fn for_addresses(cluster: &Cluster) {
     let mut homeless = spot.object();
     homeless["status"] = json!({});
     spot.register(&homeless);
-    spot.launch_afresh(&mut agent);
-    spot.await_line(&agent, &format!("{WAITING}the addresses of this node"));
+    let mark = spot.launch_afresh(&mut agent);
+    mark.await_line(&agent, &[&format!("{WAITING}the addresses of this node")]);
     spot.expect_nothing_programmed(&agent);
     spot.set_addresses(&[address::NODE_V4.into(), address::NODE_V6.into()]);
     agent.await_ready().unwrap();
@@ -71,8 +71,8 @@ pub(crate) fn for_pod_cidrs(cluster: &Cluster) {
 
     spot.unregister();
     spot.register(&spot.object());
-    spot.launch_afresh(&mut agent);
-    spot.await_line(&agent, &format!("{WAITING}the pod CIDRs of this node"));
+    let mark = spot.launch_afresh(&mut agent);
+    mark.await_line(&agent, &[&format!("{WAITING}the pod CIDRs of this node")]);
     spot.expect_nothing_programmed(&agent);
     spot.patch(json!({"spec": {"podCIDR": own[0], "podCIDRs": own}}));
     agent.await_ready().unwrap();

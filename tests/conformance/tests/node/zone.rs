@@ -1,10 +1,10 @@
 //! Hints are for zones, and the node's zone is a label.
 
+use conformance::site::{Caller, Expect};
 use model::Family;
 use serde_json::json;
 
 use crate::cluster::{Cluster, SECOND_ZONE, zoned};
-use crate::site::{Caller, Expect};
 
 pub(crate) fn changed(cluster: &Cluster) {
     let spot = cluster.spot("wandering");

@@ -4,16 +4,15 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use conformance::{Api, ControlPlane, Kit, Options, paths};
+use conformance::site::{Caller, Expect, SOON, Site};
+use conformance::{Api, ControlPlane, Kit, Options, Service, paths};
 use model::{Family, Protocol};
 use sandbox::{Namespace, address};
-use scenarios::directory::{MAIN_PORT, ZONE, address_of, node_of};
-use scenarios::world::{Range, address_in};
-use scenarios::{EndpointManifest, NodeAgent, ServiceManifest, SliceManifest, Variant, manifest, wait_until};
+use scenarios::directory::ZONE;
+use scenarios::{NodeAgent, Variant, manifest, wait_until};
 use serde_json::{Value, json};
 
 use crate::account::{self, ACCOUNTS};
-use crate::site::{Caller, Expect, SOON, Site};
 
 pub(crate) struct Court {
     plane: ControlPlane,
@@ -47,13 +46,21 @@ impl Court {
         let node = manifest::node(name, ZONE, &[address::NODE_V4.into(), address::NODE_V6.into()]);
         self.api().create(paths::NODES, &node).unwrap();
         let party = Party { court: self, site: Site::open(&self.plane), name: name.to_owned(), number };
-        party.create_service(&format!("{name}-first"), party.number);
+        party.with_first(|service| service.create(self.api()));
         party.point_at("a");
         party
     }
 }
 
 impl Party<'_> {
+    fn with_first(&self, act: impl FnOnce(Service<'_>)) {
+        act(Service::tcp(&format!("{}-first", self.name), self.number));
+    }
+
+    fn with_second(&self, act: impl FnOnce(Service<'_>)) {
+        act(Service::tcp(&format!("{}-second", self.name), self.number + 1));
+    }
+
     /// A kubeconfig whose token, in a file, the API gave to a service account of kube-system.
     pub(crate) fn kubeconfig(&self, account: &str) -> PathBuf {
         let request = json!({
@@ -76,49 +83,28 @@ impl Party<'_> {
 
     /// One more service, without endpoints.
     pub(crate) fn create_second_service(&self) {
-        self.create_service(&format!("{}-second", self.name), self.number + 1);
-    }
-
-    fn create_service(&self, name: &str, number: u16) {
-        let ips = Family::BOTH.map(|family| address_in(Range::Cluster, number, family));
-        let service = ServiceManifest::new(name, &ips).port("main", Protocol::Tcp, 80, 0);
-        self.court.api().create(paths::SERVICES, &service.to_json()).unwrap();
+        self.with_second(|service| service.create(self.court.api()));
     }
 
     /// Make a pod the endpoint of the first service.
     pub(crate) fn point_at(&self, pod: &str) {
-        let name = format!("{}-first", self.name);
-        for family in Family::BOTH {
-            let endpoint = EndpointManifest::new(address_of(pod, family), node_of(pod));
-            let slice = SliceManifest::new(&name, "1", family).port("main", Protocol::Tcp, MAIN_PORT);
-            let slice = slice.endpoint(&endpoint).to_json();
-            self.court.api().apply(&paths::object(&slice), &slice).unwrap();
-        }
+        self.with_first(|service| service.serve_by(self.court.api(), &[pod]));
     }
 
     pub(crate) fn expect_first(&self, expected: Expect<'_>) {
-        self.expect_service(self.number, expected);
+        self.with_first(|service| self.expect_service(service, expected));
     }
 
     pub(crate) fn expect_second(&self, expected: Expect<'_>) {
-        self.expect_service(self.number + 1, expected);
+        self.with_second(|service| self.expect_service(service, expected));
     }
 
-    fn expect_service(&self, number: u16, expected: Expect<'_>) {
-        for family in Family::BOTH {
-            self.expect(SocketAddr::new(address_in(Range::Cluster, number, family), 80), expected);
-        }
+    fn expect_service(&self, service: Service<'_>, expected: Expect<'_>) {
+        Family::BOTH.into_iter().for_each(|family| self.expect(service.at(family), expected));
     }
 
     pub(crate) fn expect(&self, to: SocketAddr, expected: Expect<'_>) {
         self.site.expect(Caller::Pod("guest"), Protocol::Tcp, to, expected);
-    }
-
-    /// Wait until the log has a line with all of these words.
-    pub(crate) fn await_line(&self, agent: &NodeAgent, words: &[&str]) {
-        let has_all = |line: &str| words.iter().all(|word| line.contains(word));
-        let said = wait_until(SOON, || agent.log().lines().any(has_all));
-        assert!(said, "no line with {words:?} in the log:\n{}", agent.log());
     }
 
     /// Give the party's role these rules, and wait until the server goes by them.

@@ -2,13 +2,14 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 
+use conformance::log::Mark;
+use conformance::site::{Expect, SOON};
 use scenarios::{NodeAgent, wait_until};
 use serde_json::Value;
 
 use crate::account;
 use crate::court::{Court, Party};
 use crate::lacking::refusal;
-use crate::site::{Expect, SOON};
 
 const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
 const PROBES: (Ipv4Addr, u16) = (Ipv4Addr::UNSPECIFIED, 10256);
@@ -64,8 +65,9 @@ pub(crate) fn written(court: &Court) {
 /// Without the right to create.
 pub(crate) fn unwritten(party: &Party<'_>, agent: &mut NodeAgent, give_back: impl Fn()) {
     let before = about(party, "Starting").len();
+    let mark = Mark::now(agent);
     agent.launch().unwrap();
-    party.await_line(agent, &["An event could not be written", &refusal("create", "events")]);
+    mark.await_line(agent, &["An event could not be written", &refusal("create", "events")]);
     agent.await_ready().unwrap();
     assert_eq!(about(party, "Starting").len(), before);
     give_back();
@@ -78,8 +80,9 @@ pub(crate) fn unwritten(party: &Party<'_>, agent: &mut NodeAgent, give_back: imp
 /// Without the right to patch.
 pub(crate) fn uncounted(party: &Party<'_>, agent: &mut NodeAgent) {
     let other = party.site.node().run(|| TcpListener::bind(PROBES)).unwrap();
+    let mark = Mark::now(agent);
     agent.launch().unwrap();
-    party.await_line(agent, &["An event could not be written", &refusal("patch", "events")]);
+    mark.await_line(agent, &["An event could not be written", &refusal("patch", "events")]);
     assert_eq!(about(party, NOT_SERVED).len(), 1, "{}", agent.log());
     assert_eq!(count(party), None);
     drop(other);

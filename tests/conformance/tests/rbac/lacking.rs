@@ -2,13 +2,14 @@
 
 use std::fmt;
 
+use conformance::log::Mark;
+use conformance::site::Expect;
 use sandbox::Server;
 use scenarios::NodeAgent;
 
 use crate::account;
 use crate::court::{Court, Party};
 use crate::events;
-use crate::site::Expect;
 use Consequence::*;
 
 /// Belongs to no service.
@@ -93,10 +94,11 @@ pub(crate) fn suffer(court: &Court, number: usize, lack: &Lack, consequence: Con
 }
 
 /// Start it, and wait until it says what it lacks.
-fn launch(party: &Party<'_>, agent: &mut NodeAgent, lack: &Lack) {
+fn launch(agent: &mut NodeAgent, lack: &Lack) {
+    let mark = Mark::now(agent);
     agent.launch().unwrap();
     let refused = refusal(lack.verb, lack.resource);
-    party.await_line(agent, &["not permitted (403)", &refused, "check the ClusterRole"]);
+    mark.await_line(agent, &["not permitted (403)", &refused, "check the ClusterRole"]);
 }
 
 /// The apiserver's words, as the log quotes them.
@@ -115,9 +117,12 @@ fn unharmed(party: &Party<'_>, agent: &mut NodeAgent) {
 }
 
 fn never_ready(party: &Party<'_>, agent: &mut NodeAgent, lack: &Lack, give_back: impl Fn()) {
-    launch(party, agent, lack);
+    launch(agent, lack);
     assert_eq!(agent.probe("/readyz"), Some(503));
     party.point_at("b");
+    // It goes on asking: of two refusals from now on, one is to a question that was put after the change.
+    let refused = refusal(lack.verb, lack.resource);
+    Mark::now(agent).await_lines(agent, &["Still no news from the apiserver", &refused], 2);
     party.expect_first(Expect::By(&["a"]));
     give_back();
     agent.await_ready().unwrap();
@@ -130,7 +135,7 @@ fn ranges_unknown(party: &Party<'_>, agent: &mut NodeAgent, lack: &Lack, give_ba
     sandbox.add_client_address(UNUSED.into()).unwrap();
     let outsider = Server::tcp(&sandbox.client, "outsider", (UNUSED, 80).into()).unwrap();
     party.expect(outsider.address(), Expect::Silence);
-    launch(party, agent, lack);
+    launch(agent, lack);
     agent.await_ready().unwrap();
     party.expect(outsider.address(), Expect::By(&["outsider"]));
     party.point_at("b");

@@ -5,13 +5,8 @@
 mod account;
 mod court;
 mod events;
-#[path = "../lifecycle/gateway.rs"]
-mod gateway;
 mod lacking;
 mod shipped;
-#[path = "../lifecycle/site.rs"]
-#[allow(dead_code, reason = "other tests ask in more ways")]
-mod site;
 
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -31,7 +26,7 @@ struct Lists {
 
 fn main() -> ExitCode {
     let mut report = Report::from_args();
-    let kit = if report.is_list_only() { Err(Verdict::Passed) } else { Kit::find() };
+    let kit = Kit::find_for(&report);
     let planes = [("streams", true), ("pages", false)].map(|(name, streaming)| Lists {
         name,
         streaming,
@@ -67,12 +62,8 @@ impl Lists {
         name: String,
         run: impl Fn(&Court) + Send + Sync + 'a,
     ) -> Case<'a> {
-        Case::new(name, move || match kit {
-            Ok(kit) => {
-                run(self.court.get_or_init(|| Court::open(kit, self.streaming)));
-                Verdict::Passed
-            }
-            Err(verdict) => verdict.clone(),
+        conformance::case(name, kit, move |kit| {
+            run(self.court.get_or_init(|| Court::open(kit, self.streaming)));
         })
     }
 }

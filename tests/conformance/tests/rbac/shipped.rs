@@ -1,5 +1,7 @@
 //! Roles that must suffice.
 
+use conformance::log::complaints;
+use conformance::site::{Expect, SOON};
 use scenarios::wait_until;
 use serde_json::{Value, json};
 
@@ -7,7 +9,6 @@ use crate::account;
 use crate::court::{Court, Party};
 use crate::events;
 use crate::lacking::LACKS;
-use crate::site::{Expect, SOON};
 
 /// `deploy/base/rbac.yaml`, applied as it is. Every right in it is one that is missed elsewhere in these tests.
 pub(crate) fn ours(court: &Court) {
@@ -55,6 +56,6 @@ fn work_as(party: &Party<'_>, account: &str) {
     let default = events::about(party, "KubeProxyDefaultMode");
     assert_eq!(default.iter().map(|event| &event["type"]).collect::<Vec<_>>(), [&Value::from("Warning")]);
     let log = agent.log();
-    let complaints: Vec<&str> = log.lines().filter(|line| line.starts_with(['W', 'E', 'F'])).collect();
+    let complaints = complaints(&log);
     assert!(complaints.is_empty(), "{complaints:#?}");
 }

@@ -5,24 +5,19 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use conformance::{ControlPlane, Kit, Options, Running, paths};
-use model::{Family, Protocol};
+use conformance::site::SOON;
+use conformance::{ControlPlane, Kit, Options, Running, Service, paths};
+use model::Family;
 use sandbox::{Outcome, address, probe};
-use scenarios::directory::{MAIN_PORT, NODE, ZONE, address_of, node_of};
+use scenarios::directory::{NODE, ZONE};
 use scenarios::packets::Ground;
-use scenarios::world::{Range, address_in};
-use scenarios::{
-    Case, EndpointManifest, Report, ServiceManifest, SliceManifest, Variant, Verdict, manifest, wait_until,
-};
-
-const SOON: Duration = Duration::from_secs(20);
-const NUMBER: u16 = 99;
+use scenarios::{Report, Variant, manifest, wait_until};
 
 type Start = fn(&Kit, &ControlPlane, &sandbox::Namespace, Variant) -> Result<Running, String>;
 
 fn main() -> ExitCode {
     let mut report = Report::from_args();
-    let kit = if report.is_list_only() { Err(Verdict::Passed) } else { Kit::find() };
+    let kit = Kit::find_for(&report);
     let proxies: [(&str, Start); 2] = [("us", Running::ours), ("upstream", Running::upstream)];
     let mut cases = Vec::new();
     for (who, start) in proxies {
@@ -30,18 +25,14 @@ fn main() -> ExitCode {
             let how = if streaming_lists { "granted" } else { "refused" };
             let name =
                 format!("a service created through the API is programmed by {who}, streaming lists {how}");
-            let kit = &kit;
-            cases.push(Case::new(name, move || match kit {
-                Ok(kit) => programmed(kit, start, streaming_lists),
-                Err(verdict) => verdict.clone(),
-            }));
+            cases.push(conformance::case(name, &kit, move |kit| programmed(kit, start, streaming_lists)));
         }
     }
     report.run(&cases, 1);
     report.finish()
 }
 
-fn programmed(kit: &Kit, start: Start, streaming_lists: bool) -> Verdict {
+fn programmed(kit: &Kit, start: Start, streaming_lists: bool) {
     let ground = Ground::new().unwrap();
     let node = &ground.sandbox.node;
     let started = Instant::now();
@@ -52,13 +43,13 @@ fn programmed(kit: &Kit, start: Start, streaming_lists: bool) -> Verdict {
     let node_object = manifest::node(NODE, ZONE, &[address::NODE_V4.into(), address::NODE_V6.into()]);
     plane.api().create(paths::NODES, &node_object).unwrap();
     // One service is there when the proxy lists, the other one comes by its watch.
-    create_service(&plane, NUMBER);
+    let [listed, watched] = [Service::tcp("listed", 99), Service::tcp("watched", 100)];
+    create(&plane, listed);
     let proxy = start(kit, &plane, node, Variant::ClusterCidr).unwrap();
-    create_service(&plane, NUMBER + 1);
-    for number in [NUMBER, NUMBER + 1] {
-        Family::BOTH.into_iter().for_each(|family| await_answer(&ground, number, family, &proxy));
+    create(&plane, watched);
+    for service in [listed, watched] {
+        Family::BOTH.into_iter().for_each(|family| await_answer(&ground, service.at(family), &proxy));
     }
-    Verdict::Passed
 }
 
 /// The server does as it was told.
@@ -68,8 +59,12 @@ fn expect_streaming(plane: &ControlPlane, granted: bool) {
     assert_eq!(answer.is_ok(), granted, "{answer:?}");
 }
 
-fn await_answer(ground: &Ground, number: u16, family: Family, proxy: &Running) {
-    let to = SocketAddr::new(address_in(Range::Cluster, number, family), 80);
+fn create(plane: &ControlPlane, service: Service<'_>) {
+    service.create(plane.api());
+    service.serve_by(plane.api(), &["a"]);
+}
+
+fn await_answer(ground: &Ground, to: SocketAddr, proxy: &Running) {
     let guest = &ground.sandbox.pod("guest").unwrap().namespace;
     let mut outcome = Outcome::TimedOut;
     let answered = wait_until(SOON, || {
@@ -77,16 +72,4 @@ fn await_answer(ground: &Ground, number: u16, family: Family, proxy: &Running) {
         outcome.by() == Some("a")
     });
     assert!(answered, "{to}: {outcome:?}\n{}", proxy.log());
-}
-
-fn create_service(plane: &ControlPlane, number: u16) {
-    let name = format!("smoke-{number}");
-    let ips = Family::BOTH.map(|family| address_in(Range::Cluster, number, family));
-    let service = ServiceManifest::new(&name, &ips).port("main", Protocol::Tcp, 80, 0);
-    plane.api().create(paths::SERVICES, &service.to_json()).unwrap();
-    for family in Family::BOTH {
-        let endpoint = EndpointManifest::new(address_of("a", family), node_of("a"));
-        let slice = SliceManifest::new(&name, "1", family).port("main", Protocol::Tcp, MAIN_PORT);
-        plane.api().create(paths::SLICES, &slice.endpoint(&endpoint).to_json()).unwrap();
-    }
 }

@@ -1,32 +1,34 @@
 //! Connections to a service without end, while something else happens.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use model::Family;
-use sandbox::probe;
+use sandbox::{Namespace, probe};
 use scenarios::wait_until;
 
-use crate::world::{SOON, Service, World};
+use crate::site::SOON;
 
 const ANSWER: Duration = Duration::from_secs(5);
 /// Leaves the machine some time for what the connections are meant to watch.
 const PAUSE: Duration = Duration::from_millis(10);
 
-pub(crate) struct Traffic {
+/// It ends when this is dropped, so also when the case fails.
+#[derive(Debug)]
+pub struct Traffic {
     stop: Arc<AtomicBool>,
     asked: Arc<AtomicUsize>,
     streams: Vec<JoinHandle<Vec<String>>>,
 }
 
 impl Traffic {
-    /// One connection after the other in each family.
-    pub(crate) fn start(world: &World, service: Service) -> Traffic {
+    /// One connection after the other to each of the addresses.
+    pub fn start(client: &Namespace, targets: [SocketAddr; 2]) -> Traffic {
         let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        let streams = Family::BOTH.map(|family| {
-            let (client, to) = (world.client(), service.at(family));
+        let streams = targets.map(|to| {
+            let client = client.try_clone().unwrap();
             let (stop, asked) = (stop.clone(), asked.clone());
             std::thread::spawn(move || {
                 let mut bad = Vec::new();
@@ -45,7 +47,7 @@ impl Traffic {
     }
 
     /// Wait for so many connections more.
-    pub(crate) fn go_on(&self, more: usize) {
+    pub fn go_on(&self, more: usize) {
         let wanted = self.asked.load(Ordering::Relaxed) + more;
         assert!(
             wait_until(SOON, || self.asked.load(Ordering::Relaxed) >= wanted),
@@ -54,7 +56,7 @@ impl Traffic {
     }
 
     /// Every connection must have been answered; says how many there were.
-    pub(crate) fn finish(mut self) -> usize {
+    pub fn finish(mut self) -> usize {
         self.stop.store(true, Ordering::Relaxed);
         let streams = std::mem::take(&mut self.streams).into_iter();
         let bad: Vec<String> = streams.flat_map(|stream| stream.join().unwrap()).collect();
