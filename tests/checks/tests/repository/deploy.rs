@@ -1,13 +1,12 @@
 //! `deploy/` and the images agree with each other: files, ports, paths, the configuration.
 //!
-//! The manifests stay within a plain subset of YAML, which [`read`] takes and whose rest it refuses: what passes
-//! here is YAML to everybody. Whether a cluster takes them is not asked here.
+//! Whether a cluster takes the manifests is not asked here.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use checks::files::{File, files};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 fn text(path: &str) -> String {
     std::fs::read_to_string(checks::root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
@@ -15,6 +14,11 @@ fn text(path: &str) -> String {
 
 fn manifests() -> Vec<File> {
     files().into_iter().filter(|file| file.path.starts_with("deploy/")).collect()
+}
+
+/// Repeated keys are errors.
+fn read(text: &str) -> Result<Value, String> {
+    serde_saphyr::from_str(text).map_err(|problem| problem.to_string())
 }
 
 /// The documents of a file.
@@ -158,6 +162,18 @@ fn the_configuration_is_one_of_kube_proxy() {
     }
 }
 
+/// The agent itself takes it, and has nothing to remark.
+#[test]
+fn the_agent_takes_the_configuration_without_a_warning() {
+    let map = document("deploy/base/config.yaml");
+    let file = std::env::temp_dir().join(format!("pointsman-deploy-{}.conf", std::process::id()));
+    std::fs::write(&file, at(&map, "/data")["config.conf"].as_str().unwrap()).unwrap();
+    let flag = format!("--config={}", file.display());
+    let parsed = agent::flags::parse([flag.into()].into_iter());
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(parsed.unwrap().warnings, Vec::<String>::new());
+}
+
 #[test]
 fn probes_ask_where_the_agent_answers() {
     let address = configuration("config.conf")["healthzBindAddress"].as_str().unwrap().to_owned();
@@ -198,176 +214,4 @@ fn the_patch_for_kubeadm_changes_the_image_and_adds_a_probe_only() {
     let keys: BTreeSet<_> = containers[0].as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!((containers.len(), keys), (1, BTreeSet::from(["image", "name", "readinessProbe"])));
     assert_eq!(containers[0]["name"], "kube-proxy", "the container's name in kubeadm's DaemonSet");
-}
-
-/// Read one document of plain YAML: blocks, words, whole numbers, lists in brackets, literal text.
-fn read(text: &str) -> Result<Value, String> {
-    let mut reader = Reader { lines: text.lines().map(str::to_owned).collect(), next: 0 };
-    let value = reader.block(0)?;
-    match reader.peek() {
-        None => Ok(value),
-        Some(_) => Err(reader.refuse("stands outside of every block")),
-    }
-}
-
-struct Reader {
-    lines: Vec<String>,
-    next: usize,
-}
-
-impl Reader {
-    /// Indentation and content of the next line that says something.
-    fn peek(&mut self) -> Option<(usize, String)> {
-        loop {
-            let line = self.lines.get(self.next)?;
-            let content = line.trim_start_matches(' ');
-            if !content.is_empty() && !content.starts_with('#') {
-                return Some((line.len() - content.len(), content.trim_end().to_owned()));
-            }
-            self.next += 1;
-        }
-    }
-
-    fn refuse(&self, problem: &str) -> String {
-        let line = self.lines.get(self.next).map_or("the end", String::as_str);
-        format!("line {}: {line:?} {problem}", self.next + 1)
-    }
-
-    fn block(&mut self, indent: usize) -> Result<Value, String> {
-        match self.peek() {
-            Some((found, content)) if found == indent && content.starts_with("- ") => self.sequence(indent),
-            _ => self.mapping(indent),
-        }
-    }
-
-    fn sequence(&mut self, indent: usize) -> Result<Value, String> {
-        let mut items = Vec::new();
-        while let Some((found, content)) = self.peek().filter(|(found, _)| *found >= indent) {
-            let item = content.strip_prefix("- ").filter(|_| found == indent);
-            let item = item.ok_or_else(|| self.refuse("is no item of the list before it"))?;
-            if split_key(item).is_some() {
-                // The item is a block that begins beside its dash.
-                self.lines[self.next].replace_range(indent..=indent, " ");
-                items.push(self.mapping(indent + 2)?);
-            } else {
-                items.push(scalar(item).map_err(|problem| self.refuse(&problem))?);
-                self.next += 1;
-            }
-        }
-        Ok(Value::Array(items))
-    }
-
-    fn mapping(&mut self, indent: usize) -> Result<Value, String> {
-        let mut entries = Map::new();
-        while let Some((found, content)) = self.peek().filter(|(found, _)| *found >= indent) {
-            let entry = split_key(&content).filter(|_| found == indent);
-            let (key, rest) =
-                entry.ok_or_else(|| self.refuse("is no `key: value` of the block before it"))?;
-            if entries.contains_key(key) {
-                return Err(self.refuse("repeats a key"));
-            }
-            let value = match rest {
-                "" => self.below(indent)?,
-                "|" => self.literal(indent),
-                rest => {
-                    let value = scalar(rest).map_err(|problem| self.refuse(&problem))?;
-                    self.next += 1;
-                    value
-                }
-            };
-            entries.insert(key.to_owned(), value);
-        }
-        match entries.is_empty() {
-            true => Err(self.refuse("stands where a block should begin")),
-            false => Ok(Value::Object(entries)),
-        }
-    }
-
-    /// The block under a key. None of ours is empty.
-    fn below(&mut self, indent: usize) -> Result<Value, String> {
-        self.next += 1;
-        match self.peek() {
-            Some((found, _)) if found == indent + 2 => self.block(found),
-            _ => Err(self.refuse("is not a block indented by two")),
-        }
-    }
-
-    fn literal(&mut self, indent: usize) -> Value {
-        self.next += 1;
-        let margin = " ".repeat(indent + 2);
-        let mut text = String::new();
-        while let Some(line) = self.lines.get(self.next) {
-            match line.strip_prefix(&margin) {
-                Some(line) => text.push_str(line),
-                None if line.trim().is_empty() => {}
-                None => break,
-            }
-            text.push('\n');
-            self.next += 1;
-        }
-        Value::String(text)
-    }
-}
-
-fn split_key(content: &str) -> Option<(&str, &str)> {
-    let (key, rest) = content.split_once(": ").or_else(|| Some((content.strip_suffix(':')?, "")))?;
-    let is_plain = key.chars().all(|c| c.is_ascii_alphanumeric() || "./-_".contains(c));
-    is_plain.then_some((key, rest.trim_start()))
-}
-
-fn scalar(text: &str) -> Result<Value, String> {
-    if let Some(inner) = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
-        let is_simple = !inner.contains(['"', '\\']);
-        return is_simple.then(|| inner.into()).ok_or_else(|| "quotes something within quotes".into());
-    }
-    if let Some(inner) = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')) {
-        return inner.split(", ").map(scalar).collect::<Result<_, _>>().map(Value::Array);
-    }
-    let starts_oddly =
-        text.starts_with(|c: char| "&*!|>{}[]%@`'\"#,?:".contains(c)) || text.starts_with("- ");
-    if starts_oddly || text.is_empty() || text.contains(": ") || text.contains(" #") || text.contains('\t') {
-        return Err("is more than a plain word, number or list of such".into());
-    }
-    match text {
-        "true" | "false" => Ok(Value::Bool(text == "true")),
-        "null" | "~" | "yes" | "no" | "on" | "off" => {
-            Err("means different things to different readers".into())
-        }
-        _ => match text.parse::<i64>() {
-            Ok(number) => Ok(number.into()),
-            Err(_) if text.parse::<f64>().is_ok() => Err("has a number with a fraction; quote it".into()),
-            Err(_) => Ok(text.into()),
-        },
-    }
-}
-
-#[test]
-fn what_is_not_plain_yaml_is_refused() {
-    let broken = [
-        "",
-        "a",
-        "a: 1\na: 2",
-        "a: 1\n  b: 2",
-        "a:\n- b",
-        "a:\nb: 1",
-        "a:\n  - b\n  c: d",
-        "a: b: c",
-        "a: *b",
-        "a: {b: c}",
-        "a: 'b'",
-        "a: [b",
-        "a: 0.1",
-        "a: yes",
-        "a:\n  b: 1\n c: 2",
-        "a:\n\tb: 1",
-        "- a\n b: c",
-        "a: >",
-    ];
-    for text in broken {
-        assert!(read(text).is_err(), "{text:?} became {:?}", read(text));
-    }
-    let good = "# head\na:\n  - b: 1\n    c: [d, \"\"]\n  - --e=f:1\n\ng: |\n  h: i\n    j\nk: true\n";
-    let value =
-        serde_json::json!({"a": [{"b": 1, "c": ["d", ""]}, "--e=f:1"], "g": "h: i\n  j\n", "k": true});
-    assert_eq!(read(good), Ok(value));
 }
