@@ -11,7 +11,9 @@ use sandbox::Namespace;
 use scenarios::{Report, ServiceManifest, wait_until};
 use serde_json::json;
 
-const CASES: &[(&str, fn(&Kit))] = &[
+type Run = fn(&Kit);
+
+const CASES: &[(&str, Run)] = &[
     ("objects live through the death of each part", survives),
     ("what was compacted cannot be watched", compacts),
     ("users have the rights of their roles", knows_users),
