@@ -151,7 +151,9 @@ impl Agent {
         let flows = flows::start().map_err(system("start a thread"))?;
         let source = source::start(&options, sender.clone())?;
         if options.mode_is_default {
-            source.recorder.record(events::default_mode(&options.node_name));
+            let event = events::default_mode(&options.node_name);
+            tracing::warn!("{}", event.note);
+            source.recorder.record(event);
         }
         source.recorder.record(events::starting(&options.node_name));
         let detector = match &options.detect_local {

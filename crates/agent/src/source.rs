@@ -6,10 +6,13 @@ use std::sync::mpsc::Sender;
 use cluster::Update;
 use cluster::apiserver::{self, Encoding, Recorder};
 use cluster::manifests::{ManifestSource, ManifestWatch};
+use model::LocalDetector;
 
-use crate::options::{ApiserverOptions, ContentType, Options, Source};
+use crate::options::{ApiserverOptions, ContentType, DetectLocal, Options, Source};
 use crate::run::StartError;
 use crate::sync::Event;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A source that runs until this is dropped, or until nobody listens any more.
 pub(crate) struct Running {
@@ -26,15 +29,26 @@ pub(crate) fn start(options: &Options, events: Sender<Event>) -> Result<Running,
     match &options.source {
         Source::Manifests(path) => {
             let watch = ManifestSource::new(path).watch(deliver).map_err(StartError::Manifests)?;
-            tracing::info!(node = %options.node_name, manifests = %path.display(), "Starting");
+            tracing::info!(version = VERSION, mode = "nftables", node = %options.node_name, manifests = %path.display(), "Starting");
             Ok(Running { recorder: Recorder::nowhere(), _manifests: Some(watch) })
         }
         Source::Apiserver(apiserver) => {
             let settings = settings(apiserver, &options.node_name);
             let recorder = apiserver::watch(settings, deliver).map_err(StartError::Apiserver)?;
-            tracing::info!(node = %options.node_name, "Starting");
+            tracing::info!(version = VERSION, mode = "nftables", node = %options.node_name, "Starting");
+            warn_without_detector(options);
             Ok(Running { recorder, _manifests: None })
         }
+    }
+}
+
+/// Harmless where all traffic to cluster IPs comes from pods and nodes, and hard to find where it does not.
+fn warn_without_detector(options: &Options) {
+    if options.detect_local == DetectLocal::Fixed(LocalDetector::None) {
+        tracing::warn!(
+            "No cluster CIDR is set, so nothing tells pods from callers outside: those get no answer from a cluster \
+             IP unless they can be reached directly; set clusterCIDR (--cluster-cidr) or another detect-local-mode"
+        );
     }
 }
 

@@ -85,10 +85,10 @@ enum Judgement {
     Unusable(Vec<String>),
 }
 
-/// A text is judged once. A file that is gone is about to be replaced, or says nothing.
+/// A text is judged once. A file that is gone or empty is about to be written, or says nothing.
 fn judge(file: &ConfigFile, seen: &mut String, current: &Configuration, reader: Reader) -> Judgement {
     let text = match std::fs::read_to_string(&file.path) {
-        Ok(text) if text != *seen => text,
+        Ok(text) if text != *seen && !text.trim().is_empty() => text,
         _ => return Judgement::Same,
     };
     seen.clone_from(&text);
@@ -202,7 +202,6 @@ mod tests {
             ("2", "kind: [".to_owned(), &["cannot be read as YAML"][..]),
             ("3", text("mode: ipvs\n"), &["mode: ipvs is not in this build"]),
             ("4", text("oomScoreAdj: 9999\nbindAddress: x\n"), &["oomScoreAdj: must", "bindAddress: "]),
-            ("5", String::new(), &["holds nothing"]),
         ] {
             mount.publish(version, &text);
             let Judgement::Unusable(problems) = judge() else { panic!("{text:?} is used") };
@@ -213,7 +212,7 @@ mod tests {
             }
             assert_eq!(judge(), Judgement::Same, "{text:?} is reported again");
         }
-        mount.publish("6", &text("oomScoreAdj: 5\n"));
+        mount.publish("5", &text("oomScoreAdj: 5\n"));
         assert_eq!(judge(), Judgement::Different);
     }
 
@@ -226,6 +225,8 @@ mod tests {
         assert_eq!(judge(), Judgement::Same);
         mount.publish("2", &text("# why\noomScoreAdj: -999\n"));
         assert_eq!(judge(), Judgement::Same);
+        mount.publish("3", "");
+        assert_eq!(judge(), Judgement::Same, "it is about to be written");
         fs::remove_file(mount.0.join("config.conf")).unwrap();
         assert_eq!(judge(), Judgement::Same);
     }

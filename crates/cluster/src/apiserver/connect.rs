@@ -7,9 +7,10 @@ use std::time::Duration;
 use hyper::header::{AUTHORIZATION, HeaderValue};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use secrecy::ExposeSecret;
 
 use super::Settings;
-use super::wording::{of_credentials, of_kubeconfig, one_line};
+use super::wording::{masked, of_credentials, of_kubeconfig, one_line};
 
 /// A server that takes longer to take a connection is tried again.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -66,20 +67,34 @@ pub(super) struct Access {
 pub(super) async fn connect(settings: &Settings) -> Result<Access, ConnectError> {
     let mut config = load(settings).await?;
     let token_file = config.auth_info.token_file.take().map(PathBuf::from);
+    let token = config.auth_info.token.take();
+    // kube would send a token as it is; most files end in a newline, which no header may.
     if let Some(path) = &token_file {
-        // kube would send the file as it is; most end in a newline, which no header may.
-        config.auth_info.token = None;
         config.headers.push((AUTHORIZATION, read_token(path)?));
+    } else if let Some(token) = token {
+        config.headers.push((
+            AUTHORIZATION,
+            bearer(token.expose_secret()).map_err(|why| in_kubeconfig(settings, why))?,
+        ));
     }
-    let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+    let server = masked(config.cluster_url.to_string().trim_end_matches('/'));
     let client = Client::try_from(config)
         .map_err(|error| ConnectError::Client { server: server.clone(), why: of_client(&error) })?;
     Ok(Access { client, server, reads_token_file: token_file.is_some() })
 }
 
+fn in_kubeconfig(settings: &Settings, why: &str) -> ConnectError {
+    let path = settings.kubeconfig.clone().unwrap_or_default();
+    ConnectError::Kubeconfig { path, why: format!("the token of its user: {why}") }
+}
+
 fn of_client(error: &kube::Error) -> String {
     match error {
         kube::Error::Auth(error) => of_credentials(error),
+        // Its own words show the whole URL, with a password if there is one.
+        kube::Error::ProxyProtocolUnsupported { .. } | kube::Error::ProxyProtocolDisabled { .. } => {
+            "the proxy-url of its kubeconfig begins with neither http:// nor https://".to_owned()
+        }
         error => one_line(error),
     }
 }
@@ -87,12 +102,16 @@ fn of_client(error: &kube::Error) -> String {
 fn read_token(path: &Path) -> Result<HeaderValue, ConnectError> {
     let fail = |why: String| ConnectError::TokenFile { path: path.to_owned(), why };
     let text = std::fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
-    let token = text.trim();
+    bearer(&text).map_err(|why| fail(why.to_owned()))
+}
+
+fn bearer(token: &str) -> Result<HeaderValue, &'static str> {
+    let token = token.trim();
     if token.is_empty() {
-        return Err(fail("it is empty".to_owned()));
+        return Err("it is empty");
     }
     let mut header = HeaderValue::from_str(&format!("Bearer {token}"))
-        .map_err(|_| fail("it holds characters that no token has".to_owned()))?;
+        .map_err(|_| "it holds characters that no token has")?;
     header.set_sensitive(true);
     Ok(header)
 }
@@ -115,7 +134,7 @@ async fn load(settings: &Settings) -> Result<Config, ConnectError> {
 }
 
 fn parse_master(url: &str) -> Result<hyper::Uri, ConnectError> {
-    let bad = |why: String| ConnectError::Master { url: url.to_owned(), why };
+    let bad = |why: String| ConnectError::Master { url: masked(url), why };
     let uri: hyper::Uri = url.parse().map_err(|error| bad(one_line(error)))?;
     match uri.scheme_str() {
         Some("http" | "https") => Ok(uri),
@@ -142,7 +161,10 @@ fn oversight(config: &Config) -> Option<String> {
     }
     match config.cluster_url.scheme_str() {
         Some("http" | "https") => None,
-        _ => Some(format!("the server {} of its cluster does not begin with https://", config.cluster_url)),
+        _ => Some(format!(
+            "the server {} of its cluster does not begin with https://",
+            masked(&config.cluster_url.to_string())
+        )),
     }
 }
 
@@ -152,4 +174,17 @@ fn missing_user(file: &Kubeconfig) -> Option<&str> {
         file.contexts.iter().find(|context| Some(&context.name) == file.current_context.as_ref())?;
     let user = current.context.as_ref()?.user.as_deref().filter(|user| !user.is_empty())?;
     file.auth_infos.iter().all(|known| known.name != user).then_some(user)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_trimmed_and_what_no_header_takes_is_an_error() {
+        assert_eq!(bearer("token\n").map(|header| header.as_bytes().to_vec()), Ok(b"Bearer token".to_vec()));
+        assert!(bearer("token").is_ok_and(|header| header.is_sensitive()), "never in a log");
+        assert_eq!(bearer(" \n"), Err("it is empty"));
+        assert_eq!(bearer("to\nken"), Err("it holds characters that no token has"));
+    }
 }

@@ -62,6 +62,16 @@ pub(super) fn of_kubeconfig(error: KubeconfigError) -> String {
     }
 }
 
+/// A URL without user and password.
+pub(super) fn masked(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return url.rsplit('@').next().unwrap_or(url).to_owned();
+    };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit('@').next().unwrap_or(authority);
+    format!("{scheme}://{host}{path}")
+}
+
 /// The first "line N" and "column N".
 fn place(text: &str) -> Option<(u32, u32)> {
     let number = |after: &str| {
@@ -78,6 +88,13 @@ mod tests {
     use std::process::{ExitStatus, Output};
 
     use super::*;
+
+    #[test]
+    fn urls_show_no_password() {
+        assert_eq!(masked("https://user:SECRET@10.0.0.1:6443/base"), "https://10.0.0.1:6443/base");
+        assert_eq!(masked("https://10.0.0.1:6443"), "https://10.0.0.1:6443");
+        assert_eq!(masked("user:SECRET@10.0.0.1"), "10.0.0.1");
+    }
 
     #[test]
     fn nothing_of_a_plugin_but_its_last_complaint_is_said() {
