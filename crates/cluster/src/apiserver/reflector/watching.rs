@@ -16,6 +16,10 @@ use crate::Change;
 /// A watch is renewed after 5 to 10 minutes, spread so that the server does not get all at once.
 const WATCH_SECONDS: (f64, f64) = (300.0, 600.0);
 
+/// Objects of a list that are handed over together: an apiserver sends each in a piece of its own, and waking the
+/// sync thread for each would cost more than reading it.
+const LIST_BATCH: usize = 256;
+
 enum Taken {
     Event,
     ListEnd,
@@ -52,6 +56,7 @@ impl Reflector {
         let mut body = response.into_body();
         // A list goes on as long as objects come; marks and changes are no part of it. Its time is not the watch's.
         let (mut started, mut last_item, mut proven) = (Instant::now(), Instant::now(), false);
+        let mut changes = Vec::new();
         loop {
             if !proven && listing.is_none() && started.elapsed() >= timing.shortest_watch {
                 proven = true;
@@ -75,7 +80,11 @@ impl Reflector {
                 Arrived::Data(chunk) => {
                     decoder.feed(&chunk);
                     let was_listing = listing.is_some();
-                    if self.take_events(&mut decoder, encoding, &mut listing)? {
+                    let taken = self.take_events(&mut decoder, encoding, &mut listing, &mut changes);
+                    if listing.is_none() || changes.len() >= LIST_BATCH {
+                        self.hand_over(std::mem::take(&mut changes))?;
+                    }
+                    if taken? {
                         last_item = Instant::now();
                     }
                     if was_listing && listing.is_none() {
@@ -93,35 +102,26 @@ impl Reflector {
         Ok(())
     }
 
-    /// Take in the events that are whole, and hand over what they change even if one of them is an error. Says
-    /// whether there was a new object among them.
+    /// Take in the events that are whole, also if one of them is an error after others. Says whether there was a new
+    /// object among them.
     fn take_events(
         &mut self,
         decoder: &mut WatchDecoder,
         encoding: Encoding,
         listing: &mut Option<Listing>,
+        changes: &mut Vec<Change>,
     ) -> Result<bool, Step> {
-        let (mut changes, mut added) = (Vec::new(), false);
-        let end = loop {
-            let event = match decoder.next() {
-                Ok(Some(event)) => event,
-                Ok(None) => break Ok(added),
-                Err(malformed) => break Err(Failure::from(malformed)),
-            };
+        let mut added = false;
+        while let Some(event) = decoder.next().map_err(Failure::from)? {
             added |= event.kind == "ADDED";
-            match self.take_event(event, encoding, listing, &mut changes) {
-                Ok(Taken::Event) => {}
-                Ok(Taken::ListEnd) => {
-                    self.hand_over(std::mem::take(&mut changes))?;
-                    if let Some(listing) = listing.take() {
-                        self.finish_list(listing)?;
-                    }
+            if let Taken::ListEnd = self.take_event(event, encoding, listing, changes)? {
+                self.hand_over(std::mem::take(changes))?;
+                if let Some(listing) = listing.take() {
+                    self.finish_list(listing)?;
                 }
-                Err(failure) => break Err(failure),
             }
-        };
-        self.hand_over(changes)?;
-        Ok(end?)
+        }
+        Ok(added)
     }
 
     fn take_event(
