@@ -148,7 +148,7 @@ mod tests {
     fn commits_are_read_from_the_log() {
         let line = |family: &str, micros: u32| {
             format!(
-                "I1115 23:59:59.123456    1234 sync.rs:42] \"Synced\" family=\"{family}\" full=\"false\" \
+                "I1115 23:59:59.123456    1234 sync.rs:42] \"Synced\" family=\"{family}\" full=false \
                  services=1 bytes=300 micros={micros}"
             )
         };
