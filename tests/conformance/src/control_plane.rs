@@ -1,8 +1,11 @@
 //! etcd and kube-apiserver together.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use sandbox::Namespace;
+use serde_json::json;
 
 use crate::api::Api;
 use crate::apiserver::{Apiserver, SERVER};
@@ -78,6 +81,24 @@ impl ControlPlane {
         let file = self.scratch.write(&format!("{}.token", in_file_names(user)), &User::token(user))?;
         let config = self.write_kubeconfig("token-file", user, Proof::TokenFile(&file))?;
         Ok((config, file))
+    }
+
+    /// A kubeconfig of [`User::PROXY`] with a client certificate.
+    pub fn kubeconfig_with_certificate(&self) -> Result<PathBuf, String> {
+        let Credentials { client_certificate: certificate, client_key: key, .. } = &self.credentials;
+        self.write_kubeconfig("certificate", User::PROXY, Proof::Certificate { certificate, key })
+    }
+
+    /// A kubeconfig of the user that runs a program for its token.
+    pub fn kubeconfig_with_plugin(&self, user: &str) -> Result<PathBuf, String> {
+        let credential = json!({
+            "apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+            "status": {"token": User::token(user)},
+        });
+        let script = format!("#!/bin/sh\ncat <<'END'\n{credential}\nEND\n");
+        let plugin = self.scratch.write("plugin", &script)?;
+        fs::set_permissions(&plugin, fs::Permissions::from_mode(0o755)).map_err(|e| e.to_string())?;
+        self.write_kubeconfig("plugin", user, Proof::Exec(&plugin))
     }
 
     /// For files that are to vanish with the control plane.

@@ -44,6 +44,9 @@ pub(crate) struct Credentials {
     pub(crate) authority_pem: String,
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
+    /// By which a client is [`User::PROXY`].
+    pub(crate) client_certificate: PathBuf,
+    pub(crate) client_key: PathBuf,
     pub(crate) accounts_public: PathBuf,
     pub(crate) accounts_private: PathBuf,
     pub(crate) tokens: PathBuf,
@@ -53,6 +56,8 @@ impl Credentials {
     pub(crate) fn make(scratch: &Scratch, users: &[User]) -> Result<Credentials, String> {
         let authority = authority().map_err(|e| format!("making the certificate authority: {e}"))?;
         let (certificate, key) = server(&authority).map_err(|e| format!("making a certificate: {e}"))?;
+        let client = signed(&authority, User::PROXY, Vec::new(), ExtendedKeyUsagePurpose::ClientAuth)
+            .map_err(|e| format!("making a client's certificate: {e}"))?;
         let accounts = KeyPair::generate().map_err(|e| format!("making the service-account key: {e}"))?;
         let tokens: String = users.iter().map(User::line).collect();
         Ok(Credentials {
@@ -60,6 +65,8 @@ impl Credentials {
             authority_pem: authority.pem(),
             certificate: scratch.write("apiserver.crt", &certificate)?,
             key: scratch.write("apiserver.key", &key)?,
+            client_certificate: scratch.write("client.crt", &client.0)?,
+            client_key: scratch.write("client.key", &client.1)?,
             accounts_public: scratch.write("accounts.pub", &accounts.public_key_pem())?,
             accounts_private: scratch.write("accounts.key", &accounts.serialize_pem())?,
             tokens: scratch.write("tokens.csv", &tokens)?,
@@ -78,9 +85,18 @@ fn authority() -> Result<CertifiedIssuer<'static, KeyPair>, rcgen::Error> {
 /// Certificate and key.
 fn server(authority: &CertifiedIssuer<'_, KeyPair>) -> Result<(String, String), rcgen::Error> {
     let names = ["127.0.0.1", "localhost", "kubernetes.default.svc"].map(str::to_owned);
+    signed(authority, "kube-apiserver", names.into(), ExtendedKeyUsagePurpose::ServerAuth)
+}
+
+fn signed(
+    authority: &CertifiedIssuer<'_, KeyPair>,
+    who: &str,
+    names: Vec<String>,
+    purpose: ExtendedKeyUsagePurpose,
+) -> Result<(String, String), rcgen::Error> {
     let mut params = CertificateParams::new(names)?;
-    params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    params.distinguished_name.push(DnType::CommonName, who);
+    params.extended_key_usages = vec![purpose];
     let key = KeyPair::generate()?;
     let certificate = params.signed_by(&key, authority)?;
     Ok((certificate.pem(), key.serialize_pem()))

@@ -10,6 +10,12 @@ pub(crate) enum Proof<'a> {
     Token(&'a str),
     /// A file that holds the token and may change.
     TokenFile(&'a Path),
+    Certificate {
+        certificate: &'a Path,
+        key: &'a Path,
+    },
+    /// A program that prints the token.
+    Exec(&'a Path),
 }
 
 /// JSON is YAML, so every reader of a kubeconfig takes it.
@@ -17,6 +23,12 @@ pub(crate) fn text(server: &str, authority: &Path, proof: Proof<'_>) -> String {
     let user: Value = match proof {
         Proof::Token(token) => json!({"token": token}),
         Proof::TokenFile(path) => json!({"tokenFile": path}),
+        Proof::Certificate { certificate, key } => {
+            json!({"client-certificate": certificate, "client-key": key})
+        }
+        Proof::Exec(program) => json!({"exec": {
+            "apiVersion": "client.authentication.k8s.io/v1", "command": program, "interactiveMode": "Never",
+        }}),
     };
     let config = json!({
         "apiVersion": "v1",

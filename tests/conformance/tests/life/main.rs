@@ -39,6 +39,7 @@ const ONCE: &[(&str, Run)] = &[
     ("upstream takes over from us, and we from upstream", handover::there_and_back),
     ("a kubeconfig that cannot be used", bad_input::kubeconfigs),
     ("a server that is not there", bad_input::dead_server),
+    ("a client certificate, and an exec plugin", token::ways),
     ("a token that is rejected", bad_input::rejected_token),
     ("a certificate of another authority", bad_input::other_authority),
 ];

@@ -1,12 +1,12 @@
-//! Tokens expire and are replaced in their files.
+//! How the agent says who it is: tokens that are replaced in their files, certificates, plugins.
 
 use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use conformance::Service;
 use conformance::log::{end_of, errors, lines};
 use conformance::site::SOON;
+use conformance::{Service, User};
 use scenarios::wait_until;
 
 use crate::world::{ROTATING, World};
@@ -38,6 +38,22 @@ pub(crate) fn replaced(world: &mut World) {
     let log = agent.log();
     let told = errors(&log).into_iter().filter(|line| line.contains("(401)")).count();
     assert!(told <= 1, "one line is enough\n{}", end_of(&log));
+}
+
+/// Each way comes up and follows a change.
+pub(crate) fn ways(world: &mut World) {
+    let service = Service::tcp("proof", 32);
+    world.create(service, "a");
+    let certificate = world.plane.kubeconfig_with_certificate().unwrap();
+    let plugin = world.plane.kubeconfig_with_plugin(User::PROXY).unwrap();
+    for (name, kubeconfig, pod) in [("certificate", certificate, "b"), ("plugin", plugin, "c")] {
+        let agent = world.agent_with(name, &kubeconfig, &[]);
+        world.point_at(service, pod);
+        world.await_answer(service, pod);
+        let log = agent.log();
+        assert!(errors(&log).is_empty(), "{}", end_of(&log));
+    }
+    world.delete(service);
 }
 
 /// As a whole, as whoever renews tokens does it.
