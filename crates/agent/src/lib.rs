@@ -26,6 +26,6 @@ mod sync;
 
 pub use cleanup::{CleanupError, cleanup};
 pub use logging::init as init_logging;
-pub use options::{ApiserverOptions, ContentType, DetectLocal, Options, Source};
+pub use options::{ApiserverOptions, DetectLocal, Options, Source};
 pub use planner::{ClusterPlanner, observe_node};
 pub use run::{StartError, run};

@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::config::{ConfigFile, Configuration};
+use cluster::apiserver::Encoding;
 use model::{LocalDetector, NodePortAddresses, Settings};
+
+use crate::config::{ConfigFile, Configuration};
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -46,18 +48,11 @@ pub struct ApiserverOptions {
     pub kubeconfig: Option<PathBuf>,
     /// The URL of the apiserver, instead of the one in the kubeconfig.
     pub master: Option<String>,
-    pub content_type: ContentType,
+    pub encoding: Encoding,
     /// Requests a second, on average.
     pub qps: f32,
     /// Requests at once.
     pub burst: u32,
-}
-
-/// How objects are encoded on their way from the apiserver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ContentType {
-    Protobuf,
-    Json,
 }
 
 /// How traffic of this node's pods is recognised.

@@ -4,11 +4,11 @@ use std::ops::ControlFlow;
 use std::sync::mpsc::Sender;
 
 use cluster::Update;
-use cluster::apiserver::{self, Encoding, Recorder};
+use cluster::apiserver::{self, Recorder};
 use cluster::manifests::{ManifestSource, ManifestWatch};
 use model::LocalDetector;
 
-use crate::options::{ApiserverOptions, ContentType, DetectLocal, Options, Source};
+use crate::options::{ApiserverOptions, DetectLocal, Options, Source};
 use crate::run::StartError;
 use crate::sync::Event;
 
@@ -56,10 +56,7 @@ fn settings(options: &ApiserverOptions, node: &str) -> apiserver::Settings {
     apiserver::Settings {
         kubeconfig: options.kubeconfig.clone(),
         master: options.master.clone(),
-        encoding: match options.content_type {
-            ContentType::Protobuf => Encoding::Protobuf,
-            ContentType::Json => Encoding::Json,
-        },
+        encoding: options.encoding,
         qps: options.qps,
         burst: options.burst,
         node: node.to_owned(),

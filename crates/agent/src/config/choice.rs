@@ -2,7 +2,7 @@
 
 use super::node::Node;
 use super::value::{Kind, Scalar};
-use crate::ContentType;
+use cluster::apiserver::Encoding;
 
 /// An enum and the words for it. The empty word, where it is one, stands for the default.
 trait Choice: Copy + PartialEq + 'static {
@@ -74,13 +74,11 @@ impl Choice for LocalMode {
     const EMPTY: Option<LocalMode> = Some(LocalMode::ClusterCidr);
 }
 
-impl Choice for ContentType {
+impl Choice for Encoding {
     const WHAT: &'static str = "a content type";
-    const WORDS: &'static [(&'static str, ContentType)] = &[
-        ("application/vnd.kubernetes.protobuf", ContentType::Protobuf),
-        ("application/json", ContentType::Json),
-    ];
-    const EMPTY: Option<ContentType> = Some(ContentType::Protobuf);
+    const WORDS: &'static [(&'static str, Encoding)] =
+        &[("application/vnd.kubernetes.protobuf", Encoding::Protobuf), ("application/json", Encoding::Json)];
+    const EMPTY: Option<Encoding> = Some(Encoding::Protobuf);
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,13 +4,14 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use cluster::apiserver::Encoding;
+
 use super::address::{ClusterCidrs, Endpoint, Prefixes};
 use super::choice::{LocalMode, Mode};
 use super::gates::FeatureGates;
 use super::logging::Logging;
 use super::nodeport::NodePortItems;
 use super::value::{Period, Rate, Span, Whole};
-use crate::ContentType;
 
 type Count = Whole<0, { i32::MAX }>;
 type Bit = Whole<0, 31>;
@@ -79,7 +80,7 @@ impl Default for Configuration {
 pub struct ClientConnection {
     pub kubeconfig: String,
     pub accept_content_types: String,
-    pub content_type: ContentType,
+    pub content_type: Encoding,
     pub qps: Rate,
     pub burst: Count,
 }
@@ -89,7 +90,7 @@ impl Default for ClientConnection {
         ClientConnection {
             kubeconfig: String::new(),
             accept_content_types: String::new(),
-            content_type: ContentType::Protobuf,
+            content_type: Encoding::Protobuf,
             qps: Rate(5.0),
             burst: Whole(10),
         }

@@ -1,8 +1,9 @@
+use cluster::apiserver::Encoding;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
-use crate::{ContentType, DetectLocal, Source};
+use crate::{DetectLocal, Source};
 use file::{Loaded, read};
 use model::{LocalDetector, NodePortAddresses};
 use node::Node;
@@ -65,7 +66,7 @@ fn kubeadm_means_the_defaults() {
     let options = options(KUBEADM);
     let Source::Apiserver(apiserver) = options.source else { panic!("{:?}", options.source) };
     assert_eq!(apiserver.kubeconfig.unwrap().to_str(), Some("/var/lib/kube-proxy/kubeconfig.conf"));
-    assert_eq!((apiserver.content_type, apiserver.qps, apiserver.burst), (ContentType::Protobuf, 5.0, 10));
+    assert_eq!((apiserver.encoding, apiserver.qps, apiserver.burst), (Encoding::Protobuf, 5.0, 10));
     assert!(options.mode_is_default);
     assert_eq!(options.nodeport_addresses, NodePortAddresses::Primary);
     let pods = vec!["10.244.0.0/16".parse().unwrap()];
