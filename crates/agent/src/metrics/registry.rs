@@ -1,0 +1,180 @@
+//! Which metrics there are, and their series. Written once at the start; afterwards only values change.
+//!
+//! Nearly every metric here has a number of series that is known in advance, so that whoever measures holds the
+//! very value and no lookup or lock lies between. The few whose labels come from outside are [`Growing`].
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::page::{Page, label_text};
+use super::value::{Counter, Gauge, Histogram};
+
+/// What is said of a metric, apart from its values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Description {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+    pub(crate) labels: &'static [&'static str],
+    pub(crate) help: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Kind {
+    Counter,
+    Gauge,
+    /// With these upper bounds.
+    Histogram(&'static [f64]),
+}
+
+impl Kind {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram(_) => "histogram",
+        }
+    }
+
+    fn bounds(self) -> &'static [f64] {
+        match self {
+            Kind::Histogram(bounds) => bounds,
+            Kind::Counter | Kind::Gauge => &[],
+        }
+    }
+}
+
+/// Something that writes families of its own, whose series come and go with what it describes.
+pub(crate) trait Collector: Send + Sync {
+    fn collect(&self, page: &mut Page);
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Registry(Vec<Family>);
+
+#[derive(Debug)]
+struct Family {
+    about: Description,
+    series: Vec<(String, Value)>,
+    grown: Option<Growing>,
+}
+
+#[derive(Clone, Debug)]
+enum Value {
+    Counter(Counter),
+    Gauge(Gauge),
+    Histogram(Histogram),
+}
+
+impl Registry {
+    pub(crate) fn counter(&mut self, about: Description, labels: &[&str]) -> Counter {
+        let counter = Counter::default();
+        self.add(about, labels, Value::Counter(counter.clone()));
+        counter
+    }
+
+    pub(crate) fn gauge(&mut self, about: Description, labels: &[&str]) -> Gauge {
+        let gauge = Gauge::default();
+        self.add(about, labels, Value::Gauge(gauge.clone()));
+        gauge
+    }
+
+    pub(crate) fn histogram(&mut self, about: Description, labels: &[&str]) -> Histogram {
+        let histogram = Histogram::new(about.kind.bounds());
+        self.add(about, labels, Value::Histogram(histogram.clone()));
+        histogram
+    }
+
+    pub(crate) fn growing(&mut self, about: Description) -> Growing {
+        let grown = Growing { about, series: Arc::default() };
+        self.0.push(Family { about, series: Vec::new(), grown: Some(grown.clone()) });
+        grown
+    }
+
+    fn add(&mut self, about: Description, labels: &[&str], value: Value) {
+        let labels = labels_of(&about, labels);
+        match self.0.iter_mut().find(|family| family.about.name == about.name) {
+            Some(family) => family.series.push((labels, value)),
+            None => self.0.push(Family { about, series: vec![(labels, value)], grown: None }),
+        }
+    }
+
+    pub(crate) fn write(&self, page: &mut Page) {
+        self.0.iter().for_each(|family| family.write(page));
+    }
+
+    /// Every metric that may appear, in the order of the page.
+    pub(crate) fn descriptions(&self) -> impl Iterator<Item = &Description> {
+        self.0.iter().map(|family| &family.about)
+    }
+}
+
+impl Family {
+    fn write(&self, page: &mut Page) {
+        let grown = self.grown.as_ref().map(Growing::series).unwrap_or_default();
+        let mut all = self.series.iter().chain(&grown).filter(|(_, value)| value.is_set()).peekable();
+        if all.peek().is_some() {
+            page.family(self.about.name, self.about.kind.word(), self.about.help);
+        }
+        all.for_each(|(labels, value)| value.write(page, self.about.name, labels));
+    }
+}
+
+impl Value {
+    fn is_set(&self) -> bool {
+        !matches!(self, Value::Gauge(gauge) if gauge.get().is_none())
+    }
+
+    fn write(&self, page: &mut Page, name: &str, labels: &str) {
+        match self {
+            Value::Counter(counter) => page.count(name, labels, counter.get()),
+            Value::Gauge(gauge) => page.sample(name, labels, gauge.get().unwrap_or_default()),
+            Value::Histogram(histogram) => page.histogram(name, labels, &histogram.snapshot()),
+        }
+    }
+}
+
+/// A metric whose label values are met as we go. Its lock is held for a lookup: not for the sync thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Growing {
+    about: Description,
+    series: Arc<Mutex<BTreeMap<String, Value>>>,
+}
+
+impl Growing {
+    pub(crate) fn counter(&self, labels: &[&str]) -> Counter {
+        match self.value(labels, || Value::Counter(Counter::default())) {
+            Value::Counter(counter) => counter,
+            Value::Gauge(_) | Value::Histogram(_) => Counter::default(),
+        }
+    }
+
+    pub(crate) fn gauge(&self, labels: &[&str]) -> Gauge {
+        match self.value(labels, || Value::Gauge(Gauge::default())) {
+            Value::Gauge(gauge) => gauge,
+            Value::Counter(_) | Value::Histogram(_) => Gauge::default(),
+        }
+    }
+
+    pub(crate) fn histogram(&self, labels: &[&str]) -> Histogram {
+        let bounds = self.about.kind.bounds();
+        match self.value(labels, || Value::Histogram(Histogram::new(bounds))) {
+            Value::Histogram(histogram) => histogram,
+            Value::Counter(_) | Value::Gauge(_) => Histogram::new(bounds),
+        }
+    }
+
+    fn value(&self, labels: &[&str], new: impl FnOnce() -> Value) -> Value {
+        let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        series.entry(labels_of(&self.about, labels)).or_insert_with(new).clone()
+    }
+
+    fn series(&self) -> Vec<(String, Value)> {
+        let series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        series.iter().map(|(labels, value)| (labels.clone(), value.clone())).collect()
+    }
+}
+
+fn labels_of(about: &Description, values: &[&str]) -> String {
+    debug_assert_eq!(about.labels.len(), values.len(), "labels of {}", about.name);
+    label_text(about.labels.iter().copied().zip(values.iter().copied()))
+}
