@@ -22,6 +22,13 @@ pub(crate) fn probes_not_served(node: &str, address: SocketAddr, why: &std::io::
     about_node(node, "FailedToStartProxierHealthcheck", true, note)
 }
 
+/// The reason that older releases of upstream gave.
+pub(crate) fn read_only_sys(node: &str) -> Event {
+    let note = "/sys is mounted read-only, so conntrack's table keeps its number of buckets: looking up connections may \
+                become slow. Raise it on the node: /sys/module/nf_conntrack/parameters/hashsize.";
+    about_node(node, "readOnlySysFS", true, note.to_owned())
+}
+
 fn about_node(node: &str, reason: &'static str, is_warning: bool, note: String) -> Event {
     Event { regarding: Regarding::Node(node.to_owned()), reason, action: START, is_warning, note }
 }

@@ -18,6 +18,7 @@ mod lane;
 mod logging;
 #[allow(dead_code, unused_imports, reason = "the skeleton that others build on")]
 mod metrics;
+mod node_setup;
 mod options;
 mod own_node;
 mod planner;
@@ -28,6 +29,7 @@ mod sync;
 
 pub use cleanup::{CleanupError, cleanup};
 pub use logging::init as init_logging;
+pub use node_setup::init_only;
 pub use options::{ApiserverOptions, DetectLocal, Options, Source};
 pub use planner::{ClusterPlanner, observe_node};
 pub use run::{StartError, run};

@@ -36,8 +36,9 @@ fn dispatch(parsed: Parsed) -> Result<(), String> {
             agent::cleanup().map_err(|error| error.to_string())?;
             tracing::info!("All rules of this program are gone");
         }
-        Command::InitOnly => {
-            tracing::info!("The settings are in order; nothing needs full privileges in this build");
+        Command::InitOnly(options) => {
+            agent::init_only(&options)?;
+            tracing::info!("The node is set up");
         }
         Command::Run(options) => return agent::run(*options).map_err(|error| error.to_string()),
     }

@@ -17,7 +17,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::health::Health;
 use crate::sync::{Event, StartGuard, SyncLoop};
-use crate::{DetectLocal, Options, addresses, config, drift, events, flags, flows, serve, source};
+use crate::{
+    DetectLocal, Options, addresses, config, drift, events, flags, flows, node_setup, serve, source,
+};
 
 /// What the layout needs: concatenated keys in maps, and `numgen` beside them.
 pub(crate) const OLDEST_KERNEL: (u32, u32) = (5, 13);
@@ -156,6 +158,7 @@ impl Agent {
             source.recorder.record(event);
         }
         source.recorder.record(events::starting(&options.node_name));
+        node_setup::apply(&options, &source.recorder);
         let detector = match &options.detect_local {
             DetectLocal::Fixed(detector) => detector.clone(),
             // The sync loop sets it before its first sync.

@@ -16,6 +16,10 @@ use crate::{ManifestFolder, wait_until};
 const PATIENCE: Duration = Duration::from_secs(20);
 const HEALTHZ: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10256);
 
+/// What all namespaces share nobody may change from inside one, nor an ordinary user his score; asked to, the agent
+/// would complain each time.
+const LEAVE_ALONE: [&str; 2] = ["--conntrack-max-per-core=0", "--oom-score-adj=0"];
+
 /// A running agent; dropping it kills the process. The rules stay in the namespace, whose end is theirs.
 #[derive(Debug)]
 pub struct NodeAgent {
@@ -59,6 +63,9 @@ impl NodeAgent {
     ) -> Result<NodeAgent, String> {
         let Source { flag, log } = source.into();
         let mut all = vec![flag, format!("--hostname-override={name}"), "-v=4".to_owned()];
+        if !flags.iter().any(|flag| flag.starts_with("--config")) {
+            all.extend(LEAVE_ALONE.map(str::to_owned));
+        }
         all.extend_from_slice(flags);
         let start = Start { binary: binary.to_owned(), flags: all, log };
         let namespace = namespace.try_clone().map_err(|e| e.to_string())?;

@@ -28,7 +28,8 @@ pub enum Command {
         yaml: String,
     },
     Cleanup,
-    InitOnly,
+    /// Set up the node and end.
+    InitOnly(Box<Options>),
     Help,
     Version,
 }
@@ -152,7 +153,7 @@ fn command(
     warnings.extend(idle(orders, &configuration, &origin));
     let mode = config::check_mode(configuration.mode, &origin);
     match (mode, config::resolve(configuration, &flags, &origin)) {
-        (Ok(()), Ok(_)) if orders.init_only => Ok(Command::InitOnly),
+        (Ok(()), Ok(options)) if orders.init_only => Ok(Command::InitOnly(Box::new(options))),
         (Ok(()), Ok(options)) => Ok(Command::Run(Box::new(options))),
         (mode, options) => Err(mode.err().into_iter().chain(options.err().unwrap_or_default()).collect()),
     }

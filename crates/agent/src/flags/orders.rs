@@ -103,8 +103,8 @@ pub(super) const ORDERS: &[Order] = &[
         Group::General,
         "init-only",
         "",
-        "Do what needs full privileges and exit. There is nothing of that kind in this build: it checks the \
-         settings and succeeds.",
+        "Set up the node (conntrack's limits and timeouts) and exit; with an error if anything was left undone. For \
+         a privileged init container beside an agent with fewer rights.",
         |o, text| o.init_only.read_flag(text),
     ),
     Order {

@@ -274,7 +274,7 @@ fn what_has_no_effect_is_named() {
         "--profiling",
         "--feature-gates=NativeHistograms=false,AllowServiceExternalIPs=false,ContextualLogging=false",
     ]);
-    let wanted = "--ipvs-scheduler, --profiling, --conntrack-min, --feature-gates NativeHistograms";
+    let wanted = "--ipvs-scheduler, --profiling, --feature-gates NativeHistograms";
     assert_eq!(idle, format!("These settings have no effect in this build: {wanted}"));
 }
 
@@ -346,7 +346,7 @@ fn errors_of_a_file_come_with_those_of_the_flags() {
 fn orders() {
     let command = |arguments: &[&str]| given(arguments).unwrap().command;
     assert!(matches!(command(&["--cleanup", "--proxy-mode=iptables"]), Command::Cleanup));
-    assert!(matches!(command(&["--init-only"]), Command::InitOnly));
+    assert!(matches!(command(&["--init-only"]), Command::InitOnly(_)));
     assert!(given(&["--init-only", "--proxy-mode=iptables"]).is_err());
     assert!(given(&["--cleanup", "--nonsense"]).is_err());
     for version in ["--version", "--version=raw"] {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
+use kernel::sysctl;
 use sandbox::Namespace;
 use scenarios::{Case, ManifestFolder, wait_until};
 
@@ -16,7 +17,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
         case("a changed configuration file ends the agent and leaves the rules", reconfigured),
         case("a configuration file that becomes unusable is reported and changes nothing", misconfigured),
         case("a configuration that cannot be written", unwritable),
-        case("there is nothing to initialise", init_only),
+        case("the node is set up, and what cannot be is an error", init_only),
     ]
 }
 
@@ -96,6 +97,18 @@ fn unwritable() {
 }
 
 fn init_only() {
-    let ended = order(&Namespace::new().unwrap(), &["--init-only"]);
+    let namespace = Namespace::new().unwrap();
+    let timeout =
+        || namespace.run(|| sysctl::read("net/netfilter/nf_conntrack_tcp_timeout_close_wait")).unwrap();
+    assert_ne!(timeout(), "77");
+    let wanted = ["--init-only", "--conntrack-tcp-timeout-close-wait=77s"];
+    // The limit is the kernel's, and a namespace's root is not asked.
+    let ended = order(&namespace, &[wanted[0], wanted[1], "--conntrack-min=123456"]);
+    assert_eq!((ended.code, ended.tables.len()), (Some(1), 0), "{:?}", ended.lines);
+    let words = ["nf_conntrack_max", "123456", "conntrack.maxPerCore", "first network namespace"];
+    let is_told = |line: &String| words.iter().all(|word| line.contains(word));
+    assert!(ended.lines.iter().any(is_told), "{:?}", ended.lines);
+    assert_eq!(timeout(), "77", "the rest is done");
+    let ended = order(&namespace, &[wanted[0], wanted[1], "--conntrack-max-per-core=0"]);
     assert_eq!((ended.code, ended.tables.len()), (Some(0), 0), "{:?}", ended.lines);
 }

@@ -119,6 +119,8 @@ fn command(folder: &Folder) -> Command {
         .arg(NODE_NAME)
         .arg("--cluster-cidr")
         .arg(format!("{},{}", address::CLUSTER_V4, address::CLUSTER_V6))
+        // Of the machine, which is none of the demonstration's business.
+        .args(["--conntrack-max-per-core", "0", "--oom-score-adj", "0"])
         .args(["-v", "4"])
         .stdin(Stdio::null())
         .stdout(Stdio::null())

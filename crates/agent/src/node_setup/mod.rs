@@ -1,0 +1,77 @@
+//! What the agent sets on the node beside its rules: conntrack's limits and timeouts, `route_localnet` where a mode
+//! needs it, and how readily the kernel kills this process when memory is short.
+//!
+//! `plan` says what differs; here it is written. Nothing of this ends a running agent: a node whose rules are right
+//! and whose limits are not serves better than one without rules. `--init-only` does end, and with an error.
+
+mod cores;
+mod file;
+mod outcome;
+mod plan;
+
+use std::ops::ControlFlow;
+
+use cluster::apiserver::Recorder;
+use kernel::conntrack::{Conntrack, Filter};
+use kernel::nft;
+use kernel::sysctl::Root;
+
+use crate::run::OLDEST_KERNEL;
+use crate::{Options, events};
+use file::File;
+use outcome::Undone;
+use plan::{Found, Write};
+
+/// Bring the node to what the options ask for; what is right already is not written. Call it again when they changed.
+pub(crate) fn apply(options: &Options, recorder: &Recorder) {
+    let root = Root::system();
+    let mut undone = set_shared(&root, options);
+    undone.extend(write_all(&root, &plan::own(options, &look(&root))));
+    for undone in &undone {
+        undone.log();
+    }
+    if undone.iter().any(Undone::is_read_only_sys) {
+        recorder.record(events::read_only_sys(&options.node_name));
+    }
+}
+
+/// `--init-only`: everything that needs more rights than an agent that runs. The message lists what was not done.
+pub fn init_only(options: &Options) -> Result<(), String> {
+    nft::probe(OLDEST_KERNEL).map_err(|error| error.to_string())?;
+    let (tolerable, serious): (Vec<_>, Vec<_>) =
+        set_shared(&Root::system(), options).into_iter().partition(Undone::is_read_only_sys);
+    tolerable.iter().for_each(Undone::log);
+    let lines: Vec<String> = serious.iter().map(Undone::to_string).collect();
+    if lines.is_empty() { Ok(()) } else { Err(lines.join("\nkube-proxy: ")) }
+}
+
+fn set_shared(root: &Root, options: &Options) -> Vec<Undone> {
+    load_conntrack(root);
+    write_all(root, &plan::shared(options, cores::count(root), &look(root)))
+}
+
+/// The files appear with the module, and nothing may have needed it before our rules do.
+fn load_conntrack(root: &Root) {
+    if root.read(File::ConntrackMax.path()).is_err() {
+        // Asking brings it in. If that fails, the files will be missed one by one.
+        let _ = Conntrack::dump(&Filter::default(), |_| ControlFlow::Break(()));
+    }
+}
+
+fn look(root: &Root) -> Found {
+    let number = |file: File| root.read(file.path()).ok()?.trim().parse().ok();
+    File::ALL.into_iter().filter_map(|file| Some((file, number(file)?))).collect()
+}
+
+fn write_all(root: &Root, writes: &[Write]) -> Vec<Undone> {
+    writes.iter().filter_map(|write| write_one(root, *write).err()).collect()
+}
+
+fn write_one(root: &Root, write: Write) -> Result<(), Undone> {
+    root.write(write.file.path(), write.value).map_err(|error| Undone { write, error })?;
+    tracing::info!(file = write.file.path(), before = write.found, after = write.value, "Set");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

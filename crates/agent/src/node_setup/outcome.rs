@@ -1,0 +1,81 @@
+//! What could not be set, in words for whoever has to do something about it.
+
+use std::fmt;
+use std::io::ErrorKind;
+
+use kernel::sysctl::SysctlError;
+
+use super::file::File;
+use super::plan::Write;
+
+#[derive(Debug)]
+pub(super) struct Undone {
+    pub(super) write: Write,
+    pub(super) error: SysctlError,
+}
+
+impl Undone {
+    /// A runtime that mounts /sys read-only even for privileged containers, which nobody can help from inside.
+    pub(super) fn is_read_only_sys(&self) -> bool {
+        self.write.file == File::ConntrackBuckets && matches!(self.error, SysctlError::ReadOnly { .. })
+    }
+
+    /// In a network namespace that is not the first one the kernel lets nobody change what all of them share.
+    fn belongs_to_first_namespace(&self) -> bool {
+        let SysctlError::Write { source, .. } = &self.error else { return false };
+        match self.write.file {
+            File::ConntrackMax => source.kind() == ErrorKind::PermissionDenied,
+            File::ConntrackBuckets => source.kind() == ErrorKind::Unsupported,
+            _ => false,
+        }
+    }
+
+    pub(super) fn log(&self) {
+        if self.belongs_to_first_namespace() || self.is_read_only_sys() {
+            tracing::warn!("{self}");
+        } else {
+            tracing::error!("{self}");
+        }
+    }
+
+    fn advice(&self) -> &'static str {
+        match (&self.error, self.write.file) {
+            _ if self.belongs_to_first_namespace() => {
+                "only root in the node's first network namespace may change it: set it there"
+            }
+            (SysctlError::Absent { .. }, File::OomScoreAdj) => "is /proc mounted?",
+            (SysctlError::Absent { .. }, _) => "the kernel does not have it; load nf_conntrack",
+            (SysctlError::ReadOnly { .. }, _) => {
+                "it is mounted read-only; run kube-proxy --init-only in a privileged init container, or set it on the \
+                 host"
+            }
+            (SysctlError::Write { source, .. }, File::OomScoreAdj)
+                if source.kind() == ErrorKind::PermissionDenied =>
+            {
+                "a lower score needs the capability SYS_RESOURCE"
+            }
+            (SysctlError::Write { source, .. }, _) if source.kind() == ErrorKind::PermissionDenied => {
+                "it takes root; run kube-proxy --init-only in a privileged init container, or set it on the host"
+            }
+            _ => "",
+        }
+    }
+}
+
+impl fmt::Display for Undone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Write { file, value, found } = self.write;
+        write!(f, "{} is not set to {value} as {} asks", file.path(), file.setting())?;
+        if let Some(found) = found {
+            write!(f, "; it stays at {found}")?;
+        }
+        match &self.error {
+            SysctlError::Read { source, .. } | SysctlError::Write { source, .. } => write!(f, ": {source}")?,
+            SysctlError::Absent { .. } | SysctlError::ReadOnly { .. } => {}
+        }
+        match self.advice() {
+            "" => Ok(()),
+            advice => write!(f, "; {advice}"),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What the configuration asks of the node, against what is there. Pure: nothing is read or written here.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use model::NodePortAddresses;
+
+use super::file::File;
+use crate::Options;
+use crate::config::{Conntrack, Mode};
+
+/// Upstream's: more would take too much memory on machines with very many cores.
+const MOST_CONNECTIONS: i64 = 1_048_576;
+
+/// A number to be written, and the one that is there if it could be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Write {
+    pub(super) file: File,
+    pub(super) value: i64,
+    pub(super) found: Option<i64>,
+}
+
+/// What is there now; a file that cannot be read is missing.
+pub(super) type Found = BTreeMap<File, i64>;
+
+/// What every process of this node shares, in the order to be written in.
+pub(super) fn shared(options: &Options, cores: usize, found: &Found) -> Vec<Write> {
+    let conntrack = &options.configuration.conntrack;
+    let limit = limit(conntrack, cores);
+    let mut wanted = Vec::new();
+    if limit > 0 {
+        wanted.push((File::ConntrackMax, limit));
+        // A bucket for every four connections; more than that are left as they are.
+        let buckets = found.get(&File::ConntrackBuckets).copied().unwrap_or(0);
+        wanted.push((File::ConntrackBuckets, buckets.max(limit / 4)));
+    }
+    let timeouts = [
+        (File::TcpEstablished, conntrack.tcp_established_timeout.0),
+        (File::TcpCloseWait, conntrack.tcp_close_wait_timeout.0),
+        (File::UdpTimeout, conntrack.udp_timeout.0),
+        (File::UdpStreamTimeout, conntrack.udp_stream_timeout.0),
+    ];
+    wanted
+        .extend(timeouts.into_iter().filter(|(_, timeout)| !timeout.is_zero()).map(|(f, t)| (f, seconds(t))));
+    if conntrack.tcp_be_liberal {
+        wanted.push((File::TcpBeLiberal, 1));
+    }
+    if routes_loopback(options) {
+        wanted.push((File::RouteLocalnet, 1));
+    }
+    different(wanted, found)
+}
+
+/// What this process alone has.
+pub(super) fn own(options: &Options, found: &Found) -> Vec<Write> {
+    different(vec![(File::OomScoreAdj, options.configuration.oom_score_adj.0.into())], found)
+}
+
+fn different(wanted: Vec<(File, i64)>, found: &Found) -> Vec<Write> {
+    let write = |(file, value)| Write { file, value, found: found.get(&file).copied() };
+    wanted.into_iter().map(write).filter(|write| write.found != Some(write.value)).collect()
+}
+
+/// How many connections the kernel may track; 0 leaves it alone. The least does not outdo the cap where the cores
+/// reach it, as upstream has it.
+fn limit(conntrack: &Conntrack, cores: usize) -> i64 {
+    let per_core = i64::from(conntrack.max_per_core.0);
+    let scaled = per_core.saturating_mul(i64::try_from(cores).unwrap_or(i64::MAX));
+    match scaled {
+        0 => 0,
+        scaled if scaled > MOST_CONNECTIONS => MOST_CONNECTIONS,
+        scaled => scaled.max(conntrack.min.0.into()),
+    }
+}
+
+/// The kernel counts whole seconds; a part of one must not become none.
+fn seconds(timeout: Duration) -> i64 {
+    let whole = timeout.as_secs() + u64::from(timeout.subsec_nanos() > 0);
+    i64::try_from(whole).unwrap_or(i64::MAX)
+}
+
+/// Only iptables mode reaches pods from 127.0.0.1, by routing what the kernel otherwise takes for a forgery. It
+/// opens services of this node's loopback to its neighbours on the network, so it stays shut where nobody needs it.
+fn routes_loopback(options: &Options) -> bool {
+    let configuration = &options.configuration;
+    configuration.mode == Mode::Iptables
+        && configuration.iptables.localhost_node_ports
+        && match &options.nodeport_addresses {
+            NodePortAddresses::All => true,
+            NodePortAddresses::Primary => false,
+            NodePortAddresses::Within(nets) => names_loopback(nets),
+        }
+}
+
+fn names_loopback(nets: &[IpNet]) -> bool {
+    let mut own =
+        nets.iter().filter_map(|net| if let IpNet::V4(net) = net { Some(net) } else { None }).peekable();
+    own.peek().is_none() || own.any(|net| net.addr().is_loopback() || net.contains(&Ipv4Addr::LOCALHOST))
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

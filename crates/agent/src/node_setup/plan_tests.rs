@@ -1,0 +1,98 @@
+use super::*;
+use crate::config::{Configuration, Span, Whole};
+use crate::node_setup::tests::options;
+
+fn conntrack(max_per_core: i32, min: i32) -> Conntrack {
+    Conntrack { max_per_core: Whole(max_per_core), min: Whole(min), ..Conntrack::default() }
+}
+
+#[test]
+fn the_limit_follows_the_cores() {
+    for (per_core, min, cores, limit_is) in [
+        (32_768, 131_072, 1, 131_072),
+        (32_768, 131_072, 4, 131_072),
+        (32_768, 131_072, 8, 262_144),
+        (32_768, 131_072, 32, 1_048_576),
+        (32_768, 131_072, 33, 1_048_576),
+        (i32::MAX, 0, usize::MAX, 1_048_576),
+        // The least may outdo the cap, but not where the cores reach it.
+        (32_768, 2_000_000, 4, 2_000_000),
+        (32_768, 2_000_000, 64, 1_048_576),
+        (0, 131_072, 8, 0),
+        (32_768, 0, 2, 65_536),
+    ] {
+        assert_eq!(limit(&conntrack(per_core, min), cores), limit_is, "{per_core} {min} {cores}");
+    }
+}
+
+#[test]
+fn only_what_differs_is_written_and_buckets_are_never_taken_away() {
+    let options = options(|configuration| configuration.conntrack.tcp_be_liberal = true);
+    let written = |found: &Found| -> Vec<(File, i64)> {
+        shared(&options, 8, found).iter().map(|write| (write.file, write.value)).collect()
+    };
+    let all = [
+        (File::ConntrackMax, 262_144),
+        (File::ConntrackBuckets, 65_536),
+        (File::TcpEstablished, 86_400),
+        (File::TcpCloseWait, 3_600),
+        (File::TcpBeLiberal, 1),
+    ];
+    assert_eq!(written(&Found::new()), all, "nothing can be read");
+    assert_eq!(written(&Found::from(all)), [], "all is right");
+    let mut more = Found::from(all);
+    more.insert(File::ConntrackBuckets, 262_144);
+    more.insert(File::TcpCloseWait, 60);
+    assert_eq!(written(&more), [(File::TcpCloseWait, 3_600)]);
+}
+
+#[test]
+fn zero_leaves_alone() {
+    let silent = |configuration: &mut Configuration| {
+        configuration.conntrack.max_per_core = Whole(0);
+        configuration.conntrack.tcp_established_timeout = Span::default();
+        configuration.conntrack.tcp_close_wait_timeout = Span::default();
+    };
+    assert_eq!(shared(&options(silent), 8, &Found::new()), []);
+}
+
+#[test]
+fn a_part_of_a_second_is_one() {
+    assert_eq!(seconds(Duration::from_millis(1)), 1);
+    assert_eq!(seconds(Duration::from_millis(1500)), 2);
+    assert_eq!(seconds(Duration::from_secs(90)), 90);
+}
+
+#[test]
+fn the_score_is_written_where_it_differs() {
+    let options = options(|configuration| configuration.oom_score_adj = Whole(-997));
+    let there = |score| own(&options, &Found::from([(File::OomScoreAdj, score)]));
+    assert_eq!(there(-997), []);
+    assert_eq!(there(0), [Write { file: File::OomScoreAdj, value: -997, found: Some(0) }]);
+}
+
+#[test]
+fn loopback_is_routed_for_iptables_only() {
+    let nets =
+        |texts: &[&str]| NodePortAddresses::Within(texts.iter().map(|text| text.parse().unwrap()).collect());
+    for (mode, wanted, addresses, is_routed) in [
+        (Mode::Nftables, true, NodePortAddresses::All, false),
+        (Mode::Unset, true, NodePortAddresses::All, false),
+        (Mode::Iptables, true, NodePortAddresses::All, true),
+        (Mode::Iptables, false, NodePortAddresses::All, false),
+        (Mode::Iptables, true, NodePortAddresses::Primary, false),
+        (Mode::Iptables, true, nets(&["10.0.0.0/8"]), false),
+        (Mode::Iptables, true, nets(&["10.0.0.0/8", "127.0.0.0/8"]), true),
+        (Mode::Iptables, true, nets(&["0.0.0.0/0"]), true),
+        (Mode::Iptables, true, nets(&["fd00::/64"]), true),
+    ] {
+        let mut options = options(|configuration| {
+            configuration.mode = mode;
+            configuration.iptables.localhost_node_ports = wanted;
+        });
+        options.nodeport_addresses = addresses;
+        let written = shared(&options, 1, &Found::new());
+        let found = written.iter().any(|write| (write.file, write.value) == (File::RouteLocalnet, 1));
+        assert_eq!(found, is_routed, "{mode:?} {wanted} {:?}", options.nodeport_addresses);
+    }
+}
