@@ -12,4 +12,5 @@ pub mod netlink;
 pub mod netns;
 pub mod nft;
 pub mod process;
+pub mod profile;
 pub mod sysctl;
