@@ -1,9 +1,10 @@
 //! Samples of this very process: who burns time and who holds memory is known.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use kernel::profile::cpu::{Denied, Sampler};
@@ -17,6 +18,14 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 /// There is one timer and one heap.
 static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> Option<MutexGuard<'static, ()>> {
+    if !kernel::profile::SUPPORTED {
+        println!("SKIPPED: stacks cannot be walked on {}", std::env::consts::ARCH);
+        return None;
+    }
+    Some(ALONE.lock().unwrap_or_else(PoisonError::into_inner))
+}
 
 /// Functions of this test are smaller than this, also without optimisation.
 const REACH: usize = 2048;
@@ -69,7 +78,7 @@ fn sample(work: fn(&AtomicBool) -> u64, enough: impl Fn(&BTreeMap<(Vec<u8>, Vec<
 
 #[test]
 fn a_busy_function_and_its_caller_are_seen() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(_alone) = alone() else { return };
     let function = burn as *const () as usize;
     sample(burn, |seen| {
         let is_right = |((thread, frames), _): &(&(Vec<u8>, Vec<usize>), &usize)| {
@@ -83,7 +92,7 @@ fn a_busy_function_and_its_caller_are_seen() {
 /// Inside the C library, which has no frame pointers, the callers are still found.
 #[test]
 fn stacks_lead_out_of_the_c_library() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(_alone) = alone() else { return };
     let function = burn_in_allocator as *const () as usize;
     let own = kernel::profile::loaded_objects().into_iter().find(|object| object.path.is_empty()).unwrap();
     sample(burn_in_allocator, |seen| {
@@ -97,7 +106,7 @@ fn stacks_lead_out_of_the_c_library() {
 
 #[test]
 fn there_is_one_sampler_at_a_time_and_afterwards_no_signal() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(_alone) = alone() else { return };
     for _ in 0..3 {
         let before = handled_signals();
         let first = Sampler::start(INTERVAL).unwrap();
@@ -117,7 +126,7 @@ fn handled_signals() -> String {
 /// Starting and stopping while threads are being interrupted must not lose memory, hang or crash.
 #[test]
 fn samplers_come_and_go_under_load() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(_alone) = alone() else { return };
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         (0..3).for_each(|_| drop(scope.spawn(|| black_box(burn_in_allocator(&stop)))));
@@ -147,7 +156,7 @@ fn held_by(function: usize) -> (f64, f64) {
 
 #[test]
 fn memory_is_seen_where_it_was_allocated_until_it_is_freed() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(_alone) = alone() else { return };
     let function = hold as *const () as usize;
     let unseen = hold(10_000, 1000);
     heap::set_sampling(true);

@@ -147,9 +147,8 @@ extern "C" fn on_signal(_signal: libc::c_int, _info: *mut libc::siginfo_t, conte
     let ring = TARGET.load(Ordering::SeqCst);
     // SAFETY: a ring in TARGET is freed only after TARGET was emptied and HANDLERS was seen to be 0; the kernel
     // hands over a valid context, because the action asks for it (SA_SIGINFO).
-    if let (Some(ring), Some(context)) =
-        unsafe { (ring.as_ref(), context.cast::<libc::ucontext_t>().as_ref()) }
-    {
+    let (ring, context) = unsafe { (ring.as_ref(), context.cast::<libc::ucontext_t>().as_ref()) };
+    if let (Some(ring), Some(context)) = (ring, context) {
         ring.put(registers::interrupted(context));
     }
     HANDLERS.fetch_sub(1, Ordering::SeqCst);
