@@ -15,7 +15,7 @@ pub mod flags;
 mod flows;
 mod health;
 mod lane;
-mod logging;
+pub mod logging;
 #[allow(dead_code, unused_imports, reason = "the skeleton that others build on")]
 mod metrics;
 mod node_setup;
@@ -28,7 +28,6 @@ mod source;
 mod sync;
 
 pub use cleanup::{CleanupError, cleanup};
-pub use logging::init as init_logging;
 pub use node_setup::init_only;
 pub use options::{ApiserverOptions, DetectLocal, Options, Source};
 pub use planner::{ClusterPlanner, observe_node};

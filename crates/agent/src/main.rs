@@ -6,7 +6,9 @@ use agent::flags::{self, Command, Parsed};
 
 fn main() -> ExitCode {
     kernel::memory::stay_small();
-    match flags::parse(std::env::args_os().skip(1)).and_then(dispatch) {
+    let outcome = flags::parse(std::env::args_os().skip(1)).and_then(dispatch);
+    agent::logging::flush();
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             #[expect(clippy::print_stderr, reason = "the last word of a failed start; logging may not be up")]
@@ -20,7 +22,7 @@ fn main() -> ExitCode {
 
 fn dispatch(parsed: Parsed) -> Result<(), String> {
     if !matches!(parsed.command, Command::Help | Command::Version | Command::Demo(_)) {
-        agent::init_logging(parsed.verbosity);
+        agent::logging::configure(&parsed.logging);
     }
     parsed.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     match parsed.command {

@@ -14,6 +14,8 @@ const KNOWN: &str = include_str!("gates.txt");
 pub(super) const EXTERNAL_IPS: &str = "AllowServiceExternalIPs";
 /// Whether settings under `logging.options` are admitted.
 pub(super) const LOGGING_ALPHA: &str = "LoggingAlphaOptions";
+/// Whether lines may be JSON.
+pub(super) const LOGGING_BETA: &str = "LoggingBetaOptions";
 
 /// Gates that would change what a proxy does, with their defaults, and that change nothing in this build.
 const WITHOUT_EFFECT: &[(&str, bool)] = &[

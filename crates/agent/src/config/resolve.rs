@@ -6,7 +6,7 @@ use model::{Family, LocalDetector, Settings};
 
 use super::choice::{LocalMode, LogFormat, Mode};
 use super::configuration::Configuration;
-use super::gates::{EXTERNAL_IPS, LOGGING_ALPHA};
+use super::gates::{EXTERNAL_IPS, LOGGING_ALPHA, LOGGING_BETA};
 use super::origin::{Origin, Place};
 use crate::{ApiserverOptions, DetectLocal, Options, Source, duration};
 
@@ -107,6 +107,10 @@ fn check_periods(configuration: &Configuration, origin: &Origin) -> Option<Strin
 fn check_logging(configuration: &Configuration, origin: &Origin) -> Vec<String> {
     let logging = &configuration.logging;
     let mut problems = Vec::new();
+    if logging.format == LogFormat::Json && !configuration.feature_gates.is_on(LOGGING_BETA, true) {
+        let name = origin.name("logging.format");
+        problems.push(format!("{name}: json needs the feature gate LoggingBetaOptions, which is turned off"));
+    }
     if logging.format == LogFormat::Json && !logging.vmodule.0.is_empty() {
         let name = origin.name("logging.vmodule");
         problems.push(format!("{name}: only lines of format text have levels of single files"));

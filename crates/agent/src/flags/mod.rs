@@ -10,7 +10,7 @@ mod read;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::config::{self, ConfigFile, Configuration, Loaded, Origin, Place, SourceFlags};
+use crate::config::{self, ConfigFile, Configuration, Loaded, Logging, Origin, Place, SourceFlags};
 use crate::{Options, demo};
 use orders::Orders;
 use read::Line;
@@ -38,13 +38,13 @@ pub enum Command {
 #[derive(Debug)]
 pub struct Parsed {
     pub command: Command,
-    pub verbosity: u8,
+    pub logging: Logging,
     pub warnings: Vec<String>,
 }
 
 impl Parsed {
     fn plain(command: Command) -> Parsed {
-        Parsed { command, verbosity: 0, warnings: Vec::new() }
+        Parsed { command, logging: Logging::default(), warnings: Vec::new() }
     }
 }
 
@@ -99,10 +99,10 @@ fn decide(mut line: Line, text: Option<Result<String, String>>) -> Result<Parsed
         }
     };
     config::complete(&mut gathered.configuration, &mut gathered.origin);
-    let verbosity = u8::try_from(gathered.configuration.logging.verbosity.0).unwrap_or(u8::MAX);
+    let logging = gathered.configuration.logging.clone();
     let mut warnings = std::mem::take(&mut gathered.warnings);
     match command(&orders, gathered, &mut warnings) {
-        Ok(command) if problems.is_empty() => Ok(Parsed { command, verbosity, warnings }),
+        Ok(command) if problems.is_empty() => Ok(Parsed { command, logging, warnings }),
         Ok(_) => Err(problems),
         Err(more) => {
             problems.extend(more.into_iter().map(|problem| located(&orders.config, problem)));

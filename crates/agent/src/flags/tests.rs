@@ -55,7 +55,7 @@ fn values_come_in_every_form() {
         &["--manifests=x", "--v", "4"],
     ] {
         let parsed = given(form).unwrap();
-        assert_eq!(parsed.verbosity, 4, "{form:?}");
+        assert_eq!(parsed.logging.verbosity.0, 4, "{form:?}");
         assert_eq!(options(form).source, Source::Manifests("x".into()), "{form:?}");
     }
     assert!(options(&["--masquerade-all", "--manifests=x"]).settings.masquerade_all);
@@ -304,7 +304,7 @@ fn beside_a_file_few_flags_count() {
         "--metrics-port=1",
     ];
     let parsed = given(&arguments).unwrap();
-    assert_eq!(parsed.verbosity, 5);
+    assert_eq!(parsed.logging.verbosity.0, 5);
     assert!(parsed.warnings[0].ends_with("foo is no field of KubeProxyConfiguration and has no effect"));
     assert_eq!(
         parsed.warnings[1],
@@ -315,7 +315,7 @@ fn beside_a_file_few_flags_count() {
     assert_eq!((options.node_name.as_str(), options.settings.masquerade_all), ("b", false));
     assert_eq!(options.source, Source::Manifests("m".into()));
     assert!(options.healthz_bind_address.is_some());
-    assert_eq!(given(&[&file.flag()]).unwrap().verbosity, 1);
+    assert_eq!(given(&[&file.flag()]).unwrap().logging.verbosity.0, 1);
 }
 
 #[test]
