@@ -1,6 +1,7 @@
 //! Starts what feeds the sync loop with objects: a folder of manifests, or the apiserver.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use cluster::Update;
@@ -34,7 +35,8 @@ pub(crate) fn start(options: &Options, events: Sender<Event>) -> Result<Running,
         }
         Source::Apiserver(apiserver) => {
             let settings = settings(apiserver, &options.node_name);
-            let recorder = apiserver::watch(settings, deliver).map_err(StartError::Apiserver)?;
+            let recorder =
+                apiserver::watch(settings, Arc::new(()), deliver).map_err(StartError::Apiserver)?;
             tracing::info!(version = VERSION, mode = "nftables", node = %options.node_name, "Starting");
             warn_without_detector(options);
             Ok(Running { recorder, _manifests: None })

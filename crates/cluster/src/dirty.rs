@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use model::ServiceKey;
+use model::{Family, ServiceKey};
 
 /// What there is to do, as of one moment. Give it back to `clear_dirty` once it is done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,9 +14,23 @@ pub struct DirtySet {
     pub services: Vec<ServiceKey>,
     /// The ServiceCIDRs changed, which are of no service.
     pub node: bool,
-    /// When the control plane saw the endpoint changes among these, in milliseconds since the epoch.
-    pub triggers_ms: Vec<i64>,
+    pub triggers: Vec<Trigger>,
     as_of: u64,
+}
+
+/// Why endpoints changed: something happened to a pod or a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trigger {
+    pub family: Family,
+    /// When the control plane saw it, in milliseconds since the epoch.
+    pub millis: i64,
+}
+
+/// How many changes there were since the start that alter what is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChangeCount {
+    pub services: u64,
+    pub slices: u64,
 }
 
 impl DirtySet {
@@ -31,7 +45,7 @@ pub(crate) struct DirtyMarks {
     clock: u64,
     services: HashMap<ServiceKey, u64>,
     node: Option<u64>,
-    triggers: Vec<(u64, i64)>,
+    triggers: Vec<(u64, Trigger)>,
 }
 
 impl DirtyMarks {
@@ -45,8 +59,8 @@ impl DirtyMarks {
         self.node = Some(self.clock);
     }
 
-    pub(crate) fn trigger(&mut self, millis: i64) {
-        self.triggers.push((self.clock, millis));
+    pub(crate) fn trigger(&mut self, trigger: Trigger) {
+        self.triggers.push((self.clock, trigger));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -59,7 +73,7 @@ impl DirtyMarks {
         DirtySet {
             services,
             node: self.node.is_some(),
-            triggers_ms: self.triggers.iter().map(|(_, millis)| *millis).collect(),
+            triggers: self.triggers.iter().map(|(_, trigger)| *trigger).collect(),
             as_of: self.clock,
         }
     }

@@ -15,7 +15,7 @@ mod state;
 pub mod timestamp;
 pub mod translate;
 
-pub use dirty::DirtySet;
+pub use dirty::{ChangeCount, DirtySet, Trigger};
 pub use object::{Change, EndpointRecord, Kind, NodeFacts, Object, ObjectKey, SliceRecord, Update, Value};
 pub use state::{ClusterState, Counts};
 pub use translate::{Invalid, Outcome, Skip};

@@ -4,6 +4,8 @@
 
 #[path = "apiserver/log.rs"]
 mod log;
+#[path = "apiserver/observed.rs"]
+mod observed;
 #[path = "apiserver/server.rs"]
 mod server;
 #[path = "apiserver/source.rs"]

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::time::Duration;
 
 use kernel::nft;
 use model::{Family, LocalDetector, NodePlan, ServiceKey, ServicePlan};
@@ -19,6 +20,10 @@ pub struct Change<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Committed {
     pub bytes: usize,
+    /// Elements of services that the kernel holds now.
+    pub elements: usize,
+    /// How long it took to know what to send.
+    pub rendering: Duration,
 }
 
 /// A way to carry plans out. What packets see is consistent at every moment; after an error nothing is known of

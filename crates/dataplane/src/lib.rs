@@ -4,9 +4,11 @@
 mod backend;
 pub mod nftables;
 mod pacing;
+mod programmed;
 mod reconciler;
 mod slots;
 
 pub use backend::{Backend, Change, Committed, SyncError};
 pub use pacing::Pacing;
-pub use reconciler::{Planned, Planner, Reconciler, Synced};
+pub use programmed::{Programmed, Unserved};
+pub use reconciler::{Phases, Planned, Planner, Reconciler, Synced};

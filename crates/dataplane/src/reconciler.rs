@@ -2,12 +2,14 @@
 //! change by somebody else nothing is assumed and everything is written anew.
 
 use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
 
 use model::{
     Claims, Conflict, Family, LocalDetector, NodePlan, ServiceKey, ServicePlan, StaleFlows, stale_flows,
 };
 
 use crate::backend::{Backend, Change, Committed, SyncError};
+use crate::programmed::Programmed;
 use crate::slots::keep_order;
 
 /// Where plans come from: the cluster state, seen through the model.
@@ -35,6 +37,25 @@ pub struct Synced {
     pub committed: Committed,
     /// Recorded flows that must be forgotten now.
     pub stale: Vec<StaleFlows>,
+    pub phases: Phases,
+}
+
+/// Where the time of a sync went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Phases {
+    /// Deciding where packets go.
+    pub plan: Duration,
+    /// Turning that into what differs in the kernel.
+    pub render: Duration,
+    /// The kernel: the transaction, with what has to be read before and swept after it.
+    pub commit: Duration,
+}
+
+impl Phases {
+    fn new(started: Instant, planned: Instant, committed: &Committed) -> Phases {
+        let commit = planned.elapsed().saturating_sub(committed.rendering);
+        Phases { plan: planned - started, render: committed.rendering, commit }
+    }
 }
 
 /// What the kernel holds, as far as we know.
@@ -47,6 +68,7 @@ enum Applied {
 struct Known {
     plans: HashMap<ServiceKey, ServicePlan>,
     node: NodePlan,
+    programmed: Programmed,
 }
 
 struct FamilyState {
@@ -110,6 +132,14 @@ impl<B: Backend> Reconciler<B> {
         matches!(self.families[family.index()].applied, Applied::Unknown)
     }
 
+    /// What the kernel holds, as far as we know; `None` if nothing is known.
+    pub fn programmed(&self, family: Family) -> Option<Programmed> {
+        match &self.families[family.index()].applied {
+            Applied::Unknown => None,
+            Applied::Known(known) => Some(known.programmed),
+        }
+    }
+
     /// Addresses that several services want, as of the last sync.
     pub fn conflicts(&self, family: Family) -> Vec<Conflict> {
         self.families[family.index()].claims.conflicts()
@@ -148,14 +178,19 @@ fn rewrite<B: Backend>(
     family: Family,
     planner: &dyn Planner,
 ) -> Result<(Known, Synced), SyncError> {
+    let started = Instant::now();
     settle_claims(state, family, planner);
     let plans = plan_all(state, family, planner);
     let node = planner.node(family);
+    let planned = Instant::now();
     match backend.rewrite(family, &plans, &node) {
         Ok(committed) => {
             let stale = std::mem::take(&mut state.pending_stale);
-            let synced = Synced { full: true, services: plans.len(), committed, stale };
-            Ok((Known { plans, node }, synced))
+            let phases = Phases::new(started, planned, &committed);
+            let mut programmed = Programmed { elements: committed.elements, ..Programmed::default() };
+            plans.values().for_each(|plan| programmed.add(plan));
+            let synced = Synced { full: true, services: plans.len(), committed, stale, phases };
+            Ok((Known { plans, node, programmed }, synced))
         }
         Err(error) => {
             state.remembered = plans;
@@ -211,6 +246,7 @@ fn update<B: Backend>(
     dirty: &[ServiceKey],
     planner: &dyn Planner,
 ) -> Result<(Known, Synced), SyncError> {
+    let started = Instant::now();
     let fresh = plan_dirty(state, &known, family, dirty, planner);
     let node = planner.node(family);
     let changes: Vec<Change<'_>> = fresh
@@ -219,8 +255,10 @@ fn update<B: Backend>(
         .filter(|change| change.old != change.new)
         .collect();
     if changes.is_empty() && node == known.node {
-        return Ok((known, Synced::default()));
+        let phases = Phases { plan: started.elapsed(), ..Phases::default() };
+        return Ok((known, Synced { phases, ..Synced::default() }));
     }
+    let planned = Instant::now();
     let result = backend.apply(family, &changes, (&known.node, &node));
     let committed = match result {
         Ok(committed) => committed,
@@ -233,7 +271,13 @@ fn update<B: Backend>(
         changes.iter().flat_map(|change| stale_flows(change.old, change.new)).collect();
     // An address that changed its owner ends for one service before it begins for the other.
     stale.sort_by_key(|flows| !flows.is_end());
-    let synced = Synced { full: false, services: changes.len(), committed, stale };
+    known.programmed.elements = committed.elements;
+    for change in &changes {
+        change.old.into_iter().for_each(|plan| known.programmed.remove(plan));
+        change.new.into_iter().for_each(|plan| known.programmed.add(plan));
+    }
+    let phases = Phases::new(started, planned, &committed);
+    let synced = Synced { full: false, services: changes.len(), committed, stale, phases };
     for (service, new) in fresh {
         match new {
             Some(plan) => known.plans.insert(service, plan),

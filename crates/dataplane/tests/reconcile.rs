@@ -53,6 +53,7 @@ fn elements(reconciler: &mut Simulated) -> BTreeMap<String, Vec<String>> {
 fn assert_as_fresh(held: &mut Simulated, fixture: &Fixture, when: &str) {
     let mut fresh = reconciler();
     sync(&mut fresh, fixture, &[]);
+    assert_eq!(held.programmed(Family::V4), fresh.programmed(Family::V4), "{when}");
     let (held, mut wanted) = (slotless(elements(held)), slotless(elements(&mut fresh)));
     for (set, elements) in held {
         assert_eq!(Some(elements), wanted.remove(&set), "{when}: {set}");
@@ -84,6 +85,27 @@ fn the_first_sync_is_full_and_the_next_ones_carry_only_changes() {
     let replaced = sync(&mut reconciler, &fixture, &["default/plain"]);
     assert_eq!((replaced.full, replaced.services), (false, 1));
     assert!(replaced.committed.bytes < 300, "one slot out, one in: {} bytes", replaced.committed.bytes);
+}
+
+#[test]
+fn what_is_programmed_is_counted() {
+    let (mut reconciler, mut fixture) = (reconciler(), Fixture::everything());
+    assert_eq!(reconciler.programmed(Family::V4), None);
+    sync(&mut reconciler, &fixture, &[]);
+    let before = reconciler.programmed(Family::V4).unwrap();
+    let of_services =
+        |(set, _): &(&String, &Vec<String>)| !["nodeport-addresses", "service-cidrs"].contains(&set.as_str());
+    let held: usize = elements(&mut reconciler).iter().filter(of_services).map(|(_, held)| held.len()).sum();
+    assert_eq!(before.elements, held);
+    let local = Service { internal_policy: TrafficPolicy::Local, ..service(77) };
+    fixture.add("default/new", local, &[("10.244.2.21", "there")]);
+    sync(&mut reconciler, &fixture, &["default/new"]);
+    let after = reconciler.programmed(Family::V4).unwrap();
+    assert_eq!(after.services, before.services + 1);
+    assert_eq!(after.unserved.internal, before.unserved.internal + 1, "no endpoint here, and policy Local");
+    assert_eq!(after.unserved.external, before.unserved.external);
+    reconciler.distrust(Family::V4);
+    assert_eq!(reconciler.programmed(Family::V4), None);
 }
 
 #[test]

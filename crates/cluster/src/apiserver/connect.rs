@@ -59,6 +59,8 @@ impl std::error::Error for ConnectError {}
 pub(super) struct Access {
     pub(super) client: Client,
     pub(super) server: String,
+    /// `host:port` of it.
+    pub(super) host: String,
     /// The token is in a file that somebody renews.
     pub(super) reads_token_file: bool,
 }
@@ -78,9 +80,16 @@ pub(super) async fn connect(settings: &Settings) -> Result<Access, ConnectError>
         ));
     }
     let server = masked(config.cluster_url.to_string().trim_end_matches('/'));
+    let host = host_of(&config.cluster_url);
     let client = Client::try_from(config)
         .map_err(|error| ConnectError::Client { server: server.clone(), why: of_client(&error) })?;
-    Ok(Access { client, server, reads_token_file: token_file.is_some() })
+    Ok(Access { client, server, host, reads_token_file: token_file.is_some() })
+}
+
+/// Without user and password, should somebody have written them into the URL.
+fn host_of(url: &hyper::Uri) -> String {
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}{port}", url.host().unwrap_or("none"))
 }
 
 fn in_kubeconfig(settings: &Settings, why: &str) -> ConnectError {

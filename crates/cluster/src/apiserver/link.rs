@@ -1,9 +1,11 @@
 //! Single requests to the apiserver, within the budget, with credentials that are renewed when they stop to work.
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt, Limited};
+use hyper::body::Body as _;
 use hyper::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use hyper::http::request::Builder;
 use hyper::{Request, Response};
@@ -11,6 +13,7 @@ use kube::client::Body;
 
 use super::connect::{Access, ConnectError, connect};
 use super::failure::Failure;
+use super::observer::{Observer, RequestSeen};
 use super::pace::Budget;
 use super::wire::{Encoding, Status};
 use super::{Settings, Timing};
@@ -29,19 +32,25 @@ const TOKEN_FILE: Duration = Duration::from_secs(60);
 pub(super) struct Link {
     settings: Settings,
     pub(super) timing: Timing,
+    pub(super) observer: Arc<dyn Observer>,
     access: RefCell<Access>,
     renewed: Cell<Instant>,
     budget: RefCell<Budget>,
 }
 
 impl Link {
-    pub(super) async fn open(settings: Settings, timing: Timing) -> Result<Link, ConnectError> {
+    pub(super) async fn open(
+        settings: Settings,
+        timing: Timing,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Link, ConnectError> {
         let access = connect(&settings).await?;
         let now = Instant::now();
         let budget = Budget::new(settings.qps, settings.burst, now);
         Ok(Link {
             settings,
             timing,
+            observer,
             access: RefCell::new(access),
             renewed: Cell::new(now),
             budget: RefCell::new(budget),
@@ -72,8 +81,8 @@ impl Link {
 
     /// Within the budget, and with anything but success as a failure.
     async fn send(&self, request: Builder, body: Body) -> Result<Response<Body>, Failure> {
-        let wait = self.budget.borrow_mut().spend(Instant::now());
-        tokio::time::sleep(wait).await;
+        let held_back = self.budget.borrow_mut().spend(Instant::now());
+        tokio::time::sleep(held_back).await;
         if self.access.borrow().reads_token_file {
             self.renew_if_older(TOKEN_FILE).await;
         }
@@ -82,8 +91,23 @@ impl Link {
             .header(USER_AGENT, agent)
             .body(body)
             .map_err(|error| Failure::Malformed(format!("a request that cannot be written: {error}")))?;
-        let client = self.access.borrow().client.clone();
+        let method = request.method().clone();
+        let size = request.body().size_hint().lower() as usize;
+        let (client, host) = {
+            let access = self.access.borrow();
+            (access.client.clone(), access.host.clone())
+        };
+        let started = Instant::now();
         let answer = tokio::time::timeout(self.timing.answer, client.send(request)).await;
+        let code = answer.as_ref().ok().and_then(|answer| Some(answer.as_ref().ok()?.status().as_u16()));
+        self.observer.request(&RequestSeen {
+            method: method.as_str(),
+            host: &host,
+            code,
+            held_back,
+            took: started.elapsed(),
+            size,
+        });
         let response = answer
             .map_err(|_| Failure::Stalled(self.timing.answer))?
             .map_err(|error| Failure::of_request(&error))?;

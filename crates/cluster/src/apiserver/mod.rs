@@ -10,6 +10,7 @@ mod events;
 mod failure;
 mod link;
 mod list;
+mod observer;
 mod outage;
 mod pace;
 mod reflector;
@@ -22,7 +23,7 @@ mod wording;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
@@ -37,6 +38,7 @@ use resource::Resource;
 
 pub use connect::ConnectError;
 pub use events::{Event, Recorder, Regarding};
+pub use observer::{Observer, Phase, RequestSeen};
 pub use timing::Timing;
 pub use wire::Encoding;
 
@@ -68,15 +70,17 @@ type Deliver = Box<dyn Fn(Update) -> ControlFlow<()> + Send>;
 /// written for as long as somebody holds the recorder.
 pub fn watch(
     settings: Settings,
+    observer: Arc<dyn Observer>,
     deliver: impl Fn(Update) -> ControlFlow<()> + Send + 'static,
 ) -> Result<Recorder, ConnectError> {
-    watch_in_time(settings, Timing::default(), deliver)
+    watch_in_time(settings, Timing::default(), observer, deliver)
 }
 
 /// The same with other ideas of how long an apiserver may take.
 pub fn watch_in_time(
     settings: Settings,
     timing: Timing,
+    observer: Arc<dyn Observer>,
     deliver: impl Fn(Update) -> ControlFlow<()> + Send + 'static,
 ) -> Result<Recorder, ConnectError> {
     let (report, started) = mpsc::channel();
@@ -85,7 +89,7 @@ pub fn watch_in_time(
     std::thread::Builder::new()
         .name("apiserver".into())
         .spawn(move || {
-            if let Some((runtime, link)) = open(&settings, timing, report) {
+            if let Some((runtime, link)) = open(&settings, timing, &observer, report) {
                 run(&runtime, link, deliver, events);
             }
         })
@@ -105,10 +109,11 @@ pub fn watch_in_time(
 fn open(
     settings: &Settings,
     timing: Timing,
+    observer: &Arc<dyn Observer>,
     report: mpsc::Sender<Result<(), ConnectError>>,
 ) -> Option<(Runtime, Link)> {
     loop {
-        match try_open(settings, timing) {
+        match try_open(settings, timing, observer) {
             Ok((runtime, link)) => {
                 tracing::info!(server = %link.server(), "Watching the apiserver");
                 // Nobody waits any more if it took long.
@@ -126,10 +131,14 @@ fn open(
     }
 }
 
-fn try_open(settings: &Settings, timing: Timing) -> Result<(Runtime, Link), ConnectError> {
+fn try_open(
+    settings: &Settings,
+    timing: Timing,
+    observer: &Arc<dyn Observer>,
+) -> Result<(Runtime, Link), ConnectError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(ConnectError::Thread)?;
-    let link = runtime.block_on(Link::open(settings.clone(), timing))?;
+    let link = runtime.block_on(Link::open(settings.clone(), timing, observer.clone()))?;
     Ok((runtime, link))
 }
 

@@ -16,6 +16,7 @@ use prost::bytes::Bytes;
 use super::Deliver;
 use super::failure::Failure;
 use super::link::Link;
+use super::observer::Phase;
 use super::outage::Outages;
 use super::pace::{Backoff, random_share};
 use super::resource::Resource;
@@ -124,6 +125,7 @@ impl Reflector {
                 Err(Step::Stopped) => return,
                 Err(Step::Failed(failure)) => failure,
             };
+            self.phase(Phase::Failed);
             let wait = match self.after(&failure) {
                 Ok(wait) => wait,
                 Err(Stopped) => return,
@@ -163,6 +165,7 @@ impl Reflector {
                 tracing::warn!(kind = %self.resource.kind, "Going on without news of this kind: {failure}");
             }
             self.is_denied = true;
+            self.phase(Phase::Absent);
             self.mark_synced()?;
         } else if *failure != Failure::Gone {
             self.outages.failed(self.resource.kind, failure);
@@ -189,17 +192,25 @@ impl Reflector {
         }
         self.version = None;
         self.works();
+        self.phase(Phase::Absent);
         self.mark_synced()?;
         Ok(self.link.timing.absent_kind)
     }
 
     /// One list or one watch.
     async fn turn(&mut self) -> Result<(), Step> {
+        if self.version.is_none() {
+            self.phase(Phase::Listing);
+        }
         match self.version.clone() {
             Some(version) => self.watch(&version).await,
             None if self.streams == Streams::Offered => self.stream().await,
             None => self.list().await,
         }
+    }
+
+    fn phase(&self, phase: Phase) {
+        self.link.observer.phase(self.resource.kind, phase);
     }
 
     fn path(&self, query: &str) -> String {

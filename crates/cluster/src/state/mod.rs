@@ -11,7 +11,7 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use model::{EndpointSlice, Service, ServiceKey};
 
-use crate::dirty::{DirtyMarks, DirtySet};
+use crate::dirty::{ChangeCount, DirtyMarks, DirtySet};
 use crate::packed::{PackedSlice, Texts};
 use crate::{Change, Kind, NodeFacts, Object, ObjectKey, Update, Value};
 
@@ -25,6 +25,7 @@ pub struct ClusterState {
     service_cidrs: BTreeMap<Arc<str>, Box<[IpNet]>>,
     texts: Texts,
     dirty: DirtyMarks,
+    changes: ChangeCount,
     synced: [bool; Kind::ALL.len()],
 }
 
@@ -110,6 +111,7 @@ impl ClusterState {
         let entry = self.services.entry(key.clone()).or_default();
         if entry.service.as_ref() != Some(&service) {
             entry.service = Some(service);
+            self.changes.services += 1;
             self.dirty.service(&key);
         }
     }
@@ -117,6 +119,7 @@ impl ClusterState {
     fn delete_service(&mut self, key: &ServiceKey) {
         let Some(entry) = self.services.get_mut(key) else { return };
         if entry.service.take().is_some() {
+            self.changes.services += 1;
             self.dirty.service(key);
         }
         self.forget_if_empty(key);
@@ -144,6 +147,11 @@ impl ClusterState {
     /// What changed and was not cleared yet.
     pub fn dirty(&self) -> DirtySet {
         self.dirty.read()
+    }
+
+    /// Every change so far; what came twice in a row counts once.
+    pub fn changes(&self) -> ChangeCount {
+        self.changes
     }
 
     pub fn is_dirty(&self) -> bool {

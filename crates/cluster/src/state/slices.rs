@@ -5,8 +5,8 @@ use std::sync::Arc;
 use model::ServiceKey;
 
 use super::{ClusterState, ServiceEntry};
-use crate::SliceRecord;
 use crate::packed::PackedSlice;
+use crate::{SliceRecord, Trigger};
 
 impl ClusterState {
     pub(super) fn apply_slice(&mut self, path: &Arc<str>, record: &SliceRecord) {
@@ -16,8 +16,11 @@ impl ClusterState {
         }
         let packed = self.texts.pack(slice_name(path), record);
         if self.store_slice(path, &record.service, packed) {
+            self.changes.slices += 1;
             self.dirty.service(&record.service);
-            record.triggered_ms.into_iter().for_each(|millis| self.dirty.trigger(millis));
+            if let Some(millis) = record.triggered_ms {
+                self.dirty.trigger(Trigger { family: record.family, millis });
+            }
         }
     }
 
@@ -65,6 +68,7 @@ impl ClusterState {
             let mut slices = std::mem::take(&mut entry.slices).into_vec();
             self.texts.release(&slices.remove(at));
             entry.slices = slices.into();
+            self.changes.slices += 1;
             self.dirty.service(&home);
         }
         self.forget_if_empty(&home);

@@ -7,6 +7,7 @@
 mod cut;
 mod expired;
 mod log;
+mod observed;
 mod odd;
 mod pace;
 mod refused;
@@ -14,6 +15,7 @@ mod server;
 mod silence;
 mod source;
 mod spell;
+mod telling;
 
 use cluster::apiserver::Encoding;
 

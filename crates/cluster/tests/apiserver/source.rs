@@ -10,6 +10,7 @@ use cluster::apiserver::{Encoding, Settings, Timing, watch_in_time};
 use cluster::{Change, ClusterState, Kind, Update};
 
 use super::log;
+use super::observed::Observed;
 use super::server::{Answer, Scripts, Server, Wish};
 
 /// A deadline, not an expectation.
@@ -17,6 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct Source {
     pub(crate) server: Server,
+    pub(crate) observed: Arc<Observed>,
     seen: Arc<(Mutex<Seen>, Condvar)>,
 }
 
@@ -115,14 +117,15 @@ impl Source {
         log::keep();
         let seen: Arc<(Mutex<Seen>, Condvar)> = Arc::default();
         let own = Arc::downgrade(&seen);
-        let recorder = watch_in_time(settings, timing, move |update| {
+        let observed: Arc<Observed> = Arc::default();
+        let recorder = watch_in_time(settings, timing, observed.clone(), move |update| {
             let Some(seen) = own.upgrade() else { return ControlFlow::Break(()) };
             seen.0.lock().unwrap().take(update);
             seen.1.notify_all();
             ControlFlow::Continue(())
         });
         drop(recorder.unwrap());
-        Source { server, seen }
+        Source { server, observed, seen }
     }
 
     /// Wait until something holds of what was handed over.

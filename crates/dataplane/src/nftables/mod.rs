@@ -16,6 +16,7 @@ mod sweep;
 mod table;
 
 use std::collections::HashMap;
+use std::time::Instant;
 
 use kernel::nft::{self, CommitErrorKind, Transport};
 use model::{Family, LocalDetector, NodePlan, Routing, ServiceKey, ServicePlan};
@@ -99,9 +100,12 @@ impl<T: Transport> Nftables<T> {
         node: (&NodePlan, &NodePlan),
     ) -> Result<(Committed, Sweep), SyncError> {
         let FamilyTable { dialect, table, .. } = &mut self.families[family.index()];
+        let started = Instant::now();
         let (batch, difference) = table.change(dialect, changes, node);
+        let rendering = started.elapsed();
+        let committed = Committed { bytes: batch.len_bytes(), elements: table.elements, rendering };
         self.transport.commit(&batch)?;
-        Ok((Committed { bytes: batch.len_bytes() }, Sweep::after(&difference)))
+        Ok((committed, Sweep::after(&difference)))
     }
 
     fn sweep(&mut self, family: Family, sweep: &Sweep) -> Result<usize, SyncError> {
@@ -118,7 +122,9 @@ impl<T: Transport> Backend for Nftables<T> {
     ) -> Result<Committed, SyncError> {
         let existing = self.existing(family)?;
         let ours = &mut self.families[family.index()];
+        let started = Instant::now();
         let (batch, table) = Table::rewrite(&ours.dialect, &existing, plans, node);
+        let rendering = started.elapsed();
         if let Err(error) = self.transport.commit(&batch) {
             if is_misfit(error.kind) {
                 ours.trust = Trust::Replace;
@@ -131,7 +137,7 @@ impl<T: Transport> Backend for Nftables<T> {
             let swept = sweep::sweep_strangers(&mut self.transport, &ours.dialect, plans, split);
             report_sweep(family, swept);
         }
-        Ok(Committed { bytes: batch.len_bytes() })
+        Ok(Committed { bytes: batch.len_bytes(), elements: ours.table.elements, rendering })
     }
 
     /// A destination with affinity that turns from one pool to two is changed in two steps: a pin made
@@ -152,7 +158,8 @@ impl<T: Transport> Backend for Nftables<T> {
         self.sweep(family, &sweep)?;
         let second = flip_step(changes, &unpinned, false);
         let (second, _) = self.commit_changes(family, &second, (node.1, node.1))?;
-        Ok(Committed { bytes: first.bytes + second.bytes })
+        let (bytes, rendering) = (first.bytes + second.bytes, first.rendering + second.rendering);
+        Ok(Committed { bytes, rendering, ..second })
     }
 
     fn detect_local(&mut self, family: Family, detector: &LocalDetector) -> bool {

@@ -33,6 +33,8 @@ pub(crate) enum Existing {
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     owners: SharedOwners,
+    /// How many elements belong to services.
+    pub(crate) elements: usize,
     declared: Demands,
 }
 
@@ -84,6 +86,8 @@ impl Table {
             }
         }
         difference.settle_shared(&mut self.owners);
+        self.elements += difference.added.len();
+        self.elements = self.elements.saturating_sub(difference.removed.len());
         let mut batch = Batch::new(dialect.nft_family(), TABLE);
         self.declare(dialect, &mut batch, demands);
         node::write_changes(&mut batch, node.0, node.1);
@@ -102,10 +106,10 @@ impl Table {
                 elements.filter(|element| SharedKey::of(element).is_none_or(|key| self.owners.add(key))),
             );
             if (index + 1) % CHUNK == 0 {
-                flush(batch, &mut pending);
+                self.elements += flush(batch, &mut pending);
             }
         }
-        flush(batch, &mut pending);
+        self.elements += flush(batch, &mut pending);
     }
 
     /// Make the chains, sets and rules that are asked for and not there yet.
@@ -169,11 +173,13 @@ fn up_front(plans: &HashMap<ServiceKey, ServicePlan>) -> Demands {
     demands
 }
 
-/// Write gathered elements set by set: neighbours of one set share a message.
-fn flush(batch: &mut Batch, pending: &mut Vec<Element>) {
+/// Write gathered elements set by set: neighbours of one set share a message. Returns how many there were.
+fn flush(batch: &mut Batch, pending: &mut Vec<Element>) -> usize {
     pending.sort_unstable_by(Element::order);
     write(batch, pending);
+    let count = pending.len();
     pending.clear();
+    count
 }
 
 fn write(batch: &mut Batch, elements: &[Element]) {

@@ -46,6 +46,7 @@ impl Reflector {
                 Arrived::End => break,
                 Arrived::Nothing => return Err(Failure::Stalled(silence).into()),
             };
+            self.link.observer.heard(self.resource.kind);
             let mut items = Vec::new();
             decoder.feed(&chunk, &mut |item| items.push(item)).map_err(Failure::from)?;
             self.take_items(items, encoding, listing)?;

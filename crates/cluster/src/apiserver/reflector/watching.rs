@@ -7,6 +7,7 @@ use kube::client::Body;
 
 use super::super::answer::{Arrived, encoding, error_event, next_chunk};
 use super::super::failure::Failure;
+use super::super::observer::Phase;
 use super::super::pace::random_share;
 use super::super::resource::bookmark;
 use super::super::wire::{Encoding, RawEvent, WatchDecoder};
@@ -45,6 +46,7 @@ impl Reflector {
     pub(super) async fn watch(&mut self, version: &str) -> Result<(), Step> {
         let query = format!("{}&resourceVersion={version}", self.watch_query());
         let response = self.link.get(&self.path(&query)).await?;
+        self.phase(Phase::Watching);
         self.follow(response, None).await
     }
 
@@ -78,6 +80,7 @@ impl Reflector {
                 }
                 Arrived::Nothing => {}
                 Arrived::Data(chunk) => {
+                    self.link.observer.heard(self.resource.kind);
                     decoder.feed(&chunk);
                     let was_listing = listing.is_some();
                     let taken = self.take_events(&mut decoder, encoding, &mut listing, &mut changes);
@@ -88,6 +91,7 @@ impl Reflector {
                         last_item = Instant::now();
                     }
                     if was_listing && listing.is_none() {
+                        self.phase(Phase::Watching);
                         started = Instant::now();
                     }
                 }
