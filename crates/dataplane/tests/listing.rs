@@ -6,8 +6,10 @@ mod common;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use common::{Fixture, in_namespace};
-use dataplane::nftables::TABLE_NAME;
+use common::{Fixture, MARK, in_namespace, in_namespace_counting, pod_cidrs};
+use dataplane::Reconciler;
+use dataplane::nftables::{Nftables, TABLE_NAME};
+use kernel::nft::Connection;
 use model::Family;
 
 #[test]
@@ -73,6 +75,60 @@ fn nft_rereads_ipv6_without_affinity() {
         listing = nft(&["list", "table", "ip6", TABLE_NAME], "");
     });
     assert_reread("ip6", &listing);
+}
+
+/// Counters, the maps that lead to them and the rules that count, for an IPv6 table without affinity as above.
+#[test]
+fn nft_prints_and_rereads_counters() {
+    if Command::new("nft").arg("--version").output().is_err() {
+        return println!("SKIPPED: the nft tool is not installed");
+    }
+    let mut listings = [String::new(), String::new()];
+    in_namespace_counting(true, |mut reconciler| {
+        let mut fixture = Fixture::everything();
+        fixture.services.retain(|_, (service, ..)| service.affinity_seconds.is_none());
+        listings = [(Family::V4, "ip"), (Family::V6, "ip6")].map(|(family, name)| {
+            reconciler.sync(family, &[], &fixture).unwrap();
+            nft(&["list", "table", name, TABLE_NAME], "")
+        });
+    });
+    let [v4, v6] = &listings;
+    for expected in [
+        "counter request/default/plain/tcp/http {",
+        "type ipv4_addr . inet_proto . inet_service . ct_dir : counter",
+        "10.96.0.1 . tcp . 80 . reply : \"reply/default/plain/tcp/http\"",
+        "tcp . 30080 . original : \"request/default/open/tcp/http\"",
+        "203.0.113.3 . tcp . 80 : \"connections/default/open/tcp/http\"",
+        "ct status dnat iifname != \"lo\" goto count-traffic",
+        "counter name ct original ip daddr . meta l4proto . ct original proto-dst . ct direction map @traffic-ips return",
+    ] {
+        assert!(v4.is_empty() || v4.contains(expected), "missing: {expected}\n{v4}");
+    }
+    assert_reread("ip", v4);
+    assert_reread("ip6", v6);
+}
+
+/// A table that counted and one that never did are the same as soon as counting is off.
+#[test]
+fn counting_leaves_nothing_behind() {
+    if Command::new("nft").arg("--version").output().is_err() {
+        return println!("SKIPPED: the nft tool is not installed");
+    }
+    in_namespace(|mut never| {
+        let fixture = Fixture::everything();
+        let connection = || Connection::open().unwrap();
+        let counting =
+            |on| Reconciler::new(Nftables::new(connection(), &pod_cidrs(), MARK).count_traffic(on));
+        for family in Family::BOTH {
+            never.sync(family, &[], &fixture).unwrap();
+            let before = nft(&["list", "ruleset"], "");
+            counting(true).sync(family, &[], &fixture).unwrap();
+            let meanwhile = nft(&["list", "ruleset"], "");
+            assert!(meanwhile.contains("map traffic-nodeports"), "{meanwhile}");
+            counting(false).sync(family, &[], &fixture).unwrap();
+            assert_eq!(words(&nft(&["list", "ruleset"], "")), words(&before));
+        }
+    });
 }
 
 /// Load a listing into an empty namespace: it must print the same there.

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use kernel::nft::{Batch, CommitError, Connection, DumpedElement, Error, Family, Table, Transport};
+use kernel::nft::{
+    Batch, CommitError, Connection, CounterReading, DumpedElement, Error, Family, Table, Transport,
+};
 
 pub(crate) struct Timed {
     connection: Connection,
@@ -56,5 +58,14 @@ impl Transport for Timed {
         each: &mut dyn FnMut(DumpedElement<'_>),
     ) -> Result<(), Error> {
         self.connection.dump_elements(family, table, set, each)
+    }
+
+    fn counters(
+        &mut self,
+        family: Family,
+        table: &str,
+        each: &mut dyn FnMut(CounterReading<'_>),
+    ) -> Result<(), Error> {
+        self.connection.counters(family, table, each)
     }
 }

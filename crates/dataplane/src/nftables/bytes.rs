@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use super::meter::Direction;
+
 /// The longest key: an IPv6 affinity member (two addresses, two ports, a protocol).
 const CAPACITY: usize = 48;
 
@@ -36,6 +38,11 @@ impl Fields {
     /// A slot number: what `numgen` leaves in its register, in host byte order.
     pub(crate) fn slot(self, slot: u32) -> Fields {
         self.push(&slot.to_ne_bytes())
+    }
+
+    /// Which way a packet of a connection goes, as conntrack numbers it.
+    pub(crate) fn direction(self, direction: Direction) -> Fields {
+        self.push(&[direction as u8, 0, 0, 0])
     }
 
     pub(crate) fn append(self, other: &Fields) -> Fields {

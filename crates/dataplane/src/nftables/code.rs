@@ -21,6 +21,8 @@ pub(crate) enum Field {
     /// The destination before any rewriting, from conntrack.
     OriginalDestination,
     OriginalPort,
+    /// Which way of the connection the packet goes.
+    Direction,
     /// A random number below this.
     Random(u32),
 }
@@ -87,6 +89,11 @@ impl<'a> Code<'a> {
             data: Some(word(data_at)),
             timeout_ms,
         })
+    }
+
+    /// Count the packet in the counter that `map` holds for these fields; falls through when there is none.
+    pub(crate) fn count_in(self, fields: &[Field], map: &'a str) -> Code<'a> {
+        self.load(fields, 0).with(Expression::CountIn { map, key: word(0) })
     }
 
     pub(crate) fn source_within(self, net: &IpNet, inside: bool) -> Code<'a> {
@@ -231,6 +238,7 @@ impl<'a> Code<'a> {
                 Expression::Ct { key, direction: original, to }
             }
             Field::OriginalPort => Expression::Ct { key: CtKey::ProtoDestination, direction: original, to },
+            Field::Direction => Expression::Ct { key: CtKey::Direction, direction: None, to },
             Field::Random(modulus) => Expression::NumgenRandom { modulus, to },
         }
     }

@@ -1,6 +1,6 @@
 //! A transport that counts what it commits, to tell our commits from those of others.
 
-use kernel::nft::{Batch, CommitError, DumpedElement, Error, Family, Table, Transport};
+use kernel::nft::{Batch, CommitError, CounterReading, DumpedElement, Error, Family, Table, Transport};
 
 pub(crate) struct Counted<T> {
     pub(crate) inner: T,
@@ -60,5 +60,14 @@ impl<T: Transport> Transport for Counted<T> {
         each: &mut dyn FnMut(DumpedElement<'_>),
     ) -> Result<(), Error> {
         self.inner.dump_elements(family, table, set, each)
+    }
+
+    fn counters(
+        &mut self,
+        family: Family,
+        table: &str,
+        each: &mut dyn FnMut(CounterReading<'_>),
+    ) -> Result<(), Error> {
+        self.inner.counters(family, table, each)
     }
 }

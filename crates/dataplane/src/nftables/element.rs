@@ -12,7 +12,8 @@ pub(crate) struct Element {
     pub(crate) set: SetName,
     pub(crate) key: Fields,
     pub(crate) data: Data,
-    /// `namespace/name:port`, printed beside the element; on those a human looks for first.
+    /// `namespace/name:port`, printed beside the element; on those a human looks for first. Of an element that
+    /// leads to a counter, the counter's name.
     pub(crate) label: Option<Rc<str>>,
 }
 
@@ -22,6 +23,8 @@ pub(crate) enum Data {
     /// An endpoint's address and port.
     Endpoint(Fields),
     Goto(Class),
+    /// The counter that the label names.
+    Counter,
 }
 
 impl Element {

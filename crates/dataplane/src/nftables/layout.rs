@@ -16,10 +16,10 @@ use super::sets::{Door, SetName, permanent};
 const TABLE_COMMENT: &str = "rules for kube-proxy; flat layout 2";
 pub(crate) const TABLE: &str = "kube-proxy";
 
-const PREROUTING: u32 = 0;
+pub(super) const PREROUTING: u32 = 0;
 const INPUT: u32 = 1;
 const FORWARD: u32 = 2;
-const OUTPUT: u32 = 3;
+pub(super) const OUTPUT: u32 = 3;
 const POSTROUTING: u32 = 4;
 
 const PRE_DNAT: i32 = -110;
@@ -30,7 +30,7 @@ const SNAT: i32 = 100;
 const ORIGINAL_VIP: [Field; 3] = [Field::OriginalDestination, Field::Protocol, Field::OriginalPort];
 const ORIGINAL_NODE_PORT: [Field; 2] = [Field::Protocol, Field::OriginalPort];
 const ENDPOINT: [Field; 2] = [Field::Destination, Field::DestinationPort];
-const PROTOCOLS: [Protocol; 3] = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
+pub(super) const PROTOCOLS: [Protocol; 3] = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
 
 /// What the rules depend on besides the services.
 #[derive(Clone, Debug)]
@@ -39,6 +39,8 @@ pub struct Dialect {
     pub detector: LocalDetector,
     /// The packet mark that asks for masquerade, as a value (bit 14: 0x4000).
     pub masquerade_mark: u32,
+    /// Count packets, bytes and connections of every service port.
+    pub count_traffic: bool,
 }
 
 impl Dialect {
@@ -64,7 +66,7 @@ impl Dialect {
         format!("{TABLE_COMMENT}; local: {local}")
     }
 
-    fn code<'a>(&self) -> Code<'a> {
+    pub(super) fn code<'a>(&self) -> Code<'a> {
         Code::new(self.family)
     }
 
@@ -319,7 +321,7 @@ fn key_of(door: Door) -> &'static [Field] {
     }
 }
 
-fn original_key(door: Door) -> &'static [Field] {
+pub(super) fn original_key(door: Door) -> &'static [Field] {
     match door {
         Door::Vip => &ORIGINAL_VIP,
         Door::NodePort => &ORIGINAL_NODE_PORT,
@@ -340,6 +342,6 @@ fn members_chain(door: Door) -> &'static str {
     }
 }
 
-fn rule(batch: &mut Batch, chain: &str, code: Code<'_>) {
+pub(super) fn rule(batch: &mut Batch, chain: &str, code: Code<'_>) {
     batch.add_rule(&Rule { chain, expressions: code.done() });
 }

@@ -5,15 +5,18 @@ mod bytes;
 mod class;
 mod code;
 mod counted;
+mod counting_rules;
 mod diff;
 mod element;
 mod inherit;
 mod layout;
+mod meter;
 mod node;
 mod render;
 mod sets;
 mod sweep;
 mod table;
+mod traffic;
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -28,6 +31,8 @@ use sweep::Sweep;
 use table::{Existing, Table};
 
 pub use layout::Dialect;
+pub use meter::{Direction, Meter, MeterName};
+pub use traffic::{Count, PortTraffic, ServicePortName, read_traffic};
 
 /// The name of our table, in the families `ip` and `ip6`.
 pub const TABLE_NAME: &str = TABLE;
@@ -56,11 +61,19 @@ pub struct Nftables<T> {
 impl<T: Transport> Nftables<T> {
     pub fn new(transport: T, detector: &LocalDetector, masquerade_mark: u32) -> Nftables<T> {
         let families = Family::BOTH.map(|family| FamilyTable {
-            dialect: Dialect { family, detector: detector.clone(), masquerade_mark },
+            dialect: Dialect { family, detector: detector.clone(), masquerade_mark, count_traffic: false },
             table: Table::default(),
             trust: Trust::InPlace,
         });
         Nftables { transport: Counted::new(transport), families }
+    }
+
+    /// Whether packets, bytes and connections of every service port are counted, from the next rewrite on.
+    pub fn count_traffic(mut self, on: bool) -> Nftables<T> {
+        for FamilyTable { dialect, .. } in &mut self.families {
+            dialect.count_traffic = on;
+        }
+        self
     }
 
     pub fn transport(&mut self) -> &mut T {
@@ -82,6 +95,7 @@ impl<T: Transport> Nftables<T> {
             Some(table) if table.comment == comment && *trust == Trust::InPlace => Ok(Existing::Ours {
                 sets: self.transport.sets(family, TABLE)?,
                 chains: self.transport.chains(family, TABLE)?,
+                counters: traffic::counter_names(&mut self.transport, dialect)?,
                 // Unread, every destination counts as newly split: that costs some pins, and is never wrong.
                 split: sweep::split_before(&mut self.transport, dialect).unwrap_or_default(),
             }),

@@ -10,10 +10,11 @@ use super::bytes::Fields;
 use super::class::{Class, Kind, kind_of};
 use super::element::{Data, Element};
 use super::layout::writing_chain;
-use super::sets::{Door, SetName, permanent};
+use super::sets::{Door, SetName, counting, permanent};
+use super::{counting_rules, meter};
 
 /// The elements of one service, sorted by set and key, without duplicates.
-pub(crate) fn render(service: &str, plan: &ServicePlan) -> Vec<Element> {
+pub(crate) fn render(service: &str, plan: &ServicePlan, count_traffic: bool) -> Vec<Element> {
     let mut out = Vec::new();
     if let Some(ip) = plan.cluster_ip {
         out.push(Element {
@@ -30,6 +31,9 @@ pub(crate) fn render(service: &str, plan: &ServicePlan) -> Vec<Element> {
         };
         for destination in &port.destinations {
             DestinationRenderer::new(plan, port, destination, &label, &mut out).render();
+        }
+        if count_traffic {
+            meter::render(service, port, &mut out);
         }
     }
     out.sort_unstable_by(Element::order);
@@ -152,6 +156,8 @@ pub(crate) struct Demands {
     pub(crate) classes: BTreeSet<Class>,
     pub(crate) timeouts: BTreeSet<u32>,
     pub(crate) prefix_lengths: BTreeSet<u8>,
+    /// Maps, chains and rules that count traffic.
+    pub(crate) counting: bool,
 }
 
 impl Demands {
@@ -160,7 +166,14 @@ impl Demands {
         let members = self.timeouts.iter().flat_map(|seconds| Door::BOTH.map(|door| (door, *seconds)));
         let members = members.map(|(door, seconds)| SetName::Members(door, seconds));
         let ranges = self.prefix_lengths.iter().map(|length| SetName::FirewallAllow(*length));
-        permanent().into_iter().chain(members).chain(ranges).map(|set| set.name().into_owned()).collect()
+        let counting = counting().filter(|_| self.counting);
+        permanent()
+            .into_iter()
+            .chain(members)
+            .chain(ranges)
+            .chain(counting)
+            .map(|set| set.name().into_owned())
+            .collect()
     }
 
     /// The names of the chains that come on demand, with those that they go to.
@@ -172,6 +185,7 @@ impl Demands {
         for seconds in &self.timeouts {
             names.extend(Door::BOTH.map(|door| writing_chain(door, *seconds)));
         }
+        names.extend(counting_rules::CHAINS.iter().filter(|_| self.counting).map(|name| (*name).to_owned()));
         names
     }
 

@@ -51,6 +51,10 @@ pub(crate) enum SetName {
     FirewallAllow(u8),
     /// Local endpoints as client of themselves.
     Hairpin,
+    /// Destination and direction → counter of a service port's packets; only where traffic is counted.
+    Traffic(Door),
+    /// Destination → counter of a service port's new connections; only where traffic is counted.
+    Connections(Door),
 }
 
 /// The sets that exist from the start; `Members` and `FirewallAllow` come on demand.
@@ -62,6 +66,11 @@ pub(crate) fn permanent() -> Vec<SetName> {
         all.extend([Reject(door), Drop(door), Affine(door), Pins(door)]);
     }
     all
+}
+
+/// The maps that exist beside these where traffic is counted.
+pub(crate) fn counting() -> impl Iterator<Item = SetName> {
+    Door::BOTH.into_iter().flat_map(|door| [SetName::Traffic(door), SetName::Connections(door)])
 }
 
 /// Names of the maps that packets write and that outlive a rewrite.
@@ -97,6 +106,10 @@ impl SetName {
             Pins(NodePort) => "nodeport-affinity",
             Firewall => "firewalled-ips",
             Hairpin => "hairpin-connections",
+            Traffic(Vip) => "traffic-ips",
+            Traffic(NodePort) => "traffic-nodeports",
+            Connections(Vip) => "connections-ips",
+            Connections(NodePort) => "connections-nodeports",
             Members(Vip, seconds) => return Cow::Owned(format!("pinned-endpoints-{seconds}")),
             Members(NodePort, seconds) => {
                 return Cow::Owned(format!("pinned-nodeport-endpoints-{seconds}"));
@@ -126,6 +139,9 @@ impl SetName {
                 size: MOST_PINS,
                 ..set
             },
+            SetName::Traffic(_) | SetName::Connections(_) => {
+                nft::Set { flags: SetFlags { counters: true, ..SetFlags::default() }, ..set }
+            }
             _ => set,
         }
     }
@@ -140,6 +156,8 @@ impl SetName {
             SetName::ClusterIps | SetName::ServiceCidrs | SetName::NodeportIps => vec![address],
             SetName::Service(door) | SetName::Local(door) | SetName::Internal(door) => destination(door),
             SetName::Reject(door) | SetName::Drop(door) | SetName::Affine(door) => destination(door),
+            SetName::Connections(door) => destination(door),
+            SetName::Traffic(door) => [destination(door), vec![Type::Direction]].concat(),
             SetName::Firewall => destination(Door::Vip),
             SetName::Endpoints(door) | SetName::InternalEndpoints(door) => {
                 [destination(door), vec![Type::Slot]].concat()
@@ -182,6 +200,8 @@ enum Type {
     Port,
     /// Declared as `mark`: nft 1.0.2 aborts on an integer here, and later versions go by the typeof data.
     Slot,
+    /// `ct_dir`
+    Direction,
 }
 
 impl Type {
@@ -202,6 +222,7 @@ fn type_number(parts: &[Type]) -> u32 {
                 Type::Protocol => 12,
                 Type::Port => 13,
                 Type::Slot => 19,
+                Type::Direction => 27,
             }
     })
 }

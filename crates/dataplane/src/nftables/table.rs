@@ -1,7 +1,7 @@
 //! One family's table: what stands in the kernel beside the services' own elements, and the batches that
 //! change it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use kernel::nft::{Batch, ElementData};
 use model::{NodePlan, ServiceKey, ServicePlan};
@@ -11,10 +11,10 @@ use super::diff::{Difference, SharedKey, SharedOwners};
 use super::element::{Data, Element};
 use super::inherit::{self, InheritedPin};
 use super::layout::{Dialect, TABLE, is_permanent_chain};
-use super::node;
 use super::render::{Demands, render};
 use super::sets::{Door, SetName, holds_pins};
 use super::sweep::SplitBefore;
+use super::{meter, node};
 use crate::backend::Change;
 
 /// Pool sizes whose chain exists from the start, so that ordinary scaling needs no new chain.
@@ -27,7 +27,7 @@ pub(crate) enum Existing {
     /// Absent, foreign or of another layout: it is replaced, and these pins of it are taken over.
     Other { pins: Vec<InheritedPin> },
     /// Ours, with these sets and chains: cleared and filled again in place, so that pins live on.
-    Ours { sets: Vec<String>, chains: Vec<String>, split: SplitBefore },
+    Ours { sets: Vec<String>, chains: Vec<String>, counters: BTreeSet<String>, split: SplitBefore },
 }
 
 #[derive(Debug, Default)]
@@ -47,20 +47,25 @@ impl Table {
         node: &NodePlan,
     ) -> (Batch, Table) {
         let mut batch = Batch::new(dialect.nft_family(), TABLE);
-        let demands = up_front(plans);
+        let demands = Demands { counting: dialect.count_traffic, ..up_front(plans) };
+        let counters = counters(dialect, plans);
         batch.add_table(&dialect.table_comment());
         match existing {
             Existing::Other { .. } => {
                 batch.delete_table();
                 batch.add_table(&dialect.table_comment());
             }
-            Existing::Ours { sets, chains, .. } => clear(&mut batch, sets, chains, &demands),
+            Existing::Ours { sets, chains, counters: before, .. } => {
+                clear(&mut batch, sets, chains, &demands);
+                before.difference(&counters).for_each(|name| batch.delete_counter(name));
+            }
         }
         dialect.declare(&mut batch);
         let mut table = Table::default();
         table.declare(dialect, &mut batch, demands);
         node::write_changes(&mut batch, &NodePlan::default(), node);
-        table.write_all(&mut batch, plans);
+        counters.iter().for_each(|name| batch.add_counter(name));
+        table.write_all(dialect, &mut batch, plans);
         if let Existing::Other { pins } = existing {
             inherit::write(&mut batch, pins, plans);
         }
@@ -76,11 +81,15 @@ impl Table {
     ) -> (Batch, Difference) {
         let mut difference = Difference::default();
         let mut demands = Demands::default();
+        let mut counters = CounterChanges::default();
         for change in changes {
             let elements = |plan: Option<&ServicePlan>| {
-                plan.map(|plan| render(change.service, plan)).unwrap_or_default()
+                plan.map(|plan| render(change.service, plan, dialect.count_traffic)).unwrap_or_default()
             };
             difference.of(elements(change.old), elements(change.new));
+            if dialect.count_traffic {
+                counters.note(change);
+            }
             if let Some(plan) = change.new {
                 demands.add(plan);
             }
@@ -94,14 +103,17 @@ impl Table {
         for element in &difference.removed {
             batch.delete_element(&element.set.name(), element.key.as_slice());
         }
+        // An element names a counter that is there: the old ones go behind the elements, the new come before.
+        counters.removed.iter().for_each(|name| batch.delete_counter(name));
+        counters.added.iter().for_each(|name| batch.add_counter(name));
         write(&mut batch, &difference.added);
         (batch, difference)
     }
 
-    fn write_all(&mut self, batch: &mut Batch, plans: &HashMap<ServiceKey, ServicePlan>) {
+    fn write_all(&mut self, dialect: &Dialect, batch: &mut Batch, plans: &HashMap<ServiceKey, ServicePlan>) {
         let mut pending: Vec<Element> = Vec::new();
         for (index, (service, plan)) in plans.iter().enumerate() {
-            let elements = render(service, plan).into_iter();
+            let elements = render(service, plan, dialect.count_traffic).into_iter();
             pending.extend(
                 elements.filter(|element| SharedKey::of(element).is_none_or(|key| self.owners.add(key))),
             );
@@ -116,6 +128,10 @@ impl Table {
     fn declare(&mut self, dialect: &Dialect, batch: &mut Batch, demands: Demands) {
         for class in demands.classes {
             self.declare_class(dialect, batch, class);
+        }
+        if demands.counting && !self.declared.counting {
+            self.declared.counting = true;
+            dialect.declare_counting(batch);
         }
         for length in demands.prefix_lengths {
             if self.declared.prefix_lengths.insert(length) {
@@ -144,7 +160,31 @@ impl Table {
     }
 }
 
-/// Take everything away but the pins and the base chains, and what served timeouts, prefix lengths and pool
+/// Counters that come and go with changes of services.
+#[derive(Default)]
+struct CounterChanges {
+    added: Vec<String>,
+    removed: Vec<String>,
+}
+
+impl CounterChanges {
+    fn note(&mut self, change: &Change<'_>) {
+        let names = |plan: Option<&ServicePlan>| {
+            plan.map(|plan| meter::names(change.service, plan)).unwrap_or_default()
+        };
+        let (before, after) = (names(change.old), names(change.new));
+        self.added.extend(after.difference(&before).cloned());
+        self.removed.extend(before.difference(&after).cloned());
+    }
+}
+
+/// Every counter there will be.
+fn counters(dialect: &Dialect, plans: &HashMap<ServiceKey, ServicePlan>) -> BTreeSet<String> {
+    let counted = plans.iter().filter(|_| dialect.count_traffic);
+    counted.flat_map(|(service, plan)| meter::names(service, plan)).collect()
+}
+
+/// Take everything away but the pins, the counters and the base chains, and what served timeouts, prefix lengths and pool
 /// sizes that nobody wants any more.
 ///
 /// The other sets are flushed and not deleted, although a new set would be filled faster: a packet that is on
@@ -188,6 +228,9 @@ fn write(batch: &mut Batch, elements: &[Element]) {
         let (name, key, label) = (set.name(), element.key.as_slice(), element.label.as_deref());
         match &element.data {
             Data::None => batch.add_element(&name, key, ElementData::None, label),
+            Data::Counter => {
+                batch.add_element(&name, key, ElementData::Counter(label.unwrap_or_default()), None);
+            }
             Data::Endpoint(endpoint) => {
                 batch.add_element(&name, key, ElementData::Value(endpoint.as_slice()), label);
             }

@@ -146,12 +146,19 @@ pub(crate) fn pod_cidrs() -> LocalDetector {
 
 /// Run a test with a reconciler in a network namespace of its own.
 pub(crate) fn in_namespace(test: impl FnOnce(Reconciler<Nftables<Connection>>) + Send) {
+    in_namespace_counting(false, test);
+}
+
+pub(crate) fn in_namespace_counting(
+    count_traffic: bool,
+    test: impl FnOnce(Reconciler<Nftables<Connection>>) + Send,
+) {
     let namespace = match Namespace::new() {
         Ok(namespace) => namespace,
         Err(error) => return println!("SKIPPED: no network namespace: {error}"),
     };
     namespace.run(|| {
         let connection = Connection::open().unwrap();
-        test(Reconciler::new(Nftables::new(connection, &pod_cidrs(), MARK)));
+        test(Reconciler::new(Nftables::new(connection, &pod_cidrs(), MARK).count_traffic(count_traffic)));
     });
 }

@@ -114,6 +114,16 @@ impl Batch {
         });
     }
 
+    /// Make a counter, or do nothing if it is there: what it has counted stays.
+    pub fn add_counter(&mut self, name: &str) {
+        self.message(NFT_MSG_NEWOBJ, NLM_F_CREATE, |writer, _, table| encode::counter(writer, table, name));
+    }
+
+    /// Delete a counter; it must be there, and no element may name it any more.
+    pub fn delete_counter(&mut self, name: &str) {
+        self.message(NFT_MSG_DELOBJ, 0, |writer, _, table| encode::counter_name(writer, table, name));
+    }
+
     /// Delete every element of the set.
     pub fn flush_set(&mut self, set: &str) {
         self.message(NFT_MSG_DELSETELEM, 0, |writer, _, table| {

@@ -10,7 +10,7 @@ const MAP: Set<'_> = Set {
     key_type: 19,
     key_length: 4,
     data: Some((7, 4)),
-    flags: SetFlags { interval: false, timeout: false, dynamic: false },
+    flags: SetFlags { interval: false, timeout: false, dynamic: false, counters: false },
     size: 0,
     user_data: &[],
 };
@@ -94,7 +94,7 @@ fn sets_carry_what_their_kind_needs() {
         "06000100 74000000 08000200 6d617000 08000300 00000008 08000400 00000013 08000500 00000004 \
          08000600 ffffff00 08000a00 00000001 "
     );
-    let flags = SetFlags { timeout: true, dynamic: true, interval: false };
+    let flags = SetFlags { timeout: true, dynamic: true, interval: false, counters: false };
     let mut dynamic = batch();
     dynamic.add_set(&Set { flags, size: 65536, user_data: &[0, 1, 2], ..MAP });
     assert_eq!(

@@ -4,7 +4,7 @@ use std::io;
 
 use super::decode::{self, Answer};
 use super::sys::*;
-use super::{Batch, CommitError, DumpedElement, Error, Family, Table, Transport, encode};
+use super::{Batch, CommitError, CounterReading, DumpedElement, Error, Family, Table, Transport, encode};
 use crate::netlink::{Message, Protocol, Socket, Writer, messages};
 
 /// A connection to the nf_tables of one network namespace: the one the opening thread was in.
@@ -198,6 +198,27 @@ impl Transport for Connection {
         let family = encode::family_number(family);
         let reading = self.ask(NFT_MSG_GETSETELEM, NLM_F_DUMP, family, of_set, |message| {
             decode::elements(message).for_each(&mut *each);
+        });
+        match reading.map_err(|error| Error::asking(&what(), error))? {
+            Reading::Whole => Ok(()),
+            Reading::Interrupted => Err(Error::Interrupted { what: what() }),
+        }
+    }
+
+    fn counters(
+        &mut self,
+        family: Family,
+        table: &str,
+        each: &mut dyn FnMut(CounterReading<'_>),
+    ) -> Result<(), Error> {
+        let of_table = |writer: &mut Writer| {
+            writer.string(NFTA_OBJ_TABLE, table);
+            writer.be32(NFTA_OBJ_TYPE, NFT_OBJECT_COUNTER);
+        };
+        let what = || format!("the counters of table {table:?}");
+        let family = encode::family_number(family);
+        let reading = self.ask(NFT_MSG_GETOBJ, NLM_F_DUMP, family, of_table, |message| {
+            decode::counter(message, table).into_iter().for_each(&mut *each);
         });
         match reading.map_err(|error| Error::asking(&what(), error))? {
             Reading::Whole => Ok(()),

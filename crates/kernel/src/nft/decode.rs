@@ -1,7 +1,7 @@
 //! Reading the kernel's answers: acknowledgements, tables, sets, elements. Pure.
 
 use super::sys::*;
-use super::{DumpedElement, ElementData, Table};
+use super::{CounterReading, DumpedElement, ElementData, Table};
 use crate::netlink::{Attribute, Message, attributes};
 
 /// What the kernel answers to one message: done (`errno` 0) or not.
@@ -58,6 +58,21 @@ pub(crate) fn table(message: &Message<'_>) -> Option<Table> {
     Some(Table { name, comment: comment.unwrap_or_default().to_owned() })
 }
 
+/// The counter of a `NEWOBJ` message of a dump, if it is of this table.
+pub(crate) fn counter<'a>(message: &Message<'a>, table: &str) -> Option<CounterReading<'a>> {
+    if text(message, NFTA_OBJ_TABLE)? != table || find(message, NFTA_OBJ_TYPE)?.be32()? != NFT_OBJECT_COUNTER
+    {
+        return None;
+    }
+    let data = find(message, NFTA_OBJ_DATA)?;
+    let number = |kind| data.nested().find(|part| part.kind == kind).and_then(|part| part.be64());
+    Some(CounterReading {
+        name: text(message, NFTA_OBJ_NAME)?,
+        packets: number(NFTA_COUNTER_PACKETS)?,
+        bytes: number(NFTA_COUNTER_BYTES)?,
+    })
+}
+
 /// The comment among nft's user data: entries of type, length, value; type 0 is the comment.
 fn comment(mut data: &[u8]) -> Option<&str> {
     while let [kind, length, rest @ ..] = data {
@@ -91,6 +106,9 @@ pub(crate) fn element<'a>(attribute: &Attribute<'a>) -> DumpedElement<'a> {
         match part.kind {
             NFTA_SET_ELEM_KEY => element.key = value(&part).unwrap_or_default(),
             NFTA_SET_ELEM_DATA => element.data = element_data(&part),
+            NFTA_SET_ELEM_OBJREF => {
+                element.data = part.text().map_or(ElementData::None, ElementData::Counter)
+            }
             NFTA_SET_ELEM_FLAGS => {
                 element.interval_end =
                     part.be32().is_some_and(|flags| flags & NFT_SET_ELEM_INTERVAL_END != 0);

@@ -22,6 +22,7 @@ pub(crate) enum SubjectKind {
     BaseChain,
     OldChain,
     Set,
+    Counter,
     Rule,
     /// One instruction of a rule, by the kernel's name, and the set or chain it refers to.
     Instruction {
@@ -51,6 +52,8 @@ pub(crate) fn subject(batch: &Batch, sequence: u32, offset: Option<usize>) -> Su
         NFT_MSG_NEWRULE => return rule(batch, &message, offset),
         NFT_MSG_NEWSET => (format!("adding set {:?}", name(NFTA_SET_NAME)), SubjectKind::Set),
         NFT_MSG_DELSET => (format!("deleting set {:?}", name(NFTA_SET_NAME)), SubjectKind::Set),
+        NFT_MSG_NEWOBJ => (format!("adding counter {:?}", name(NFTA_OBJ_NAME)), SubjectKind::Counter),
+        NFT_MSG_DELOBJ => (format!("deleting counter {:?}", name(NFTA_OBJ_NAME)), SubjectKind::Counter),
         NFT_MSG_NEWSETELEM | NFT_MSG_DELSETELEM | NFT_MSG_DESTROYSETELEM => {
             return element(&message, name(NFTA_SET_ELEM_LIST_SET), offset);
         }
@@ -104,6 +107,7 @@ fn target(name: &str, instruction: &Attribute<'_>) -> Option<String> {
     match name {
         "lookup" => text(NFTA_LOOKUP_SET, &body),
         "dynset" => text(NFTA_DYNSET_SET_NAME, &body),
+        "objref" => text(NFTA_OBJREF_SET_NAME, &body),
         "immediate" => {
             let data = body.nested().find(|part| part.kind == NFTA_IMMEDIATE_DATA)?;
             let verdict = data.nested().find(|part| part.kind == NFTA_DATA_VERDICT)?;
@@ -125,7 +129,7 @@ fn element(message: &Message<'_>, set: &str, offset: Option<usize>) -> Subject {
     let sample = blamed.or(first).map(|one| decode::element(&one));
     let (goto, in_map) = match sample.map(|sample| sample.data) {
         Some(ElementData::Goto(chain)) if blamed.is_some() => (Some(chain.to_owned()), true),
-        Some(ElementData::Goto(_) | ElementData::Value(_)) => (None, true),
+        Some(ElementData::Goto(_) | ElementData::Value(_) | ElementData::Counter(_)) => (None, true),
         _ => (None, false),
     };
     let kind = if adding { SubjectKind::NewElement { goto, in_map } } else { SubjectKind::OldElement };

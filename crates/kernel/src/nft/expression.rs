@@ -20,6 +20,8 @@ pub enum MetaKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CtKey {
     State,
+    /// Whether the packet goes the way of the connection's first one (0) or back (1); one byte.
+    Direction,
     Status,
     DestinationIp,
     DestinationIp6,
@@ -122,4 +124,9 @@ pub enum Expression<'a> {
     },
     Reject(Reject),
     Counter,
+    /// Count the packet in the counter that the map holds for the key; the rule ends if there is none.
+    CountIn {
+        map: &'a str,
+        key: Reg,
+    },
 }

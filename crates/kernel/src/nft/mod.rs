@@ -24,4 +24,4 @@ pub use expression::{
 pub use monitor::{Change, ChangedTable, Monitor, Stopper};
 pub use object::{Chain, ElementData, Family, Hook, HookKind, Rule, Set, SetFlags, VERDICT};
 pub use probe::{ProbeError, kernel_release, probe};
-pub use transport::{DumpedElement, Table, Transport};
+pub use transport::{CounterReading, DumpedElement, Table, Transport};

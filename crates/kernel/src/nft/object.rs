@@ -70,6 +70,8 @@ pub struct SetFlags {
     pub timeout: bool,
     /// Packets may add and delete elements.
     pub dynamic: bool,
+    /// A map whose elements name counters of the table.
+    pub counters: bool,
 }
 
 /// `NFT_DATA_VERDICT`, the data type of verdict maps.
@@ -83,4 +85,6 @@ pub enum ElementData<'a> {
     Value(&'a [u8]),
     /// A verdict map's element: `goto chain`.
     Goto(&'a str),
+    /// An element of a map to counters: the name of one.
+    Counter(&'a str),
 }

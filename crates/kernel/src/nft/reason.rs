@@ -59,7 +59,7 @@ fn missing(subject: &Subject) -> (CommitErrorKind, String) {
             (Kind::Missing, format!("the map or chain {chain:?} does not exist"))
         }
         SubjectKind::NewElement { .. } => {
-            (Kind::Missing, "the set, or a chain that an element names, does not exist".to_owned())
+            (Kind::Missing, "the set, or a chain or counter that an element names, does not exist".to_owned())
         }
         SubjectKind::Instruction { target: Some(target), .. } => {
             (Kind::Missing, format!("{target:?} does not exist"))
@@ -77,6 +77,7 @@ fn missing(subject: &Subject) -> (CommitErrorKind, String) {
         SubjectKind::OldChain => (Kind::Missing, "the chain or its table does not exist".to_owned()),
         SubjectKind::Rule => (Kind::Missing, "its table or chain does not exist".to_owned()),
         SubjectKind::Set => (Kind::Missing, "the set or its table does not exist".to_owned()),
+        SubjectKind::Counter => (Kind::Missing, "the counter or its table does not exist".to_owned()),
         SubjectKind::Batch | SubjectKind::Chain => (Kind::Missing, "the table does not exist".to_owned()),
     }
 }

@@ -26,6 +26,23 @@ pub trait Transport {
         set: &str,
         each: &mut dyn FnMut(DumpedElement<'_>),
     ) -> Result<(), Error>;
+
+    /// Hand every counter of the table to `each`. [`Error::Interrupted`] says that another commit fell into the
+    /// reading: some may have been left out.
+    fn counters(
+        &mut self,
+        family: Family,
+        table: &str,
+        each: &mut dyn FnMut(CounterReading<'_>),
+    ) -> Result<(), Error>;
+}
+
+/// What a counter has counted since it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterReading<'a> {
+    pub name: &'a str,
+    pub packets: u64,
+    pub bytes: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ const VERDICTS: Set<'_> = Set {
     key_type: 7 << 12 | 12 << 6 | 13,
     key_length: 12,
     data: Some((VERDICT, 0)),
-    flags: SetFlags { interval: false, timeout: false, dynamic: false },
+    flags: SetFlags { interval: false, timeout: false, dynamic: false, counters: false },
     size: 0,
     user_data: &[],
 };

@@ -12,7 +12,7 @@ const SLOTS: Set<'_> = Set {
     key_type: 19,
     key_length: 4,
     data: Some((7, 4)),
-    flags: SetFlags { interval: false, timeout: false, dynamic: false },
+    flags: SetFlags { interval: false, timeout: false, dynamic: false, counters: false },
     size: 0,
     user_data: &[],
 };

@@ -17,7 +17,7 @@ const NUMBERS: Set<'_> = Set {
     key_type: 19,
     key_length: 4,
     data: None,
-    flags: SetFlags { interval: false, timeout: false, dynamic: false },
+    flags: SetFlags { interval: false, timeout: false, dynamic: false, counters: false },
     size: 0,
     user_data: &[],
 };
@@ -136,7 +136,7 @@ fn all_messages_of_a_datagram_carry_the_port_of_the_committer() {
 fn packets_and_expiry_are_not_told() {
     privileged_test(|| {
         in_namespace(|mut space| {
-            let flags = SetFlags { timeout: true, dynamic: true, interval: false };
+            let flags = SetFlags { timeout: true, dynamic: true, ..SetFlags::default() };
             let mut load = batch();
             load.add_table("");
             load.add_set(&Set { name: "seen", key_type: 13, key_length: 2, flags, size: 100, ..NUMBERS });

@@ -58,6 +58,6 @@ fn words(element: &DumpedElement<'_>) -> String {
     match element.data {
         ElementData::None => comment.to_owned(),
         ElementData::Value(value) => format!("{value:02x?} {comment}"),
-        ElementData::Goto(chain) => format!("{chain} {comment}"),
+        ElementData::Goto(name) | ElementData::Counter(name) => format!("{name} {comment}"),
     }
 }

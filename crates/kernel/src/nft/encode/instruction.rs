@@ -21,6 +21,7 @@ pub(super) fn name(expression: &Expression<'_>) -> &'static str {
         Expression::Masquerade { .. } => "masq",
         Expression::Reject(_) => "reject",
         Expression::Counter => "counter",
+        Expression::CountIn { .. } => "objref",
     }
 }
 
@@ -64,6 +65,10 @@ pub(super) fn body(writer: &mut Writer, family: Family, expression: &Expression<
         }
         Expression::Reject(how) => reject(writer, family, how),
         Expression::Counter => {}
+        Expression::CountIn { map, key } => {
+            writer.be32(NFTA_OBJREF_SET_SREG, key.0);
+            writer.string(NFTA_OBJREF_SET_NAME, map);
+        }
     }
 }
 
@@ -89,6 +94,7 @@ fn meta_key(key: MetaKey) -> u32 {
 fn ct(writer: &mut Writer, key: CtKey, direction: Option<CtDirection>, to: Reg) {
     let key = match key {
         CtKey::State => NFT_CT_STATE,
+        CtKey::Direction => NFT_CT_DIRECTION,
         CtKey::Status => NFT_CT_STATUS,
         CtKey::DestinationIp => NFT_CT_DST_IP,
         CtKey::DestinationIp6 => NFT_CT_DST_IP6,

@@ -59,6 +59,9 @@ pub(crate) fn set(writer: &mut Writer, table: &str, set: &Set<'_>, id: u32) {
             writer.be32(NFTA_SET_DATA_LEN, length);
         }
     }
+    if set.flags.counters {
+        writer.be32(NFTA_SET_OBJ_TYPE, NFT_OBJECT_COUNTER);
+    }
     if set.size != 0 {
         let nest = writer.nest(NFTA_SET_DESC);
         writer.be32(NFTA_SET_DESC_SIZE, set.size);
@@ -77,12 +80,25 @@ fn set_flags(set: &Set<'_>) -> u32 {
         (set.flags.interval, NFT_SET_INTERVAL),
         (set.flags.timeout, NFT_SET_TIMEOUT),
         (set.flags.dynamic, NFT_SET_EVAL),
+        (set.flags.counters, NFT_SET_OBJECT),
     ] {
         if on {
             flags |= flag;
         }
     }
     flags
+}
+
+pub(crate) fn counter(writer: &mut Writer, table: &str, name: &str) {
+    counter_name(writer, table, name);
+    let data = writer.nest(NFTA_OBJ_DATA);
+    writer.end_nest(data);
+}
+
+pub(crate) fn counter_name(writer: &mut Writer, table: &str, name: &str) {
+    writer.string(NFTA_OBJ_TABLE, table);
+    writer.string(NFTA_OBJ_NAME, name);
+    writer.be32(NFTA_OBJ_TYPE, NFT_OBJECT_COUNTER);
 }
 
 pub(crate) fn element(
@@ -98,6 +114,7 @@ pub(crate) fn element(
         ElementData::None => {}
         ElementData::Value(bytes) => value(writer, NFTA_SET_ELEM_DATA, bytes),
         ElementData::Goto(chain) => verdict(writer, NFTA_SET_ELEM_DATA, VerdictCode::Goto(chain)),
+        ElementData::Counter(name) => writer.string(NFTA_SET_ELEM_OBJREF, name),
     }
     if flags != 0 {
         writer.be32(NFTA_SET_ELEM_FLAGS, flags);

@@ -124,7 +124,9 @@ fn subject<'a>(message: &Message<'a>) -> Option<(Family, &'a str)> {
         | NFT_MSG_DELSET
         | NFT_MSG_NEWSETELEM
         | NFT_MSG_DELSETELEM
-        | NFT_MSG_DESTROYSETELEM => {}
+        | NFT_MSG_DESTROYSETELEM
+        | NFT_MSG_NEWOBJ
+        | NFT_MSG_DELOBJ => {}
         _ => return None,
     }
     let family = match *message.payload.first()? {

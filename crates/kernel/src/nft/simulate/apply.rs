@@ -1,4 +1,4 @@
-//! What each request does to tables, chains, rules and sets, and when it is refused. Elements are in
+//! What each request does to tables, chains, rules, sets and counters, and when it is refused. Elements are in
 //! `elements`.
 
 use std::sync::Arc;
@@ -31,6 +31,8 @@ pub(super) fn request(to: &mut Transaction<'_>, request: &Request<'_>, now: u64)
         NFT_MSG_NEWSETELEM => elements::add(to, request, now),
         NFT_MSG_DELSETELEM => elements::delete(to, request, false),
         NFT_MSG_DESTROYSETELEM => elements::delete(to, request, true),
+        NFT_MSG_NEWOBJ => new_counter(to, request),
+        NFT_MSG_DELOBJ => delete_counter(to, request),
         DESTROY_TABLE => forgive(delete_table(to, request)),
         DESTROY_CHAIN => forgive(delete_chain(to, request)),
         DESTROY_RULE => forgive(delete_rule(to, request)),
@@ -242,5 +244,36 @@ fn delete_set(to: &mut Transaction<'_>, request: &Request<'_>) -> Result<(), Err
         return Err(libc::EBUSY);
     }
     to.put_set(at, name, None);
+    Ok(())
+}
+
+/// Objects are counters here; the kernel has further kinds.
+fn counter<'a>(request: &Request<'a>) -> Result<(At<'a>, &'a str), Errno> {
+    let at = at(request, NFTA_OBJ_TABLE)?;
+    match request.fields.number(NFTA_OBJ_TYPE)?.ok_or(libc::EINVAL)? {
+        NFT_OBJECT_COUNTER => Ok((at, request.fields.name(NFTA_OBJ_NAME)?.ok_or(libc::EINVAL)?)),
+        _ => Err(libc::EOPNOTSUPP),
+    }
+}
+
+/// What a counter that exists has counted stays.
+fn new_counter(to: &mut Transaction<'_>, request: &Request<'_>) -> Result<(), Errno> {
+    let (at, name) = counter(request)?;
+    request.fields.get(NFTA_OBJ_DATA).ok_or(libc::EINVAL)?;
+    if to.table(at)?.counters.contains_key(name) {
+        return existing(request);
+    }
+    to.put_counter(at, name, Some(0));
+    Ok(())
+}
+
+fn delete_counter(to: &mut Transaction<'_>, request: &Request<'_>) -> Result<(), Errno> {
+    let (at, name) = counter(request)?;
+    let table = to.table(at)?;
+    table.counters.get(name).ok_or(libc::ENOENT)?;
+    if table.counts_in(name) {
+        return Err(libc::EBUSY);
+    }
+    to.put_counter(at, name, None);
     Ok(())
 }

@@ -154,7 +154,7 @@ pub(super) struct SetDeclaration {
 }
 
 /// Anonymous sets, constant sets and concatenated ranges exist in the kernel but not here.
-const SET_FLAGS: u32 = NFT_SET_INTERVAL | NFT_SET_MAP | NFT_SET_TIMEOUT | NFT_SET_EVAL;
+const SET_FLAGS: u32 = NFT_SET_INTERVAL | NFT_SET_MAP | NFT_SET_TIMEOUT | NFT_SET_EVAL | NFT_SET_OBJECT;
 
 pub(super) fn set(fields: &Fields<'_>) -> Result<SetDeclaration, Errno> {
     let flags = fields.number(NFTA_SET_FLAGS)?.unwrap_or_default();
@@ -166,6 +166,7 @@ pub(super) fn set(fields: &Fields<'_>) -> Result<SetDeclaration, Errno> {
     if flags & !SET_FLAGS != 0 {
         return Err(libc::EOPNOTSUPP);
     }
+    check_counters(fields, flags)?;
     let timeout = fields.long(NFTA_SET_TIMEOUT)?;
     if timeout.is_some() && flags & NFT_SET_TIMEOUT == 0 {
         return Err(libc::EINVAL);
@@ -177,6 +178,17 @@ pub(super) fn set(fields: &Fields<'_>) -> Result<SetDeclaration, Errno> {
     let key_type = fields.number(NFTA_SET_KEY_TYPE)?.unwrap_or_default();
     let layout = SetLayout { flags, key_type, key_length, data: data_layout(fields, flags)? };
     Ok(SetDeclaration { layout, size, timeout })
+}
+
+/// A map to objects says to which; here they are counters.
+fn check_counters(fields: &Fields<'_>, flags: u32) -> Result<(), Errno> {
+    let is_map = flags & NFT_SET_OBJECT != 0;
+    match fields.number(NFTA_SET_OBJ_TYPE)? {
+        Some(NFT_OBJECT_COUNTER) if is_map && flags & (NFT_SET_MAP | NFT_SET_EVAL) == 0 => Ok(()),
+        Some(_) if is_map => Err(libc::EOPNOTSUPP),
+        None if !is_map => Ok(()),
+        Some(_) | None => Err(libc::EINVAL),
+    }
 }
 
 fn data_layout(fields: &Fields<'_>, flags: u32) -> Result<Option<DataLayout>, Errno> {
@@ -216,11 +228,19 @@ pub(super) fn element(bytes: &[u8]) -> Result<ElementFields, Errno> {
     Ok(ElementFields {
         key,
         interval_end: flags & NFT_SET_ELEM_INTERVAL_END != 0,
-        data: datum(&fields, NFTA_SET_ELEM_DATA)?,
+        data: element_data(&fields)?,
         timeout: fields.long(NFTA_SET_ELEM_TIMEOUT)?,
         expiration: fields.long(NFTA_SET_ELEM_EXPIRATION)?,
         user_data: fields.bytes(NFTA_SET_ELEM_USERDATA),
     })
+}
+
+fn element_data(fields: &Fields<'_>) -> Result<Option<Datum>, Errno> {
+    match fields.name(NFTA_SET_ELEM_OBJREF)? {
+        Some(_) if fields.get(NFTA_SET_ELEM_DATA).is_some() => Err(libc::EINVAL),
+        Some(name) => Ok(Some(Datum::Counter(name.to_owned()))),
+        None => datum(fields, NFTA_SET_ELEM_DATA),
+    }
 }
 
 /// A `NFTA_DATA_*` nest.

@@ -37,6 +37,7 @@ fn instruction(family: Family, name: &str, fields: &Fields<'_>) -> Result<Instru
         "masq" => Ok(Instruction::Masquerade),
         "reject" => reject(fields),
         "counter" => Ok(Instruction::Counter),
+        "objref" => count_in(fields),
         _ => Err(libc::ENOENT),
     }
 }
@@ -93,13 +94,14 @@ fn ct(fields: &Fields<'_>) -> Result<Instruction, Errno> {
     let key = match (needed(fields, NFTA_CT_KEY)?, reply) {
         (NFT_CT_STATE, None) => Ct::State,
         (NFT_CT_STATUS, None) => Ct::Status,
+        (NFT_CT_DIRECTION, None) => Ct::Direction,
         (NFT_CT_DST_IP, Some(false)) => Ct::OriginalDestination(4),
         (NFT_CT_DST_IP6, Some(false)) => Ct::OriginalDestination(16),
         (NFT_CT_DST_IP, Some(true)) => Ct::ReplyDestination(4),
         (NFT_CT_DST_IP6, Some(true)) => Ct::ReplyDestination(16),
         (NFT_CT_PROTO_DST, Some(false)) => Ct::OriginalPort,
         (NFT_CT_PROTO_DST, Some(true)) => Ct::ReplyPort,
-        (NFT_CT_STATE | NFT_CT_STATUS, Some(_)) => return Err(libc::EINVAL),
+        (NFT_CT_STATE | NFT_CT_STATUS | NFT_CT_DIRECTION, Some(_)) => return Err(libc::EINVAL),
         (NFT_CT_DST_IP | NFT_CT_DST_IP6 | NFT_CT_PROTO_DST, None) => return Err(libc::EINVAL),
         _ => return Err(libc::EOPNOTSUPP),
     };
@@ -185,7 +187,7 @@ fn immediate(fields: &Fields<'_>) -> Result<Instruction, Errno> {
     let to = register(fields, NFTA_IMMEDIATE_DREG)?;
     match (to, datum(fields, NFTA_IMMEDIATE_DATA)?) {
         (Register::VERDICT, Some(Datum::Verdict(verdict))) => Ok(Instruction::Verdict(verdict)),
-        (Register::VERDICT, _) | (_, None | Some(Datum::Verdict(_))) => Err(libc::EINVAL),
+        (Register::VERDICT, _) | (_, None | Some(Datum::Verdict(_) | Datum::Counter(_))) => Err(libc::EINVAL),
         (to, Some(Datum::Value(value))) => Ok(Instruction::Load { to, value }),
     }
 }
@@ -201,6 +203,13 @@ fn nat(family: Family, fields: &Fields<'_>) -> Result<Instruction, Errno> {
     let address = optional_register(fields, NFTA_NAT_REG_ADDR_MIN)?;
     let port = optional_register(fields, NFTA_NAT_REG_PROTO_MIN)?;
     Ok(Instruction::Dnat { address, port })
+}
+
+/// Counting in one named counter, without a map, is not modelled.
+fn count_in(fields: &Fields<'_>) -> Result<Instruction, Errno> {
+    let map = fields.name(NFTA_OBJREF_SET_NAME)?.ok_or(libc::EOPNOTSUPP)?.to_owned();
+    let key = optional_register(fields, NFTA_OBJREF_SET_SREG)?.ok_or(libc::EOPNOTSUPP)?;
+    Ok(Instruction::CountIn { map, key })
 }
 
 fn reject(fields: &Fields<'_>) -> Result<Instruction, Errno> {

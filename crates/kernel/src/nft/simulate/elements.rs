@@ -41,6 +41,11 @@ fn add_one(
     if let Some(Datum::Verdict(verdict)) = &fields.data {
         registers::check_verdict(verdict, table)?;
     }
+    if let Some(Datum::Counter(name)) = &fields.data
+        && !table.counters.contains_key(name)
+    {
+        return Err(libc::ENOENT);
+    }
     let leads_on = matches!(&fields.data, Some(Datum::Verdict(verdict)) if verdict.target().is_some());
     let key = Key { bytes: fields.key.clone(), is_start: !fields.interval_end };
     if let Some(known) = set.elements().get(&key) {
@@ -71,7 +76,8 @@ fn check_key(set: &Set, fields: &ElementFields) -> Result<(), Errno> {
 
 fn check_data(set: &Set, fields: &ElementFields) -> Result<(), Errno> {
     let fits = match (&fields.data, set.layout.data) {
-        (None, None) => true,
+        (Some(Datum::Counter(_)), None) => set.layout.has(NFT_SET_OBJECT),
+        (None, None) => !set.layout.has(NFT_SET_OBJECT) || fields.interval_end,
         (None, Some(_)) => fields.interval_end,
         (Some(Datum::Verdict(_)), Some(DataLayout::Verdict)) => true,
         (Some(Datum::Value(value)), Some(DataLayout::Value { length, .. })) => value.len() == length,

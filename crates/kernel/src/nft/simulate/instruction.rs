@@ -52,6 +52,8 @@ impl Verdict {
 pub(super) enum Datum {
     Value(Box<[u8]>),
     Verdict(Verdict),
+    /// The name of a counter.
+    Counter(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +82,7 @@ impl Meta {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ct {
     State,
+    Direction,
     Status,
     /// The address of that length the connection was first sent to.
     OriginalDestination(usize),
@@ -92,6 +95,7 @@ impl Ct {
     pub(super) fn length(self) -> usize {
         match self {
             Ct::State | Ct::Status => 4,
+            Ct::Direction => 1,
             Ct::OriginalDestination(length) | Ct::ReplyDestination(length) => length,
             Ct::OriginalPort | Ct::ReplyPort => 2,
         }
@@ -182,6 +186,10 @@ pub(super) enum Instruction {
     Masquerade,
     Reject(Refusal),
     Counter,
+    CountIn {
+        map: String,
+        key: Register,
+    },
 }
 
 impl Instruction {
@@ -189,6 +197,7 @@ impl Instruction {
     pub(super) fn set(&self) -> Option<&str> {
         match self {
             Instruction::Lookup { set, .. } | Instruction::Dynset { set, .. } => Some(set),
+            Instruction::CountIn { map, .. } => Some(map),
             _ => None,
         }
     }

@@ -26,6 +26,7 @@ impl Machine<'_, '_> {
                         self.acted = true;
                         end(verdict)
                     }
+                    Datum::Counter(_) => Step::On,
                 }
             }
             _ => {
@@ -33,6 +34,22 @@ impl Machine<'_, '_> {
                 Step::On
             }
         }
+    }
+
+    pub(super) fn count_in(&mut self, map: &str, key: Register) -> Step {
+        let table = self.state.tables_mut(self.at.family).get_mut(self.at.table);
+        let Some(table) = table else { return Step::Break };
+        let Some(set) = table.sets.get(map) else { return Step::Break };
+        let found = set.find(self.registers.get(key.span(set.layout.key_length)).unwrap_or_default());
+        let Some(Datum::Counter(name)) = found.and_then(|element| element.data.as_ref()) else {
+            return Step::Break;
+        };
+        if let Some(packets) = table.counters.get_mut(name) {
+            *packets += 1;
+        }
+        self.acted = true;
+        self.words.push(format!("counted in {name}"));
+        Step::On
     }
 
     /// Whether the rule goes on: it ends when an element finds no room.

@@ -74,7 +74,7 @@ pub(super) enum Step {
 pub(super) struct Machine<'m, 'a> {
     pub(super) state: &'m mut State,
     pub(super) at: &'m mut Situation<'a>,
-    registers: [u8; REGISTER_BYTES],
+    pub(super) registers: [u8; REGISTER_BYTES],
     /// What each word of the registers was loaded with.
     labels: [Option<Label>; REGISTER_BYTES / 4],
     pub(super) words: Vec<String>,
@@ -113,6 +113,7 @@ impl Machine<'_, '_> {
             Instruction::Masquerade => self.masquerade(),
             Instruction::Reject(how) => self.reject(*how),
             Instruction::Counter => Step::On,
+            Instruction::CountIn { map, key } => self.count_in(map, *key),
         }
     }
 
@@ -162,6 +163,8 @@ impl Machine<'_, '_> {
         let (original, reply) = (self.at.flow.original.destination, self.at.flow.reply_destination());
         match key {
             Ct::State => self.store(to, &self.at.flow.state().to_ne_bytes(), label),
+            // Only packets of clients are walked.
+            Ct::Direction => self.store(to, &[0], label),
             Ct::Status => self.store(to, &self.at.flow.status().to_ne_bytes(), label),
             Ct::OriginalPort => self.store(to, &original.1.to_be_bytes(), label),
             Ct::ReplyPort => self.store(to, &reply.1.to_be_bytes(), label),

@@ -53,6 +53,11 @@ impl Registers {
                 let set = table.sets.get(set).ok_or(libc::ENOENT)?;
                 self.dynset(set, *key, *data, timeout.is_some())
             }
+            Instruction::CountIn { map, key } => {
+                let map = table.sets.get(map).ok_or(libc::ENOENT)?;
+                self.load(*key, map.layout.key_length)?;
+                if map.layout.has(NFT_SET_OBJECT) { Ok(()) } else { Err(libc::EINVAL) }
+            }
             Instruction::Verdict(verdict) => check_verdict(verdict, table),
             Instruction::Dnat { address, port } => {
                 let length = if family == Family::Ip { 4 } else { 16 };

@@ -53,6 +53,8 @@ pub(super) struct Table {
     pub(super) user_data: Box<[u8]>,
     pub(super) chains: BTreeMap<String, Chain>,
     pub(super) sets: BTreeMap<String, Set>,
+    /// Packets counted by name. A simulated packet has no length, so that there are no bytes to count.
+    pub(super) counters: BTreeMap<String, u64>,
 }
 
 impl Table {
@@ -66,6 +68,11 @@ impl Table {
             .flat_map(|rule| &rule.instructions)
             .any(|one| matches!(one, Instruction::Verdict(verdict) if verdict.target() == Some(chain)));
         by_rule || self.sets.values().any(|set| set.targets.contains_key(chain))
+    }
+
+    /// Whether an element names the counter.
+    pub(super) fn counts_in(&self, counter: &str) -> bool {
+        self.sets.values().any(|set| set.counters.contains_key(counter))
     }
 
     /// Whether a rule reads or writes the set.
@@ -123,11 +130,14 @@ pub(super) struct Set {
     elements: BTreeMap<Key, Element>,
     /// How many elements lead to each chain, so that checking the graph of chains need not walk elements.
     targets: BTreeMap<String, usize>,
+    /// How many elements name each counter.
+    counters: BTreeMap<String, usize>,
 }
 
 impl Set {
     pub(super) fn new(layout: SetLayout, size: usize, timeout: Option<u64>) -> Set {
-        Set { layout, size, timeout, elements: BTreeMap::new(), targets: BTreeMap::new() }
+        let (targets, counters) = (BTreeMap::new(), BTreeMap::new());
+        Set { layout, size, timeout, elements: BTreeMap::new(), targets, counters }
     }
 
     pub(super) fn elements(&self) -> &BTreeMap<Key, Element> {
@@ -145,25 +155,25 @@ impl Set {
 
     /// Put, or with `None` take away, an element; gives what was there.
     pub(super) fn put(&mut self, key: Key, element: Option<Element>) -> Option<Element> {
-        if let Some(chain) = element.as_ref().and_then(target) {
-            *self.targets.entry(chain.to_owned()).or_default() += 1;
+        if let Some((names, name)) = element.as_ref().and_then(|element| self.named(element)) {
+            *names.entry(name).or_default() += 1;
         }
         let previous = match element {
             Some(element) => self.elements.insert(key, element),
             None => self.elements.remove(&key),
         };
-        if let Some(chain) = previous.as_ref().and_then(target) {
-            self.forget_target(chain);
+        if let Some((names, name)) = previous.as_ref().and_then(|element| self.named(element)) {
+            forget(names, &name);
         }
         previous
     }
 
-    fn forget_target(&mut self, chain: &str) {
-        if let Some(count) = self.targets.get_mut(chain) {
-            *count -= 1;
-            if *count == 0 {
-                self.targets.remove(chain);
-            }
+    /// The chain or counter that an element names, and where these are tallied.
+    fn named(&mut self, element: &Element) -> Option<(&mut BTreeMap<String, usize>, String)> {
+        match element.data.as_ref()? {
+            Datum::Verdict(verdict) => Some((&mut self.targets, verdict.target()?.to_owned())),
+            Datum::Counter(name) => Some((&mut self.counters, name.clone())),
+            Datum::Value(_) => None,
         }
     }
 
@@ -187,9 +197,11 @@ impl Set {
     }
 }
 
-fn target(element: &Element) -> Option<&str> {
-    match &element.data {
-        Some(Datum::Verdict(verdict)) => verdict.target(),
-        _ => None,
+fn forget(names: &mut BTreeMap<String, usize>, name: &str) {
+    if let Some(count) = names.get_mut(name) {
+        *count -= 1;
+        if *count == 0 {
+            names.remove(name);
+        }
     }
 }

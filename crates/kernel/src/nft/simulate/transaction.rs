@@ -19,6 +19,7 @@ enum Undo {
     Rules(Family, String, String, Vec<Arc<Rule>>),
     RuleAdded(Family, String, String, usize),
     Set(Family, String, String, Option<Set>),
+    Counter(Family, String, String, Option<u64>),
     Elements(Family, String, String, Vec<(Key, Option<Element>)>),
 }
 
@@ -111,6 +112,14 @@ impl<'s> Transaction<'s> {
         }
     }
 
+    /// Put, or with `None` take away, a counter.
+    pub(super) fn put_counter(&mut self, at: At<'_>, name: &str, packets: Option<u64>) {
+        if let Some(table) = self.state.tables_mut(at.family).get_mut(at.table) {
+            let previous = put(&mut table.counters, name, packets);
+            self.undo.push(Undo::Counter(at.family, at.table.to_owned(), name.to_owned(), previous));
+        }
+    }
+
     pub(super) fn add_rule(&mut self, at: At<'_>, chain: &str, index: usize, rule: Rule) {
         if let Some(rules) = rules(self.state, at.family, at.table, chain) {
             rules.insert(index.min(rules.len()), Arc::new(rule));
@@ -173,6 +182,11 @@ impl Undo {
             Undo::Set(family, table, name, set) => {
                 if let Some(table) = state.tables_mut(family).get_mut(&table) {
                     put(&mut table.sets, &name, set);
+                }
+            }
+            Undo::Counter(family, table, name, packets) => {
+                if let Some(table) = state.tables_mut(family).get_mut(&table) {
+                    put(&mut table.counters, &name, packets);
                 }
             }
             Undo::Rules(family, table, chain, previous) => {

@@ -7,7 +7,9 @@ use super::instruction::{Datum, Verdict};
 use super::state::{Element, Key};
 use super::{Errno, SimError, Simulator};
 use crate::nft::decode::Answer;
-use crate::nft::{Batch, CommitError, DumpedElement, ElementData, Error, Family, Table, Transport};
+use crate::nft::{
+    Batch, CommitError, CounterReading, DumpedElement, ElementData, Error, Family, Table, Transport,
+};
 
 impl Transport for Simulator {
     fn commit(&mut self, batch: &Batch) -> Result<(), CommitError> {
@@ -58,6 +60,19 @@ impl Transport for Simulator {
         }
         Ok(())
     }
+
+    fn counters(
+        &mut self,
+        family: Family,
+        table: &str,
+        each: &mut dyn FnMut(CounterReading<'_>),
+    ) -> Result<(), Error> {
+        let table = self.state.table(family, table);
+        for (name, packets) in table.into_iter().flat_map(|table| &table.counters) {
+            each(CounterReading { name, packets: *packets, bytes: 0 });
+        }
+        Ok(())
+    }
 }
 
 fn dumped<'a>(key: &'a Key, element: &'a Element, now: u64) -> DumpedElement<'a> {
@@ -66,6 +81,7 @@ fn dumped<'a>(key: &'a Key, element: &'a Element, now: u64) -> DumpedElement<'a>
         data: match &element.data {
             Some(Datum::Value(value)) => ElementData::Value(value),
             Some(Datum::Verdict(Verdict::Goto(chain))) => ElementData::Goto(chain),
+            Some(Datum::Counter(name)) => ElementData::Counter(name),
             Some(Datum::Verdict(_)) | None => ElementData::None,
         },
         interval_end: !key.is_start,

@@ -53,6 +53,7 @@ impl Label {
     pub(super) fn ct(key: Ct) -> Label {
         match key {
             Ct::State => Label::new("connection", Kind::Bits(STATES)),
+            Ct::Direction => Label::new("direction", Kind::Bytes),
             Ct::Status => Label::new("connection", Kind::Bits(STATUSES)),
             Ct::OriginalDestination(_) => Label::new("original destination", Kind::Address),
             Ct::ReplyDestination(_) => Label::new("destination of replies", Kind::Address),
@@ -169,6 +170,7 @@ pub(super) fn datum(kind: u32, data: &Datum) -> String {
     match data {
         Datum::Value(value) => concatenation(kind, value),
         Datum::Verdict(verdict) => self::verdict(verdict),
+        Datum::Counter(name) => format!("counter {name}"),
     }
 }
 

@@ -108,7 +108,7 @@ impl Layout {
             self.set(name, &node_port, None, plain, &[]);
         }
         self.set("hairpin-connections", &[address, address, PROTOCOL, SERVICE], None, plain, &[]);
-        let dynamic = SetFlags { timeout: true, dynamic: true, interval: false };
+        let dynamic = SetFlags { timeout: true, dynamic: true, ..SetFlags::default() };
         self.set("affinity", &[address, address, PROTOCOL, SERVICE], endpoint, dynamic, &[]);
         self.set("nodeport-affinity", &[address, PROTOCOL, SERVICE], endpoint, dynamic, &[]);
         self.set("firewall-allow-24", &[address, PROTOCOL, SERVICE, address], None, plain, &[]);
