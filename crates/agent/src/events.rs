@@ -29,6 +29,11 @@ pub(crate) fn read_only_sys(node: &str) -> Event {
     about_node(node, "readOnlySysFS", true, note.to_owned())
 }
 
+pub(crate) fn metrics_not_served(node: &str, address: SocketAddr, why: &std::io::Error) -> Event {
+    let note = format!("The metrics cannot be served on {address}: {why}");
+    about_node(node, "FailedToStartMetricServer", true, note)
+}
+
 fn about_node(node: &str, reason: &'static str, is_warning: bool, note: String) -> Event {
     Event { regarding: Regarding::Node(node.to_owned()), reason, action: START, is_warning, note }
 }

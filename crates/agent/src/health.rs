@@ -1,29 +1,79 @@
 //! What the probes answer: whether rules are in place and kept up to date.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use model::Family;
 
-/// Shared between the sync loop, which reports, and the probe server, which asks.
+/// Shared between the sync loop, which reports, and the servers, which ask.
 #[derive(Clone, Debug)]
-pub(crate) struct Health {
-    state: Arc<Mutex<State>>,
+pub(crate) struct Health(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
     /// An update that waits for longer means that the agent is stuck.
     patience: Duration,
-}
-
-#[derive(Debug, Default)]
-struct State {
     waiting_since: [Option<Instant>; 2],
-    synced: [bool; 2],
+    updated: [Option<SystemTime>; 2],
+    awaited: Option<Awaited>,
     /// The node is about to go: load balancers are to send elsewhere.
     leaving: bool,
 }
 
+/// What must be known before anything is programmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    Lists,
+    Node,
+}
+
+/// The state of things at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Report {
+    pub(crate) now: SystemTime,
+    pub(crate) is_eligible: bool,
+    pub(crate) awaited: Option<Awaited>,
+    /// By [`Family::index`]; `None` before its first sync.
+    pub(crate) families: [Option<FamilyReport>; 2],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FamilyReport {
+    pub(crate) updated: SystemTime,
+    /// No change waits for longer than it may.
+    pub(crate) is_healthy: bool,
+}
+
+impl Report {
+    /// Every family keeps up. One that was never synced is not late yet, as kube-proxy has it.
+    pub(crate) fn is_live(&self) -> bool {
+        self.families.iter().flatten().all(|family| family.is_healthy)
+    }
+
+    /// Up to date, and to be sent traffic.
+    pub(crate) fn is_healthy(&self) -> bool {
+        self.is_live() && self.is_eligible
+    }
+
+    /// The first sync of each family is done.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.families.iter().all(Option::is_some)
+    }
+}
+
 impl Health {
     pub(crate) fn new(sync_period: Duration) -> Health {
-        Health { state: Arc::default(), patience: sync_period.saturating_mul(2) }
+        Health(Arc::new(Mutex::new(State {
+            patience: sync_period.saturating_mul(2),
+            waiting_since: [None; 2],
+            updated: [None; 2],
+            awaited: Some(Awaited::Lists),
+            leaving: false,
+        })))
+    }
+
+    pub(crate) fn set_sync_period(&self, sync_period: Duration) {
+        self.with(|state| state.patience = sync_period.saturating_mul(2));
     }
 
     /// A change of this family waits for its sync.
@@ -36,7 +86,7 @@ impl Health {
     pub(crate) fn updated(&self, family: Family) {
         self.with(|state| {
             state.waiting_since[family.index()] = None;
-            state.synced[family.index()] = true;
+            state.updated[family.index()] = Some(SystemTime::now());
         });
     }
 
@@ -44,22 +94,32 @@ impl Health {
         self.with(|state| state.leaving = leaving);
     }
 
-    /// Up to date, and to be sent traffic.
-    pub(crate) fn is_healthy(&self) -> bool {
-        self.is_live() && !self.with(|state| state.leaving)
+    pub(crate) fn set_awaited(&self, awaited: Option<Awaited>) {
+        self.with(|state| state.awaited = awaited);
     }
 
-    pub(crate) fn is_live(&self) -> bool {
-        self.with(|state| state.waiting_since.iter().flatten().all(|since| since.elapsed() < self.patience))
-    }
-
-    /// The first sync of each family is done.
     pub(crate) fn is_ready(&self) -> bool {
-        self.with(|state| state.synced == [true, true])
+        self.with(|state| state.updated.iter().all(Option::is_some))
+    }
+
+    pub(crate) fn report(&self) -> Report {
+        self.with(|state| {
+            let is_late = |since: Instant| since.elapsed() >= state.patience;
+            let family = |family: Family| {
+                let is_healthy = !state.waiting_since[family.index()].is_some_and(is_late);
+                state.updated[family.index()].map(|updated| FamilyReport { updated, is_healthy })
+            };
+            Report {
+                now: SystemTime::now(),
+                is_eligible: !state.leaving,
+                awaited: state.awaited,
+                families: Family::BOTH.map(family),
+            }
+        })
     }
 
     fn with<T>(&self, action: impl FnOnce(&mut State) -> T) -> T {
-        action(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        action(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -70,18 +130,23 @@ mod tests {
     #[test]
     fn ready_after_both_families_and_unhealthy_when_stuck() {
         let health = Health::new(Duration::ZERO);
-        assert!(!health.is_ready() && health.is_healthy());
+        let is_healthy = || health.report().is_healthy();
+        health.queued(Family::V4);
+        assert!(!health.is_ready() && is_healthy(), "nothing is late before its first sync");
         health.updated(Family::V4);
-        assert!(!health.is_ready());
+        assert!(!health.is_ready() && !health.report().is_ready());
         health.updated(Family::V6);
-        assert!(health.is_ready());
+        assert!(health.is_ready() && health.report().is_ready());
         Family::BOTH.iter().for_each(|family| health.queued(*family));
-        assert!(!health.is_healthy(), "patience is zero");
+        assert!(!is_healthy(), "patience is zero");
         health.updated(Family::V4);
-        assert!(!health.is_healthy(), "the other family still waits");
+        assert!(!is_healthy(), "the other family still waits");
+        health.set_sync_period(Duration::from_secs(1800));
+        assert!(is_healthy(), "it may wait for longer now");
+        health.set_sync_period(Duration::ZERO);
         health.updated(Family::V6);
-        assert!(health.is_healthy());
+        assert!(is_healthy());
         health.set_leaving(true);
-        assert!(!health.is_healthy() && health.is_live());
+        assert!(!is_healthy() && health.report().is_live());
     }
 }

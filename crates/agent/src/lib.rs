@@ -14,6 +14,8 @@ mod events;
 pub mod flags;
 mod flows;
 mod health;
+#[allow(dead_code, reason = "the servers are being built")]
+mod http;
 mod lane;
 pub mod logging;
 #[allow(dead_code, unused_imports, reason = "the skeleton that others build on")]
@@ -23,11 +25,11 @@ mod options;
 mod own_node;
 mod planner;
 mod run;
-mod serve;
 mod source;
 mod sync;
 
 pub use cleanup::{CleanupError, cleanup};
+pub use http::BindError;
 pub use node_setup::init_only;
 pub use options::{ApiserverOptions, DetectLocal, Options, Source};
 pub use planner::{ClusterPlanner, observe_node};

@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
+use std::time::SystemTime;
 
 use cluster::apiserver::{ConnectError, Recorder};
 use cluster::manifests::ManifestError;
@@ -12,14 +12,13 @@ use dataplane::nftables::Nftables;
 use kernel::link::LinkError;
 use kernel::nft::{self, Connection, ProbeError};
 use model::LocalDetector;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::health::Health;
+use crate::http::{BindError, Context, Servers};
+use crate::metrics::Metrics;
 use crate::sync::{Event, StartGuard, SyncLoop};
-use crate::{
-    DetectLocal, Options, addresses, config, drift, events, flags, flows, node_setup, serve, source,
-};
+use crate::{DetectLocal, Options, addresses, config, drift, events, flags, flows, node_setup, source};
 
 /// What the layout needs: concatenated keys in maps, and `numgen` beside them.
 pub(crate) const OLDEST_KERNEL: (u32, u32) = (5, 13);
@@ -31,10 +30,7 @@ pub enum StartError {
     Manifests(ManifestError),
     Apiserver(ConnectError),
     Addresses(LinkError),
-    Bind {
-        address: SocketAddr,
-        source: io::Error,
-    },
+    Bind(BindError),
     System {
         what: &'static str,
         source: io::Error,
@@ -50,11 +46,7 @@ impl fmt::Display for StartError {
             StartError::Manifests(error) => write!(f, "{error}"),
             StartError::Apiserver(error) => write!(f, "{error}"),
             StartError::Addresses(error) => write!(f, "cannot watch the node's addresses: {error}"),
-            StartError::Bind { address, source } => write!(
-                f,
-                "cannot serve the probes on {address}: {source}; stop what holds the port or choose another \
-                 --healthz-bind-address"
-            ),
+            StartError::Bind(error) => write!(f, "{error}"),
             StartError::System { what, source } => write!(f, "cannot {what}: {source}"),
             StartError::Reconfigured => {
                 write!(
@@ -87,9 +79,10 @@ async fn serve_until_stopped(options: Options) -> Result<(), StartError> {
     let reconfigured =
         config::changed(options.config_file.clone(), options.configuration.clone(), flags::reconsider);
     let health = Health::new(options.sync_period);
-    let probes = Probes::claim(&options, &health).await?;
+    let context = Context { health: health.clone(), metrics: Metrics::new(), started: SystemTime::now() };
+    let mut servers = Servers::claim(&options, context).map_err(StartError::Bind)?;
     let agent = Agent::start(options, health)?;
-    probes.serve(agent.recorder());
+    servers.start(agent.recorder());
     let outcome = tokio::select! {
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),
@@ -98,43 +91,6 @@ async fn serve_until_stopped(options: Options) -> Result<(), StartError> {
     tracing::info!("Stopping; the rules stay in place");
     agent.stop();
     outcome
-}
-
-/// The probe server before it serves.
-struct Probes {
-    node: String,
-    address: Option<SocketAddr>,
-    /// Bound already, where failing to would have ended the start.
-    listener: Option<TcpListener>,
-    health: Health,
-}
-
-impl Probes {
-    async fn claim(options: &Options, health: &Health) -> Result<Probes, StartError> {
-        let address = options.healthz_bind_address;
-        let bound = |address| async move {
-            serve::bind(address).await.map_err(|source| StartError::Bind { address, source })
-        };
-        let listener = match address.filter(|_| options.bind_address_hard_fail) {
-            Some(address) => Some(bound(address).await?),
-            None => None,
-        };
-        Ok(Probes { node: options.node_name.clone(), address, listener, health: health.clone() })
-    }
-
-    /// Answer from now on, or as soon as the address can be bound.
-    fn serve(self, recorder: Recorder) {
-        let Some(address) = self.address else { return };
-        tokio::task::spawn_local(async move {
-            let refused =
-                |error: &io::Error| recorder.record(events::probes_not_served(&self.node, address, error));
-            let listener = match self.listener {
-                Some(listener) => listener,
-                None => serve::bind_patiently(address, refused).await,
-            };
-            serve::serve(listener, self.health).await;
-        });
-    }
 }
 
 /// The running threads.

@@ -11,7 +11,7 @@ use model::{Family, NodeView, ServiceKey};
 
 use crate::drift::Drift;
 use crate::flows::StaleWork;
-use crate::health::Health;
+use crate::health::{Awaited, Health};
 use crate::lane::Lane;
 use crate::own_node::OwnNode;
 use crate::planner::{ClusterPlanner, observe_node};
@@ -135,6 +135,11 @@ impl<B: Backend> SyncLoop<B> {
         self.own_node.observe(self.state.node(&self.options.node_name));
         self.health.set_leaving(!self.own_node.is_eligible());
         self.is_informed = self.state.is_complete() && self.own_node.is_known(Instant::now());
+        self.health.set_awaited(match self.is_informed {
+            true => None,
+            false if self.state.is_complete() => Some(Awaited::Node),
+            false => Some(Awaited::Lists),
+        });
         self.detect_local();
         let node = observe_node(self.own_node.facts(), &self.options.node_name, &self.addresses);
         // Hints and source ranges look at these, so that any plan may change.

@@ -67,8 +67,6 @@ pub(crate) enum Effect {
     Here,
     /// Read and kept; nothing looks at it yet.
     NotYet,
-    /// Only its zero, which asks for nothing to be done.
-    OnlyZero,
     /// Only an address that names no node, and at most a family.
     OnlyUnspecified,
     /// Only in this mode.

@@ -9,15 +9,12 @@ pub(super) const ALL: &[Setting] = &[
         "IP:PORT",
         "Where /healthz, /livez and /readyz are served; --healthz-port=0 serves none.",
     ),
-    setting("metricsBindAddress", |c| &mut c.metrics_bind_address)
-        .zero_is_unset()
-        .effect(Effect::OnlyZero)
-        .flag(
-            Group::Serving,
-            "metrics-bind-address",
-            "IP:PORT",
-            "Where metrics are served; --metrics-port=0 serves none.",
-        ),
+    setting("metricsBindAddress", |c| &mut c.metrics_bind_address).zero_is_unset().flag(
+        Group::Serving,
+        "metrics-bind-address",
+        "IP:PORT",
+        "Where metrics are served; --metrics-port=0 serves none.",
+    ),
     setting("bindAddressHardFail", |c| &mut c.bind_address_hard_fail).flag(
         Group::Serving,
         "bind-address-hard-fail",

@@ -1,0 +1,79 @@
+//! Everything the agent serves over HTTP: probes, metrics and the pages beside them, and the health checks of
+//! services that load balancers ask for.
+//!
+//! All servers are one small hardened one ([`server`]); what they answer is pure wherever it can be. They run on the
+//! single-threaded event loop: nothing here may block, or hold a lock for longer than a few loads and stores.
+
+mod answer;
+mod listener;
+mod pages;
+mod probes;
+mod role;
+mod router;
+mod seats;
+mod served;
+mod server;
+mod stream;
+
+use std::time::SystemTime;
+
+use cluster::apiserver::Recorder;
+
+use crate::Options;
+use crate::health::Health;
+use crate::metrics::Metrics;
+use role::Role;
+use served::Served;
+
+pub use role::BindError;
+
+/// What the pages tell of.
+#[derive(Clone)]
+pub(crate) struct Context {
+    pub(crate) health: Health,
+    pub(crate) metrics: Metrics,
+    pub(crate) started: SystemTime,
+}
+
+/// The servers of an agent; they end when this is dropped.
+pub(crate) struct Servers {
+    context: Context,
+    recorder: Recorder,
+    probes: Served,
+    pages: Served,
+}
+
+impl Servers {
+    /// Take the addresses, where failing to is to end the agent before it does anything.
+    pub(crate) fn claim(options: &Options, context: Context) -> Result<Servers, BindError> {
+        let mut probes = Served::new(Role::Probes, options);
+        let mut pages = Served::new(Role::Pages, options);
+        if options.bind_address_hard_fail {
+            probes.claim()?;
+            pages.claim()?;
+        }
+        let mut servers = Servers { context, recorder: Recorder::nowhere(), probes, pages };
+        servers.write_pages(options);
+        Ok(servers)
+    }
+
+    /// Answer from now on, or as soon as the addresses can be bound.
+    pub(crate) fn start(&mut self, recorder: Recorder) {
+        self.recorder = recorder;
+        self.probes.start(&self.recorder);
+        self.pages.start(&self.recorder);
+    }
+
+    /// Follow changed options: what is bound elsewhere now is bound anew, all else goes on.
+    pub(crate) fn reconfigure(&mut self, options: &Options) {
+        self.context.health.set_sync_period(options.sync_period);
+        self.write_pages(options);
+        self.probes.reconfigure(options, &self.recorder);
+        self.pages.reconfigure(options, &self.recorder);
+    }
+
+    fn write_pages(&mut self, options: &Options) {
+        self.probes.pages.exchange(probes::router(&self.context));
+        self.pages.pages.exchange(pages::router(options, &self.context));
+    }
+}

@@ -1,0 +1,58 @@
+//! What is served beside the metrics on `metricsBindAddress`: `/healthz`, `/metrics`, `/proxyMode` and more.
+
+use std::time::UNIX_EPOCH;
+
+use hyper::StatusCode;
+use hyper::http::request::Parts;
+
+use super::Context;
+use super::answer::{self, Answer};
+use super::router::Router;
+use crate::Options;
+use crate::config::Mode;
+
+const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
+
+pub(super) fn router(options: &Options, context: &Context) -> Router {
+    let mode = mode(options);
+    let checks = context.metrics.clone();
+    let (metrics, slis) = (context.clone(), context.clone());
+    let router = Router::default()
+        .page("/healthz", move |parts| {
+            checks.probes().checked("ping", "healthz", true);
+            healthz(parts)
+        })
+        .unlisted("/healthz/ping", |_| answer::text(StatusCode::OK, "ok"))
+        .page("/metrics", move |_| measured(&metrics, metrics.metrics.text()))
+        .page("/metrics/slis", move |_| measured(&slis, slis.metrics.slis()))
+        .page("/proxyMode", move |_| answer::text(StatusCode::OK, mode));
+    with_index(router)
+}
+
+/// What the rules are written with.
+fn mode(options: &Options) -> &'static str {
+    match options.configuration.mode {
+        Mode::Unset => Mode::Nftables.word(),
+        mode => mode.word(),
+    }
+}
+
+/// The server answers, and says so. How the proxy fares is said on the other port.
+fn healthz(parts: &Parts) -> Answer {
+    let query = parts.uri.query().unwrap_or_default();
+    let is_verbose = query.split('&').any(|pair| pair.split('=').next() == Some("verbose"));
+    answer::text(StatusCode::OK, if is_verbose { "[+]ping ok\nhealthz check passed\n" } else { "ok" })
+}
+
+fn measured(context: &Context, text: String) -> Answer {
+    let started = context.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let answer = answer::typed(StatusCode::OK, METRICS, text);
+    answer::with_header(answer, "process-start-time-unix", &started.to_string())
+}
+
+/// `/` names the pages.
+fn with_index(router: Router) -> Router {
+    let paths: Vec<&str> = router.paths().collect();
+    let index = format!("kube-proxy (Pointsman) serves here:\n{}\n", paths.join("\n"));
+    router.unlisted("/", move |_| answer::text(StatusCode::OK, index.clone()))
+}

@@ -1,0 +1,72 @@
+//! What tells one server from the other where it is bound, and what is said when it cannot be.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+use cluster::apiserver::Event;
+
+use crate::{Options, events};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Probes,
+    /// Metrics and what is served beside them.
+    Pages,
+}
+
+impl Role {
+    pub(super) fn address(self, options: &Options) -> Option<SocketAddr> {
+        match self {
+            Role::Probes => options.healthz_bind_address,
+            Role::Pages => options.configuration.metrics_bind_address.address(),
+        }
+    }
+
+    pub(super) fn what(self) -> &'static str {
+        match self {
+            Role::Probes => "probes",
+            Role::Pages => "metrics",
+        }
+    }
+
+    pub(super) fn setting(self) -> &'static str {
+        match self {
+            Role::Probes => "healthzBindAddress (--healthz-bind-address)",
+            Role::Pages => "metricsBindAddress (--metrics-bind-address)",
+        }
+    }
+
+    pub(super) fn event(self, node: &str, address: SocketAddr, why: &io::Error) -> Event {
+        match self {
+            Role::Probes => events::probes_not_served(node, address, why),
+            Role::Pages => events::metrics_not_served(node, address, why),
+        }
+    }
+}
+
+/// An address could not be bound.
+#[derive(Debug)]
+pub struct BindError {
+    pub(super) role: Role,
+    pub(super) address: SocketAddr,
+    pub(super) source: io::Error,
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let BindError { role, address, source } = self;
+        write!(
+            f,
+            "cannot serve the {} on {address}: {source}; stop what holds the port or choose another {}",
+            role.what(),
+            role.setting()
+        )
+    }
+}
+
+impl std::error::Error for BindError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
