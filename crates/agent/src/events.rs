@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use cluster::apiserver::{Event, Regarding};
+use model::ServiceKey;
 
 const START: &str = "StartKubeProxy";
 
@@ -32,6 +33,21 @@ pub(crate) fn read_only_sys(node: &str) -> Event {
 pub(crate) fn metrics_not_served(node: &str, address: SocketAddr, why: &std::io::Error) -> Event {
     let note = format!("The metrics cannot be served on {address}: {why}");
     about_node(node, "FailedToStartMetricServer", true, note)
+}
+
+pub(crate) fn check_not_served(
+    node: &str,
+    service: &ServiceKey,
+    at: SocketAddr,
+    why: &std::io::Error,
+) -> Event {
+    Event {
+        regarding: Regarding::Service(service.clone()),
+        reason: "FailedToStartServiceHealthcheck",
+        action: "Listen",
+        is_warning: true,
+        note: format!("Node {node} cannot serve the health check of this service on {at}: {why}"),
+    }
 }
 
 fn about_node(node: &str, reason: &'static str, is_warning: bool, note: String) -> Event {

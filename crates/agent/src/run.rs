@@ -15,9 +15,9 @@ use model::LocalDetector;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::health::Health;
-use crate::http::{BindError, Context, Servers};
+use crate::http::{BindError, CheckReporter, Context, Servers};
 use crate::metrics::Metrics;
-use crate::sync::{Event, StartGuard, SyncLoop};
+use crate::sync::{Event, Outlets, StartGuard, SyncLoop};
 use crate::{DetectLocal, Options, addresses, config, drift, events, flags, flows, node_setup, source};
 
 /// What the layout needs: concatenated keys in maps, and `numgen` beside them.
@@ -80,8 +80,8 @@ async fn serve_until_stopped(options: Options) -> Result<(), StartError> {
         config::changed(options.config_file.clone(), options.configuration.clone(), flags::reconsider);
     let health = Health::new(options.sync_period);
     let context = Context { health: health.clone(), metrics: Metrics::new(), started: SystemTime::now() };
-    let mut servers = Servers::claim(&options, context).map_err(StartError::Bind)?;
-    let agent = Agent::start(options, health)?;
+    let (mut servers, checks) = Servers::claim(&options, context).map_err(StartError::Bind)?;
+    let agent = Agent::start(options, health, checks)?;
     servers.start(agent.recorder());
     let outcome = tokio::select! {
         _ = terminate.recv() => Ok(()),
@@ -101,7 +101,7 @@ struct Agent {
 }
 
 impl Agent {
-    fn start(options: Options, health: Health) -> Result<Agent, StartError> {
+    fn start(options: Options, health: Health, checks: CheckReporter) -> Result<Agent, StartError> {
         let system = |what| move |source| StartError::System { what, source };
         let (sender, receiver) = channel();
         let connection = Connection::open().map_err(system("open a netlink socket"))?;
@@ -121,7 +121,8 @@ impl Agent {
             DetectLocal::NodeCidr => LocalDetector::None,
         };
         let backend = Nftables::new(connection, &detector, options.masquerade_mark);
-        let sync = SyncLoop::new(options, backend, addresses, health, flows, guard(sender.clone()));
+        let outlets = Outlets { health, flows, checks };
+        let sync = SyncLoop::new(options, backend, addresses, outlets, guard(sender.clone()));
         let sync = std::thread::Builder::new()
             .name("sync".into())
             .spawn(move || sync.run(&receiver))

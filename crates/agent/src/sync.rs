@@ -12,6 +12,7 @@ use model::{Family, NodeView, ServiceKey};
 use crate::drift::Drift;
 use crate::flows::StaleWork;
 use crate::health::{Awaited, Health};
+use crate::http::CheckReporter;
 use crate::lane::Lane;
 use crate::own_node::OwnNode;
 use crate::planner::{ClusterPlanner, observe_node};
@@ -35,6 +36,13 @@ pub(crate) enum Event {
 /// first commit half as dear again.
 pub(crate) type StartGuard<B> = Box<dyn FnOnce(&mut B) -> bool + Send>;
 
+/// Whom the loop tells what it did.
+pub(crate) struct Outlets {
+    pub(crate) health: Health,
+    pub(crate) flows: Sender<StaleWork>,
+    pub(crate) checks: CheckReporter,
+}
+
 pub(crate) struct SyncLoop<B> {
     options: Options,
     state: ClusterState,
@@ -43,8 +51,7 @@ pub(crate) struct SyncLoop<B> {
     addresses: Vec<IpAddr>,
     reconciler: Reconciler<B>,
     lanes: [Lane; 2],
-    health: Health,
-    flows: Sender<StaleWork>,
+    outlets: Outlets,
     start_guard: Option<StartGuard<B>>,
     started: Instant,
     /// The first lists are in, and enough is known of this node.
@@ -56,8 +63,7 @@ impl<B: Backend> SyncLoop<B> {
         options: Options,
         backend: B,
         addresses: Vec<IpAddr>,
-        health: Health,
-        flows: Sender<StaleWork>,
+        outlets: Outlets,
         start_guard: StartGuard<B>,
     ) -> SyncLoop<B> {
         let from_apiserver = matches!(options.source, Source::Apiserver(_));
@@ -68,8 +74,7 @@ impl<B: Backend> SyncLoop<B> {
             addresses,
             reconciler: Reconciler::new(backend),
             lanes: Family::BOTH.map(|family| Lane::new(family, options.min_sync_period)),
-            health,
-            flows,
+            outlets,
             start_guard: Some(start_guard),
             started: Instant::now(),
             is_informed: false,
@@ -133,9 +138,9 @@ impl<B: Backend> SyncLoop<B> {
     fn collect(&mut self) {
         let dirty = self.state.dirty();
         self.own_node.observe(self.state.node(&self.options.node_name));
-        self.health.set_leaving(!self.own_node.is_eligible());
+        self.outlets.health.set_leaving(!self.own_node.is_eligible());
         self.is_informed = self.state.is_complete() && self.own_node.is_known(Instant::now());
-        self.health.set_awaited(match self.is_informed {
+        self.outlets.health.set_awaited(match self.is_informed {
             true => None,
             false if self.state.is_complete() => Some(Awaited::Node),
             false => Some(Awaited::Lists),
@@ -153,10 +158,11 @@ impl<B: Backend> SyncLoop<B> {
             lane.mark(&everything, false);
         }
         self.node = node;
+        self.outlets.checks.mark(&dirty.services, &self.state);
         self.state.clear_dirty(&dirty);
         for lane in &self.lanes {
             if self.has_work(lane) {
-                self.health.queued(lane.family);
+                self.outlets.health.queued(lane.family);
             }
         }
     }
@@ -205,16 +211,18 @@ impl<B: Backend> SyncLoop<B> {
                 self.finish(family, synced, node_ips);
             }
         }
-        if self.start_guard.is_some() && self.health.is_ready() {
+        if self.start_guard.is_some() && self.outlets.health.is_ready() {
             self.first_sync_done();
         }
     }
 
     fn finish(&mut self, family: Family, synced: Synced, node_ips: Vec<IpAddr>) {
-        self.health.updated(family);
+        self.outlets.health.updated(family);
+        let selection = &self.options.nodeport_addresses;
+        self.outlets.checks.synced(family, &self.state, &self.node, selection);
         if !synced.stale.is_empty() {
             // The cleaner ends only with the process.
-            let _ = self.flows.send(StaleWork { family, stale: synced.stale, node_ips });
+            let _ = self.outlets.flows.send(StaleWork { family, stale: synced.stale, node_ips });
         }
         if synced.full {
             kernel::memory::give_back();

@@ -37,7 +37,7 @@ pub(crate) use origin::{Given, Origin, Place};
 pub(crate) use resolve::{SourceFlags, check_mode, resolve};
 pub(crate) use value::Value;
 pub(crate) use watch::changed;
-pub(crate) use yaml::to_yaml;
+pub(crate) use yaml::{quoted, to_yaml};
 
 #[cfg(test)]
 mod tests;

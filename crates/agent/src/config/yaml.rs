@@ -103,7 +103,8 @@ fn is_plain(text: &str) -> bool {
         && !looks_like_number()
 }
 
-fn quoted(text: &str) -> String {
+/// As JSON has it, too.
+pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
         match c {

@@ -5,6 +5,7 @@
 //! single-threaded event loop: nothing here may block, or hold a lock for longer than a few loads and stores.
 
 mod answer;
+mod checks;
 mod listener;
 mod pages;
 mod probes;
@@ -23,8 +24,9 @@ use crate::Options;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use role::Role;
-use served::Served;
+use served::{Running, Served};
 
+pub(crate) use checks::CheckReporter;
 pub use role::BindError;
 
 /// What the pages tell of.
@@ -41,20 +43,34 @@ pub(crate) struct Servers {
     recorder: Recorder,
     probes: Served,
     pages: Served,
+    /// The changes of service checks, until somebody follows them.
+    changes: Option<checks::Receiver>,
+    checks: Option<Running>,
+    node: String,
 }
 
 impl Servers {
     /// Take the addresses, where failing to is to end the agent before it does anything.
-    pub(crate) fn claim(options: &Options, context: Context) -> Result<Servers, BindError> {
+    /// The second is for the sync thread.
+    pub(crate) fn claim(options: &Options, context: Context) -> Result<(Servers, CheckReporter), BindError> {
         let mut probes = Served::new(Role::Probes, options);
         let mut pages = Served::new(Role::Pages, options);
         if options.bind_address_hard_fail {
             probes.claim()?;
             pages.claim()?;
         }
-        let mut servers = Servers { context, recorder: Recorder::nowhere(), probes, pages };
+        let (reporter, changes) = checks::channel();
+        let mut servers = Servers {
+            context,
+            recorder: Recorder::nowhere(),
+            probes,
+            pages,
+            changes: Some(changes),
+            checks: None,
+            node: options.node_name.clone(),
+        };
         servers.write_pages(options);
-        Ok(servers)
+        Ok((servers, reporter))
     }
 
     /// Answer from now on, or as soon as the addresses can be bound.
@@ -62,6 +78,14 @@ impl Servers {
         self.recorder = recorder;
         self.probes.start(&self.recorder);
         self.pages.start(&self.recorder);
+        if let Some(changes) = self.changes.take() {
+            let surroundings = checks::Surroundings {
+                node: self.node.clone(),
+                health: self.context.health.clone(),
+                recorder: self.recorder.clone(),
+            };
+            self.checks = Some(Running::spawn(checks::serve(changes, surroundings)));
+        }
     }
 
     /// Follow changed options: what is bound elsewhere now is bound anew, all else goes on.

@@ -75,6 +75,16 @@ impl Router {
         self.with(Route { path, is_tree: true, is_listed: true, handler: Handler::Slow(Box::new(page)) })
     }
 
+    /// The same on every path.
+    pub(crate) fn everywhere(self, page: impl Fn(&Parts) -> Answer + 'static) -> Router {
+        self.with(Route {
+            path: "/",
+            is_tree: true,
+            is_listed: false,
+            handler: Handler::Page(Box::new(page)),
+        })
+    }
+
     fn with(mut self, route: Route) -> Router {
         self.0.push(route);
         self

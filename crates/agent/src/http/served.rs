@@ -26,7 +26,7 @@ pub(super) struct Served {
     claimed: Option<TcpListener>,
     pub(super) pages: Pages,
     seats: Seats,
-    task: Option<JoinHandle<()>>,
+    task: Option<Running>,
 }
 
 impl Served {
@@ -54,7 +54,7 @@ impl Served {
         let claimed = self.claimed.take();
         let (role, node, recorder) = (self.role, self.node.clone(), recorder.clone());
         let (pages, seats) = (self.pages.clone(), self.seats.clone());
-        let task = tokio::task::spawn_local(async move {
+        let task = Running::spawn(async move {
             let refused = |error: &io::Error| recorder.record(role.event(&node, address, error));
             let listener = match claimed {
                 Some(listener) => listener,
@@ -79,15 +79,22 @@ impl Served {
     /// Nobody new is let in; those who are in have their say.
     fn stop(&mut self) {
         self.claimed = None;
-        if let Some(task) = self.task.take() {
-            task.abort();
-        }
+        self.task = None;
     }
 }
 
-impl Drop for Served {
+/// A task that ends when this is dropped.
+pub(super) struct Running(JoinHandle<()>);
+
+impl Running {
+    pub(super) fn spawn(task: impl Future<Output = ()> + 'static) -> Running {
+        Running(tokio::task::spawn_local(task))
+    }
+}
+
+impl Drop for Running {
     fn drop(&mut self) {
-        self.stop();
+        self.0.abort();
     }
 }
 

@@ -1,0 +1,174 @@
+//! The event loop's end: opens the ports of services, answers there, and closes them.
+
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+
+use cluster::apiserver::Recorder;
+use model::{Family, ServiceKey};
+
+use super::{Change, Check, Receiver, body};
+use crate::events;
+use crate::health::Health;
+use crate::http::listener::{Scope, lacks_ipv6, listen};
+use crate::http::router::Router;
+use crate::http::seats::Seats;
+use crate::http::served::{BIND_RETRY, Running};
+use crate::http::server::{self, Pages};
+
+/// Load balancers of all services together; see [`Seats`].
+const SEATS: usize = 256;
+
+/// What an answer looks at, and who hears of failures.
+#[derive(Clone)]
+pub(in crate::http) struct Surroundings {
+    pub(in crate::http) node: String,
+    pub(in crate::http) health: Health,
+    pub(in crate::http) recorder: Recorder,
+}
+
+/// Follow what the sync thread reports, for ever.
+pub(in crate::http) async fn serve(mut changes: Receiver, surroundings: Surroundings) {
+    let mut ports = Ports::new(surroundings);
+    loop {
+        let next = match ports.refused.is_empty() {
+            true => changes.recv().await,
+            false => match tokio::time::timeout(BIND_RETRY, changes.recv()).await {
+                Ok(next) => next,
+                Err(_) => Some(Vec::new()),
+            },
+        };
+        match next {
+            Some(changes) => ports.follow(changes),
+            None => return,
+        }
+    }
+}
+
+/// A service in one family: each has ports and answers of its own.
+type Name = (Family, ServiceKey);
+
+struct Ports {
+    surroundings: Surroundings,
+    seats: Seats,
+    addresses: [Vec<IpAddr>; 2],
+    wanted: HashMap<Name, Wanted>,
+    open: HashMap<Name, HashMap<SocketAddr, Running>>,
+    /// What could not be opened, and why, so that it is said once.
+    refused: HashMap<(Name, SocketAddr), String>,
+}
+
+struct Wanted {
+    port: u16,
+    endpoints: Rc<Cell<usize>>,
+}
+
+impl Ports {
+    fn new(surroundings: Surroundings) -> Ports {
+        Ports {
+            surroundings,
+            seats: Seats::new(SEATS),
+            addresses: [Vec::new(), Vec::new()],
+            wanted: HashMap::new(),
+            open: HashMap::new(),
+            refused: HashMap::new(),
+        }
+    }
+
+    /// Take the changes in; try again, too, what failed before. Ports are closed first: another may want them.
+    fn follow(&mut self, changes: Vec<Change>) {
+        let mut moved: HashSet<Name> = self.refused.keys().map(|(name, _)| name.clone()).collect();
+        for change in changes {
+            match change {
+                Change::Check(family, service, check) => {
+                    let name = (family, service);
+                    self.want(&name, check);
+                    moved.insert(name);
+                }
+                Change::Addresses(family, addresses) => {
+                    self.addresses[family.index()] = addresses;
+                    moved.extend(self.wanted.keys().filter(|(of, _)| *of == family).cloned());
+                }
+            }
+        }
+        moved.iter().for_each(|name| self.close(name));
+        moved.iter().for_each(|name| self.open(name));
+    }
+
+    fn want(&mut self, name: &Name, check: Option<Check>) {
+        match (check, self.wanted.get_mut(name)) {
+            (None, _) => drop(self.wanted.remove(name)),
+            (Some(check), Some(wanted)) => {
+                wanted.port = check.port;
+                wanted.endpoints.set(check.endpoints);
+            }
+            (Some(Check { port, endpoints }), None) => {
+                self.wanted.insert(name.clone(), Wanted { port, endpoints: Rc::new(Cell::new(endpoints)) });
+            }
+        }
+    }
+
+    /// Where a service is to be asked.
+    fn places(&self, name: &Name) -> Vec<SocketAddr> {
+        let Some(wanted) = self.wanted.get(name) else { return Vec::new() };
+        self.addresses[name.0.index()].iter().map(|ip| SocketAddr::new(*ip, wanted.port)).collect()
+    }
+
+    fn close(&mut self, name: &Name) {
+        let places = self.places(name);
+        self.refused.retain(|(of, at), _| of != name || places.contains(at));
+        let Some(open) = self.open.get_mut(name) else { return };
+        open.retain(|at, _| {
+            let stays = places.contains(at);
+            if !stays {
+                tracing::info!(service = %name.1, address = %at, "The health check of a service is closed");
+            }
+            stays
+        });
+        if open.is_empty() {
+            self.open.remove(name);
+        }
+    }
+
+    fn open(&mut self, name: &Name) {
+        for at in self.places(name) {
+            if self.open.get(name).is_some_and(|open| open.contains_key(&at)) {
+                continue;
+            }
+            match self.start(name, at) {
+                Ok(running) => {
+                    self.refused.remove(&(name.clone(), at));
+                    tracing::info!(service = %name.1, address = %at, "The health check of a service is open");
+                    self.open.entry(name.clone()).or_default().insert(at, running);
+                }
+                Err(error) if at.ip().is_unspecified() && lacks_ipv6(&error) => {}
+                Err(error) => self.report(name, at, &error),
+            }
+        }
+    }
+
+    fn start(&self, name: &Name, at: SocketAddr) -> io::Result<Running> {
+        let listener = listen(at, Scope::Family)?;
+        let service = name.1.clone();
+        let endpoints = self.wanted.get(name).map(|wanted| wanted.endpoints.clone()).unwrap_or_default();
+        let health = self.surroundings.health.clone();
+        let router = Router::default()
+            .everywhere(move |_| body::answer(&service, endpoints.get(), health.report().is_live()));
+        Ok(Running::spawn(server::serve(listener, Pages::new(router), self.seats.clone())))
+    }
+
+    fn report(&mut self, name: &Name, at: SocketAddr, error: &io::Error) {
+        let event = events::check_not_served(&self.surroundings.node, &name.1, at, error);
+        self.surroundings.recorder.record(event);
+        let why = error.to_string();
+        if self.refused.insert((name.clone(), at), why.clone()).is_none_or(|before| before != why) {
+            tracing::error!(
+                service = %name.1, address = %at, %error,
+                "The health check of a service cannot be served, so load balancers may take this node for dead: \
+                 stop what holds the port; trying again every {} s", BIND_RETRY.as_secs()
+            );
+        }
+    }
+}
