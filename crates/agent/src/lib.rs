@@ -24,6 +24,7 @@ mod node_setup;
 mod options;
 mod own_node;
 mod planner;
+mod profiling;
 mod run;
 mod source;
 mod sync;

@@ -4,6 +4,10 @@ use std::process::ExitCode;
 
 use agent::flags::{self, Command, Parsed};
 
+/// Looks at allocations only once profiling is enabled.
+#[global_allocator]
+static ALLOCATOR: kernel::profile::heap::SamplingAllocator = kernel::profile::heap::SamplingAllocator;
+
 fn main() -> ExitCode {
     kernel::memory::stay_small();
     let outcome = flags::parse(std::env::args_os().skip(1)).and_then(dispatch);

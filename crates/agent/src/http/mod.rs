@@ -4,7 +4,7 @@
 //! All servers are one small hardened one ([`server`]); what they answer is pure wherever it can be. They run on the
 //! single-threaded event loop: nothing here may block, or hold a lock for longer than a few loads and stores.
 
-mod answer;
+pub(crate) mod answer;
 mod checks;
 mod listener;
 mod pages;
@@ -23,6 +23,7 @@ use cluster::apiserver::Recorder;
 use crate::Options;
 use crate::health::Health;
 use crate::metrics::Metrics;
+use crate::profiling;
 use role::Role;
 use served::{Running, Served};
 
@@ -99,5 +100,6 @@ impl Servers {
     fn write_pages(&mut self, options: &Options) {
         self.probes.pages.exchange(probes::router(&self.context));
         self.pages.pages.exchange(pages::router(options, &self.context));
+        profiling::apply(options.configuration.enable_profiling);
     }
 }

@@ -10,6 +10,7 @@ use super::answer::{self, Answer};
 use super::router::Router;
 use crate::Options;
 use crate::config::Mode;
+use crate::profiling;
 
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
 
@@ -26,7 +27,7 @@ pub(super) fn router(options: &Options, context: &Context) -> Router {
         .page("/metrics", move |_| measured(&metrics, metrics.metrics.text()))
         .page("/metrics/slis", move |_| measured(&slis, slis.metrics.slis()))
         .page("/proxyMode", move |_| answer::text(StatusCode::OK, mode));
-    with_index(router)
+    with_index(if options.configuration.enable_profiling { with_profiles(router) } else { router })
 }
 
 /// What the rules are written with.
@@ -48,6 +49,15 @@ fn measured(context: &Context, text: String) -> Answer {
     let started = context.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let answer = answer::typed(StatusCode::OK, METRICS, text);
     answer::with_header(answer, "process-start-time-unix", &started.to_string())
+}
+
+fn with_profiles(router: Router) -> Router {
+    router.tree(profiling::PREFIX, |asked| {
+        Box::pin(async move {
+            let uri = &asked.parts.uri;
+            profiling::respond(uri.path(), uri.query()).await
+        })
+    })
 }
 
 /// `/` names the pages.

@@ -21,11 +21,11 @@ pub(super) const ALL: &[Setting] = &[
         "",
         "Exit when an address cannot be bound, instead of trying again every 5 s.",
     ),
-    setting("enableProfiling", |c| &mut c.enable_profiling).effect(Effect::NotYet).flag(
+    setting("enableProfiling", |c| &mut c.enable_profiling).flag(
         Group::Serving,
         "profiling",
         "",
-        "Serve profiles beside the metrics.",
+        "Serve profiles of processor time and memory on the metrics address, below /debug/pprof/.",
     ),
     setting("showHiddenMetricsForVersion", |c| &mut c.show_hidden_metrics_for_version)
         .effect(Effect::NotYet)
