@@ -14,11 +14,13 @@ const FETCH: Duration = Duration::from_millis(50);
 /// A profile before its addresses are looked up.
 #[derive(Debug)]
 pub(super) struct Recording {
+    /// Of memory; otherwise of time.
+    pub(super) is_memory: bool,
     /// What the values of a stack are, with their units.
     pub(super) kinds: &'static [(&'static str, &'static str)],
     /// Which of them to show first.
     pub(super) first: usize,
-    /// One of `period.0` for each `period.1` of `period.2`.
+    /// What lies between two samples: a quantity, its unit and how much.
     pub(super) period: (&'static str, &'static str, i64),
     pub(super) begun: SystemTime,
     pub(super) lasted: Duration,
@@ -58,6 +60,7 @@ pub(super) async fn cpu(length: Duration) -> Result<Recording, Denied> {
     let comments =
         (lost > 0).then(|| format!("{lost} samples were lost: the event loop was too busy to fetch them"));
     Ok(Recording {
+        is_memory: false,
         kinds: &[("samples", "count"), ("cpu", "nanoseconds")],
         first: 1,
         period: ("cpu", "nanoseconds", each),
@@ -85,6 +88,7 @@ pub(super) fn memory(view: Memory) -> Recording {
         thread: None,
     };
     Recording {
+        is_memory: true,
         kinds: &[
             ("alloc_objects", "count"),
             ("alloc_space", "bytes"),

@@ -87,7 +87,8 @@ async fn finish(name: &'static str, recording: Recording, query: &str) -> Answer
 
 fn write(recording: Recording, as_table: bool) -> Vec<u8> {
     let symbols = Symbols::find(kernel::profile::loaded_objects(), &profile::addresses(&recording));
-    let recording = profile::without_allocator(recording, &symbols);
+    let recording =
+        if recording.is_memory { profile::without_containers(recording, &symbols) } else { recording };
     if as_table {
         report::table(&recording, &symbols).into_bytes()
     } else {

@@ -12,10 +12,10 @@ pub(super) fn addresses(recording: &Recording) -> BTreeSet<usize> {
     recording.stacks.iter().flat_map(|stack| stack.frames.iter().copied()).collect()
 }
 
-/// Drop the allocator's own functions from the inner end: what is asked for is who called them.
-pub(super) fn without_allocator(mut recording: Recording, symbols: &Symbols) -> Recording {
+/// Drop the allocator, vectors and maps from the inner end: what is asked for is who made them grow.
+pub(super) fn without_containers(mut recording: Recording, symbols: &Symbols) -> Recording {
     for stack in &mut recording.stacks {
-        let inner = stack.frames.iter().take_while(|frame| is_allocator(symbols.name(**frame))).count();
+        let inner = stack.frames.iter().take_while(|frame| is_container(symbols.name(**frame))).count();
         // A stack of nothing else is better than none.
         if inner < stack.frames.len() {
             stack.frames.drain(..inner);
@@ -24,23 +24,17 @@ pub(super) fn without_allocator(mut recording: Recording, symbols: &Symbols) -> 
     recording
 }
 
-fn is_allocator(name: &str) -> bool {
-    const PARTS: [&str; 5] = [
-        "kernel::profile::heap::",
-        "__rust",
-        "alloc::alloc::",
-        "alloc::raw_vec::",
-        "alloc::boxed::Box<T>::new",
-    ];
+fn is_container(name: &str) -> bool {
+    const CRATES: [&str; 4] = ["alloc::", "hashbrown::", "kernel::profile::heap::", "__rust"];
     let name = name.trim_start_matches('<');
-    PARTS.iter().any(|part| name.starts_with(part))
+    CRATES.iter().any(|start| name.starts_with(start)) || name.contains(" as alloc::")
 }
 
 pub(super) fn encode(recording: &Recording, symbols: &Symbols) -> Profile {
     let mut texts = Texts::default();
     texts.number("");
     let mut profile = Profile::default();
-    let mut kind =
+    let kind =
         |texts: &mut Texts, (name, unit)| ValueType { r#type: texts.number(name), unit: texts.number(unit) };
     profile.sample_type = recording.kinds.iter().map(|each| kind(&mut texts, *each)).collect();
     let (name, unit, period) = recording.period;
@@ -67,8 +61,7 @@ pub(super) fn encode(recording: &Recording, symbols: &Symbols) -> Profile {
         });
     }
     for (name, id) in functions {
-        let name = texts.number(name);
-        profile.function.push(Function { id, name, system_name: name });
+        profile.function.push(Function { id, name: texts.number(name) });
     }
     profile.sample = samples(recording, &profile.location, &mut texts);
     profile.string_table = texts.list;
@@ -141,6 +134,7 @@ mod tests {
 
     fn recording(stacks: Vec<Stack>) -> Recording {
         Recording {
+            is_memory: false,
             kinds: &[("samples", "count"), ("cpu", "nanoseconds")],
             first: 1,
             period: ("cpu", "nanoseconds", 10_000_000),
@@ -194,15 +188,16 @@ mod tests {
     }
 
     #[test]
-    fn the_allocator_is_recognised() {
+    fn containers_are_recognised() {
         for name in [
             "<alloc::raw_vec::RawVec<T,A>>::grow_one",
-            "alloc::raw_vec::finish_grow",
+            "<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem",
+            "hashbrown::raw::RawTableInner::new_uninitialized",
             "__rustc::__rust_alloc",
             "<kernel::profile::heap::SamplingAllocator as core::alloc::global::GlobalAlloc>::alloc",
         ] {
-            assert!(is_allocator(name), "{name}");
+            assert!(is_container(name), "{name}");
         }
-        assert!(!is_allocator("agent::sync::SyncLoop::run") && !is_allocator("alloc::vec::Vec<T>::push"));
+        assert!(!is_container("agent::sync::SyncLoop::run") && !is_container("std::io::default_read_to_end"));
     }
 }

@@ -92,8 +92,7 @@ pub(crate) struct Line {
 pub(crate) struct Function {
     #[prost(uint64, tag = "1")]
     pub(crate) id: u64,
+    /// As it is to be shown. If the mangled name (tag 3) were the same, pprof would cut away all that is in `<>`.
     #[prost(int64, tag = "2")]
     pub(crate) name: i64,
-    #[prost(int64, tag = "3")]
-    pub(crate) system_name: i64,
 }

@@ -80,6 +80,7 @@ mod tests {
         let stack =
             |frames: &[usize], value| Stack { frames: frames.to_vec(), values: vec![value], thread: None };
         let recording = Recording {
+            is_memory: true,
             kinds: &[("inuse_space", "bytes")],
             first: 0,
             period: ("space", "bytes", 1),
