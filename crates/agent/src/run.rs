@@ -79,7 +79,12 @@ async fn serve_until_stopped(options: Options) -> Result<(), StartError> {
     let reconfigured =
         config::changed(options.config_file.clone(), options.configuration.clone(), flags::reconsider);
     let health = Health::new(options.sync_period);
-    let context = Context { health: health.clone(), metrics: Metrics::new(), started: SystemTime::now() };
+    let context = Context {
+        health: health.clone(),
+        metrics: Metrics::new(),
+        started: SystemTime::now(),
+        arguments: std::env::args_os().skip(1).map(|given| given.to_string_lossy().into_owned()).collect(),
+    };
     let (mut servers, checks) = Servers::claim(&options, context).map_err(StartError::Bind)?;
     let agent = Agent::start(options, health, checks)?;
     servers.start(agent.recorder());

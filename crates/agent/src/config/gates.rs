@@ -12,18 +12,18 @@ const KNOWN: &str = include_str!("gates.txt");
 
 /// Whether `externalIPs` of Services are served.
 pub(super) const EXTERNAL_IPS: &str = "AllowServiceExternalIPs";
+/// Whether `/flagz` is served.
+pub(crate) const FLAGZ: &str = "ComponentFlagz";
+/// Whether `/statusz` is served.
+pub(crate) const STATUSZ: &str = "ComponentStatusz";
 /// Whether settings under `logging.options` are admitted.
 pub(super) const LOGGING_ALPHA: &str = "LoggingAlphaOptions";
 /// Whether lines may be JSON.
 pub(super) const LOGGING_BETA: &str = "LoggingBetaOptions";
 
 /// Gates that would change what a proxy does, with their defaults, and that change nothing in this build.
-const WITHOUT_EFFECT: &[(&str, bool)] = &[
-    ("ComponentFlagz", true),
-    ("ComponentStatusz", true),
-    ("KubeProxyNFTablesLocalhostNodePorts", false),
-    ("NativeHistograms", true),
-];
+const WITHOUT_EFFECT: &[(&str, bool)] =
+    &[("KubeProxyNFTablesLocalhostNodePorts", false), ("NativeHistograms", true)];
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeatureGates(pub BTreeMap<String, bool>);

@@ -9,7 +9,8 @@ mod choice;
 mod complete;
 mod configuration;
 mod file;
-mod gates;
+pub(crate) mod gates;
+pub(crate) mod json;
 mod logging;
 mod node;
 mod nodeport;
@@ -18,7 +19,7 @@ mod resolve;
 pub(crate) mod settings;
 mod value;
 mod watch;
-mod yaml;
+pub(crate) mod yaml;
 
 pub use address::{ClusterCidrs, Endpoint, Prefixes};
 pub use choice::{LocalMode, LogFormat, Mode};
@@ -33,6 +34,7 @@ pub use watch::ConfigFile;
 
 pub(crate) use complete::{complete, ineffective};
 pub(crate) use file::{Loaded, load, read_text};
+pub(crate) use node::Node;
 pub(crate) use origin::{Given, Origin, Place};
 pub(crate) use resolve::{SourceFlags, check_mode, resolve};
 pub(crate) use value::Value;

@@ -15,7 +15,17 @@ pub(crate) fn to_yaml(configuration: &Configuration) -> String {
     text
 }
 
-fn document(configuration: &Configuration) -> BTreeMap<String, Node> {
+/// Any document.
+pub(crate) fn text(node: &Node) -> String {
+    let mut text = String::new();
+    match node {
+        Node::Map(fields) => write_map(fields, 0, &mut text),
+        other => text.push_str(&scalar(other)),
+    }
+    text
+}
+
+pub(super) fn document(configuration: &Configuration) -> BTreeMap<String, Node> {
     let mut configuration = configuration.clone();
     let mut document = BTreeMap::from([
         ("apiVersion".to_owned(), Node::text(API_VERSION)),
@@ -96,11 +106,13 @@ fn is_plain(text: &str) -> bool {
             && !text.contains('.')
             || text.parse::<f64>().is_ok()
     };
+    let looks_like_date = || matches!(text.as_bytes(), [a, b, c, d, b'-', ..] if [a, b, c, d].iter().all(|c| c.is_ascii_digit()));
     starts_well
         && text.chars().all(is_harmless)
         && !text.ends_with(':')
         && !WORDS.contains(&text.to_ascii_lowercase().as_str())
         && !looks_like_number()
+        && !looks_like_date()
 }
 
 /// As JSON has it, too.

@@ -6,6 +6,7 @@ mod help;
 mod orders;
 mod ports;
 mod read;
+mod show;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use orders::Orders;
 use read::Line;
 
 pub use help::help;
+pub(crate) use show::values;
 
 /// What the command line asks for.
 #[derive(Debug)]

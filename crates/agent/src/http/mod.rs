@@ -6,7 +6,9 @@
 
 pub(crate) mod answer;
 mod checks;
+mod debug;
 mod listener;
+mod negotiate;
 mod pages;
 mod probes;
 mod role;
@@ -36,6 +38,8 @@ pub(crate) struct Context {
     pub(crate) health: Health,
     pub(crate) metrics: Metrics,
     pub(crate) started: SystemTime,
+    /// The command line.
+    pub(crate) arguments: Vec<String>,
 }
 
 /// The servers of an agent; they end when this is dropped.

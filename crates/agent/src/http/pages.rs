@@ -5,9 +5,9 @@ use std::time::UNIX_EPOCH;
 use hyper::StatusCode;
 use hyper::http::request::Parts;
 
-use super::Context;
 use super::answer::{self, Answer};
 use super::router::Router;
+use super::{Context, debug};
 use crate::Options;
 use crate::config::Mode;
 use crate::profiling;
@@ -27,7 +27,10 @@ pub(super) fn router(options: &Options, context: &Context) -> Router {
         .page("/metrics", move |_| measured(&metrics, metrics.metrics.text()))
         .page("/metrics/slis", move |_| measured(&slis, slis.metrics.slis()))
         .page("/proxyMode", move |_| answer::text(StatusCode::OK, mode));
-    with_index(if options.configuration.enable_profiling { with_profiles(router) } else { router })
+    let router =
+        if options.configuration.enable_profiling { debug::levels(with_profiles(router)) } else { router };
+    let router = debug::flagz(debug::configz(router, options), options, context);
+    with_index(debug::statusz(router, options, context))
 }
 
 /// What the rules are written with.

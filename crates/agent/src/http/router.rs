@@ -70,6 +70,10 @@ impl Router {
         self.with(Route { path, is_tree: false, is_listed: true, handler: Handler::Slow(Box::new(page)) })
     }
 
+    pub(crate) fn slow_unlisted(self, path: &'static str, page: impl Fn(Asked) -> Slow + 'static) -> Router {
+        self.with(Route { path, is_tree: false, is_listed: false, handler: Handler::Slow(Box::new(page)) })
+    }
+
     /// `path` ends with a slash; it and everything below it.
     pub(crate) fn tree(self, path: &'static str, page: impl Fn(Asked) -> Slow + 'static) -> Router {
         self.with(Route { path, is_tree: true, is_listed: true, handler: Handler::Slow(Box::new(page)) })

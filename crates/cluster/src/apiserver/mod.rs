@@ -41,6 +41,7 @@ pub use events::{Event, Recorder, Regarding};
 pub use observer::{Observer, Phase, RequestSeen};
 pub use timing::Timing;
 pub use wire::Encoding;
+pub use wording::masked;
 
 /// How to reach the apiserver, and what to ask of it.
 #[derive(Clone, Debug)]

@@ -63,7 +63,7 @@ pub(super) fn of_kubeconfig(error: KubeconfigError) -> String {
 }
 
 /// A URL without user and password.
-pub(super) fn masked(url: &str) -> String {
+pub fn masked(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         return url.rsplit('@').next().unwrap_or(url).to_owned();
     };

@@ -1,0 +1,145 @@
+//! Pages for people who debug: `/configz`, `/flagz`, `/statusz`, and with `enableProfiling` what is under `/debug/`.
+
+use std::time::SystemTime;
+
+use cluster::timestamp::format_micros;
+use hyper::{Method, StatusCode};
+
+use super::answer::{self, Answer};
+use super::router::{Asked, Router, Slow};
+use super::{Context, negotiate};
+use crate::config::{Node, gates, json};
+use crate::{Options, flags, logging};
+
+/// Whose behaviour this is.
+const KUBERNETES: &str = "1.37";
+const WARNING: &str = "Warning: for people who debug; this text may look different in every release.";
+
+pub(super) fn configz(router: Router, options: &Options) -> Router {
+    let body = format!("{{\"kubeproxy.config.k8s.io\":{}}}", json::to_json(&options.configuration));
+    router.page("/configz", move |_| answer::json(StatusCode::OK, body.clone()))
+}
+
+pub(super) fn flagz(router: Router, options: &Options, context: &Context) -> Router {
+    if !options.configuration.feature_gates.is_on(gates::FLAGZ, true) {
+        return router;
+    }
+    let values = flags::values(&context.arguments);
+    router.page("/flagz", move |parts| {
+        let lines: Vec<String> = values.iter().map(|(name, value)| format!("{name} {value}\n")).collect();
+        let text = || format!("\nkube-proxy flagz\n{WARNING}\n{}", lines.concat());
+        let named = || values.iter().map(|(name, value)| ((*name).to_owned(), Node::text(value.as_str())));
+        negotiate::answer(parts, "Flagz", text, || vec![("flags", Node::Map(named().collect()))])
+    })
+}
+
+pub(super) fn statusz(router: Router, options: &Options, context: &Context) -> Router {
+    if !options.configuration.feature_gates.is_on(gates::STATUSZ, true) {
+        return router;
+    }
+    let (paths, started) = (tops(router.paths()), context.started);
+    router.page("/statusz", move |parts| {
+        let status = Status { paths: &paths, started, now: SystemTime::now() };
+        negotiate::answer(parts, "Statusz", || status.text(), || status.fields())
+    })
+}
+
+/// The first part of each path, once.
+fn tops<'a>(paths: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut tops: Vec<String> =
+        paths.filter_map(|path| path.split('/').nth(1)).map(|top| format!("/{top}")).collect();
+    tops.sort();
+    tops.dedup();
+    tops
+}
+
+struct Status<'a> {
+    paths: &'a [String],
+    started: SystemTime,
+    now: SystemTime,
+}
+
+impl Status<'_> {
+    fn uptime(&self) -> u64 {
+        self.now.duration_since(self.started).unwrap_or_default().as_secs()
+    }
+
+    /// To the second.
+    fn start(&self) -> String {
+        let exact = format_micros(self.started);
+        exact.split_once('.').map_or(exact.clone(), |(seconds, _)| format!("{seconds}Z"))
+    }
+
+    fn text(&self) -> String {
+        let up = self.uptime();
+        format!(
+            "\nkube-proxy statusz\n{WARNING}\n\nStarted: {}\nUp: {} hr {:02} min {:02} sec\nProgram: Pointsman, in Rust\n\
+             Binary version: {}\nEmulation version: {KUBERNETES}\nPaths: {}\n",
+            self.start(),
+            up / 3600,
+            up / 60 % 60,
+            up % 60,
+            env!("CARGO_PKG_VERSION"),
+            self.paths.join(" ")
+        )
+    }
+
+    fn fields(&self) -> Vec<(&'static str, Node)> {
+        vec![
+            ("startTime", Node::text(self.start())),
+            ("uptimeSeconds", Node::Number(self.uptime().to_string())),
+            // The field must be there; this is no Go program.
+            ("goVersion", Node::text("")),
+            ("binaryVersion", Node::text(env!("CARGO_PKG_VERSION"))),
+            ("emulationVersion", Node::text(KUBERNETES)),
+            ("paths", Node::List(self.paths.iter().map(|path| Node::text(path.as_str())).collect())),
+        ]
+    }
+}
+
+/// The level of the log, to be set while the agent runs.
+pub(super) fn levels(router: Router) -> Router {
+    let index = |_: &_| answer::text(StatusCode::OK, "/debug/flags/v takes a level of the log by PUT\n");
+    router
+        .unlisted("/debug/flags", index)
+        .unlisted("/debug/flags/", index)
+        .slow_unlisted("/debug/flags/v", |asked| Box::pin(set_verbosity(asked)) as Slow)
+}
+
+/// `curl -X PUT -d 4 …/debug/flags/v`, with the codes of other Kubernetes components.
+async fn set_verbosity(asked: Asked) -> Answer {
+    if asked.parts.method != Method::PUT {
+        return plain(StatusCode::NOT_ACCEPTABLE, "unsupported http method: use PUT with a level, such as 4");
+    }
+    match asked.text().await {
+        Err((status, why)) => plain(status, why.trim_end()),
+        Ok(level) => match logging::set_verbosity(&level) {
+            Ok(done) => plain(StatusCode::OK, &done),
+            Err(problem) => plain(StatusCode::BAD_REQUEST, &problem),
+        },
+    }
+}
+
+fn plain(status: StatusCode, text: &str) -> Answer {
+    answer::typed(status, "text/plain", format!("{text}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    #[test]
+    fn status_tells_since_when_and_what() {
+        let paths = tops(["/metrics", "/metrics/slis", "/configz", "/debug/pprof/"].into_iter());
+        assert_eq!(paths, ["/configz", "/debug", "/metrics"]);
+        let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        let status = Status { paths: &paths, started: at(60), now: at(60 + 3725) };
+        assert!(status.text().contains("Started: 1970-01-01T00:01:00Z\nUp: 1 hr 02 min 05 sec\n"));
+        let fields =
+            Node::Map(status.fields().into_iter().map(|(name, node)| (name.to_owned(), node)).collect());
+        let text = json::line(&fields);
+        assert!(text.contains("\"startTime\":\"1970-01-01T00:01:00Z\",\"uptimeSeconds\":3725"), "{text}");
+        assert!(text.contains("\"paths\":[\"/configz\",\"/debug\",\"/metrics\"]"), "{text}");
+    }
+}
