@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use kernel::conntrack::{self, Conntrack, ConntrackError, Deleted, Filter, Flow};
 use model::{Family, FlowTarget, Protocol, RecordedFlow, StaleFlows, StaleSet};
 
+use crate::metrics::{FlowMetrics, PerFamily};
+
 /// With a rest of this many times the cost, walking the flow table takes at most a tenth of one core.
 const REST_PER_COST: u32 = 9;
 const LONGEST_REST: Duration = Duration::from_secs(1);
@@ -28,14 +30,14 @@ pub(crate) struct StaleWork {
 }
 
 /// Start the cleaner in the calling thread's network namespace.
-pub(crate) fn start() -> std::io::Result<Sender<StaleWork>> {
+pub(crate) fn start(metrics: PerFamily<FlowMetrics>) -> std::io::Result<Sender<StaleWork>> {
     let (sender, receiver) = channel();
-    std::thread::Builder::new().name("stale-flows".into()).spawn(move || clean(&receiver))?;
+    std::thread::Builder::new().name("stale-flows".into()).spawn(move || clean(&receiver, &metrics))?;
     Ok(sender)
 }
 
-fn clean(receiver: &Receiver<StaleWork>) {
-    let mut all = Family::BOTH.map(Remains::new);
+fn clean(receiver: &Receiver<StaleWork>, metrics: &PerFamily<FlowMetrics>) {
+    let mut all = Family::BOTH.map(|family| Remains::new(family, metrics.of(family).clone()));
     let mut pace = Pace::default();
     loop {
         let next = match pace.wait(&all, Instant::now()) {
@@ -95,11 +97,12 @@ struct Remains {
     node_ips: Vec<IpAddr>,
     /// The protocols whose flows have to be walked.
     open: [bool; 3],
+    metrics: FlowMetrics,
 }
 
 impl Remains {
-    fn new(family: Family) -> Remains {
-        Remains { family, set: StaleSet::default(), node_ips: Vec::new(), open: [false; 3] }
+    fn new(family: Family, metrics: FlowMetrics) -> Remains {
+        Remains { family, set: StaleSet::default(), node_ips: Vec::new(), open: [false; 3], metrics }
     }
 
     fn is_open(&self) -> bool {
@@ -121,13 +124,22 @@ impl Remains {
 
     /// Walk the flows of every open protocol; one that fails stays open.
     fn clean(&mut self) {
+        if !self.is_open() {
+            return;
+        }
+        let (started, mut deleted) = (Instant::now(), 0);
         for protocol in PROTOCOLS {
             if self.open[protocol as usize] {
                 let outcome = forget(self.family, protocol, &self.set, &self.node_ips);
                 self.open[protocol as usize] = outcome.as_ref().is_err_and(may_pass);
+                match &outcome {
+                    Ok(done) => deleted += done.deleted,
+                    Err(_) => self.metrics.failed(),
+                }
                 report(self.family, protocol, outcome);
             }
         }
+        self.metrics.walked(started.elapsed(), deleted);
         if !self.is_open() {
             self.set = StaleSet::default();
         }
@@ -185,11 +197,14 @@ fn report(family: Family, protocol: Protocol, outcome: Result<Deleted, Conntrack
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{FeatureGates, Mode};
+    use crate::metrics::Metrics;
 
     #[test]
     fn handshakes_are_collected_and_udp_is_not_kept_waiting() {
         let now = Instant::now();
-        let mut all = Family::BOTH.map(Remains::new);
+        let metrics = Metrics::new(Mode::Nftables, &FeatureGates::default());
+        let mut all = Family::BOTH.map(|family| Remains::new(family, metrics.flows().of(family).clone()));
         let mut pace = Pace::default();
         assert_eq!(pace.wait(&all, now), None);
         all[0].open[Protocol::Tcp as usize] = true;

@@ -5,13 +5,18 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use cluster::{ChangeCount, Trigger};
 use dataplane::{Backend, Pacing, Planner, Reconciler, Synced};
 use model::{Conflict, Family, ServiceKey};
+
+use crate::metrics::SyncMetrics;
 
 /// Damage that comes again within this time is only counted.
 const QUARREL: Duration = Duration::from_secs(10);
 /// Names in one log line; more say nothing more.
 const NAMED_LOSERS: usize = 5;
+/// Triggers that are kept while nothing can be written; more would say nothing more.
+const MOST_TRIGGERS: usize = 10_000;
 
 pub(crate) struct Lane {
     pub(crate) family: Family,
@@ -19,6 +24,11 @@ pub(crate) struct Lane {
     /// Services whose plan may have changed since this family last followed.
     services: HashSet<ServiceKey>,
     node: bool,
+    /// When the endpoint changes that wait were triggered, in milliseconds since the epoch.
+    triggers_ms: Vec<i64>,
+    /// The changes that the rules of this family follow.
+    followed: ChangeCount,
+    metrics: SyncMetrics,
     /// Contested addresses that were reported.
     conflicts: Vec<Conflict>,
     repairs: Repairs,
@@ -27,12 +37,15 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    pub(crate) fn new(family: Family, min_sync_period: Duration) -> Lane {
+    pub(crate) fn new(family: Family, min_sync_period: Duration, metrics: SyncMetrics) -> Lane {
         Lane {
             family,
             pacing: Pacing::new(min_sync_period),
             services: HashSet::new(),
             node: false,
+            triggers_ms: Vec::new(),
+            followed: ChangeCount::default(),
+            metrics,
             conflicts: Vec::new(),
             repairs: Repairs::default(),
             failure: None,
@@ -42,6 +55,32 @@ impl Lane {
     pub(crate) fn mark(&mut self, services: &[ServiceKey], node: bool) {
         self.services.extend(services.iter().cloned());
         self.node |= node;
+    }
+
+    /// Endpoints change for these reasons; each counts once, when traffic follows.
+    pub(crate) fn note_triggers(&mut self, triggers: &[Trigger], since_ms: i64) {
+        let ours =
+            triggers.iter().filter(|trigger| trigger.family == self.family && trigger.millis > since_ms);
+        let room = MOST_TRIGGERS.saturating_sub(self.triggers_ms.len());
+        self.triggers_ms.extend(ours.take(room).map(|trigger| trigger.millis));
+    }
+
+    /// A change waits, or more of them do.
+    pub(crate) fn note_queued(&self) {
+        self.metrics.queued();
+    }
+
+    /// The rules are gone and will be written anew.
+    pub(crate) fn note_damage(&self) {
+        self.metrics.repaired();
+    }
+
+    pub(crate) fn follows(&mut self, seen: ChangeCount) {
+        self.followed = seen;
+    }
+
+    pub(crate) fn followed(&self) -> ChangeCount {
+        self.followed
     }
 
     pub(crate) fn has_work<B: Backend>(&self, reconciler: &Reconciler<B>) -> bool {
@@ -58,6 +97,7 @@ impl Lane {
         if !reconciler.is_unknown(self.family) {
             let now = Instant::now();
             self.repairs.note(self.family, why, now);
+            self.metrics.repaired();
             reconciler.distrust(self.family);
             self.pacing.repair(now);
         }
@@ -72,20 +112,31 @@ impl Lane {
         let started = Instant::now();
         let services: Vec<ServiceKey> = std::mem::take(&mut self.services).into_iter().collect();
         self.node = false;
+        let full = reconciler.is_unknown(self.family);
         let outcome = reconciler.sync(self.family, &services, planner);
         let ended = Instant::now();
         match outcome {
             Ok(synced) => {
                 self.pacing.succeeded(started, ended);
+                self.measure(&synced, ended - started, reconciler);
                 self.report_success(&synced, ended - started);
                 self.report_conflicts(reconciler.conflicts(self.family));
                 Some(synced)
             }
             Err(error) => {
                 let wait = self.pacing.failed(ended);
+                self.metrics.failed(full, ended - started);
                 self.report_failure(error.to_string(), wait);
                 None
             }
+        }
+    }
+
+    fn measure<B: Backend>(&mut self, synced: &Synced, took: Duration, reconciler: &Reconciler<B>) {
+        self.metrics.synced(synced, took);
+        self.metrics.reached_traffic(self.triggers_ms.drain(..));
+        if let Some(programmed) = reconciler.programmed(self.family) {
+            self.metrics.programmed(&programmed);
         }
     }
 

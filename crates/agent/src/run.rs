@@ -79,14 +79,15 @@ async fn serve_until_stopped(options: Options) -> Result<(), StartError> {
     let reconfigured =
         config::changed(options.config_file.clone(), options.configuration.clone(), flags::reconsider);
     let health = Health::new(options.sync_period);
+    let metrics = Metrics::new(options.configuration.mode, &options.configuration.feature_gates);
     let context = Context {
         health: health.clone(),
-        metrics: Metrics::new(),
+        metrics: metrics.clone(),
         started: SystemTime::now(),
         arguments: std::env::args_os().skip(1).map(|given| given.to_string_lossy().into_owned()).collect(),
     };
     let (mut servers, checks) = Servers::claim(&options, context).map_err(StartError::Bind)?;
-    let agent = Agent::start(options, health, checks)?;
+    let agent = Agent::start(options, health, metrics, checks)?;
     servers.start(agent.recorder());
     let outcome = tokio::select! {
         _ = terminate.recv() => Ok(()),
@@ -106,13 +107,18 @@ struct Agent {
 }
 
 impl Agent {
-    fn start(options: Options, health: Health, checks: CheckReporter) -> Result<Agent, StartError> {
+    fn start(
+        options: Options,
+        health: Health,
+        metrics: Metrics,
+        checks: CheckReporter,
+    ) -> Result<Agent, StartError> {
         let system = |what| move |source| StartError::System { what, source };
         let (sender, receiver) = channel();
         let connection = Connection::open().map_err(system("open a netlink socket"))?;
         let addresses = addresses::watch(sender.clone()).map_err(StartError::Addresses)?;
-        let flows = flows::start().map_err(system("start a thread"))?;
-        let source = source::start(&options, sender.clone())?;
+        let flows = flows::start(metrics.flows().clone()).map_err(system("start a thread"))?;
+        let source = source::start(&options, &metrics, sender.clone())?;
         if options.mode_is_default {
             let event = events::default_mode(&options.node_name);
             tracing::warn!("{}", event.note);
@@ -126,7 +132,7 @@ impl Agent {
             DetectLocal::NodeCidr => LocalDetector::None,
         };
         let backend = Nftables::new(connection, &detector, options.masquerade_mark);
-        let outlets = Outlets { health, flows, checks };
+        let outlets = Outlets { health, flows, checks, metrics };
         let sync = SyncLoop::new(options, backend, addresses, outlets, guard(sender.clone()));
         let sync = std::thread::Builder::new()
             .name("sync".into())

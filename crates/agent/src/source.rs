@@ -9,6 +9,7 @@ use cluster::apiserver::{self, Recorder};
 use cluster::manifests::{ManifestSource, ManifestWatch};
 use model::LocalDetector;
 
+use crate::metrics::Metrics;
 use crate::options::{ApiserverOptions, DetectLocal, Options, Source};
 use crate::run::StartError;
 use crate::sync::Event;
@@ -22,7 +23,11 @@ pub(crate) struct Running {
     _manifests: Option<ManifestWatch>,
 }
 
-pub(crate) fn start(options: &Options, events: Sender<Event>) -> Result<Running, StartError> {
+pub(crate) fn start(
+    options: &Options,
+    metrics: &Metrics,
+    events: Sender<Event>,
+) -> Result<Running, StartError> {
     let deliver = move |update: Update| match events.send(Event::Update(update)) {
         Ok(()) => ControlFlow::Continue(()),
         Err(_) => ControlFlow::Break(()),
@@ -35,8 +40,8 @@ pub(crate) fn start(options: &Options, events: Sender<Event>) -> Result<Running,
         }
         Source::Apiserver(apiserver) => {
             let settings = settings(apiserver, &options.node_name);
-            let recorder =
-                apiserver::watch(settings, Arc::new(()), deliver).map_err(StartError::Apiserver)?;
+            let recorder = apiserver::watch(settings, Arc::new(metrics.api().clone()), deliver)
+                .map_err(StartError::Apiserver)?;
             tracing::info!(version = VERSION, mode = "nftables", node = %options.node_name, "Starting");
             warn_without_detector(options);
             Ok(Running { recorder, _manifests: None })

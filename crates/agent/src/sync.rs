@@ -3,9 +3,9 @@
 
 use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use cluster::{ClusterState, Update};
+use cluster::{ChangeCount, ClusterState, Update};
 use dataplane::{Backend, Planner, Reconciler, Synced};
 use model::{Family, NodeView, ServiceKey};
 
@@ -14,6 +14,7 @@ use crate::flows::StaleWork;
 use crate::health::{Awaited, Health};
 use crate::http::CheckReporter;
 use crate::lane::Lane;
+use crate::metrics::Metrics;
 use crate::own_node::OwnNode;
 use crate::planner::{ClusterPlanner, observe_node};
 use crate::{Options, Source};
@@ -41,6 +42,7 @@ pub(crate) struct Outlets {
     pub(crate) health: Health,
     pub(crate) flows: Sender<StaleWork>,
     pub(crate) checks: CheckReporter,
+    pub(crate) metrics: Metrics,
 }
 
 pub(crate) struct SyncLoop<B> {
@@ -54,6 +56,8 @@ pub(crate) struct SyncLoop<B> {
     outlets: Outlets,
     start_guard: Option<StartGuard<B>>,
     started: Instant,
+    /// Milliseconds since the epoch: what was triggered before is no measure of this agent.
+    started_ms: i64,
     /// The first lists are in, and enough is known of this node.
     is_informed: bool,
 }
@@ -73,10 +77,14 @@ impl<B: Backend> SyncLoop<B> {
             state: ClusterState::default(),
             addresses,
             reconciler: Reconciler::new(backend),
-            lanes: Family::BOTH.map(|family| Lane::new(family, options.min_sync_period)),
+            lanes: Family::BOTH.map(|family| {
+                let metrics = outlets.metrics.sync().of(family).clone();
+                Lane::new(family, options.min_sync_period, metrics)
+            }),
             outlets,
             start_guard: Some(start_guard),
             started: Instant::now(),
+            started_ms: now_ms(),
             is_informed: false,
             options,
         }
@@ -156,15 +164,24 @@ impl<B: Backend> SyncLoop<B> {
         for lane in &mut self.lanes {
             lane.mark(&dirty.services, dirty.node || node != self.node);
             lane.mark(&everything, false);
+            lane.note_triggers(&dirty.triggers, self.started_ms);
         }
         self.node = node;
         self.outlets.checks.mark(&dirty.services, &self.state);
         self.state.clear_dirty(&dirty);
         for lane in &self.lanes {
             if self.has_work(lane) {
+                lane.note_queued();
                 self.outlets.health.queued(lane.family);
             }
         }
+        self.count_changes();
+    }
+
+    /// What traffic of both families follows, and what it does not yet.
+    fn count_changes(&self) {
+        let followed = self.lanes.iter().map(Lane::followed).reduce(least).unwrap_or_default();
+        self.outlets.metrics.changes().set(self.state.changes(), followed);
     }
 
     /// Follow the pod CIDRs of this node, where local traffic is told by them.
@@ -183,6 +200,7 @@ impl<B: Backend> SyncLoop<B> {
     fn check(&mut self) {
         for lane in &mut self.lanes {
             if self.reconciler.check(lane.family) {
+                lane.note_damage();
                 tracing::warn!(family = %lane.family, "Our table in nf_tables is gone; writing all rules anew");
             }
         }
@@ -217,6 +235,8 @@ impl<B: Backend> SyncLoop<B> {
     }
 
     fn finish(&mut self, family: Family, synced: Synced, node_ips: Vec<IpAddr>) {
+        self.lanes[family.index()].follows(self.state.changes());
+        self.count_changes();
         self.outlets.health.updated(family);
         let selection = &self.options.nodeport_addresses;
         self.outlets.checks.synced(family, &self.state, &self.node, selection);
@@ -255,4 +275,13 @@ impl<B: Backend> SyncLoop<B> {
             self.distrust_all("Somebody else used nf_tables during the first sync");
         }
     }
+}
+
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn least(one: ChangeCount, other: ChangeCount) -> ChangeCount {
+    ChangeCount { services: one.services.min(other.services), slices: one.slices.min(other.slices) }
 }

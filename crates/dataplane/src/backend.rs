@@ -22,6 +22,8 @@ pub struct Committed {
     pub bytes: usize,
     /// Elements of services that the kernel holds now.
     pub elements: usize,
+    /// Something that is of no use any more could not be cleared away after the transaction. It does no harm.
+    pub left_behind: bool,
     /// How long it took to know what to send.
     pub rendering: Duration,
 }

@@ -1,19 +1,42 @@
 //! What the agent measures of itself, under the names that upstream's dashboards and alerts ask for, and how the
-//! pages `/metrics` and `/metrics/slis` show it.
+//! pages `/metrics` and `/metrics/slis` show it. `docs/metrics.md` explains each.
 //!
 //! Each component gets the small struct it writes to; serving the pages is not done here.
 
+mod about;
+mod api;
+mod api_names;
+mod buckets;
+mod by_mode;
+mod changes;
+mod clock;
+mod flows;
 mod page;
+mod per_family;
 mod probes;
+mod process;
 mod registry;
+mod sync;
+mod sync_names;
+#[cfg(test)]
+mod tests;
 mod value;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use about::About;
+pub(crate) use api::ApiMetrics;
+pub(crate) use changes::ChangeMetrics;
+pub(crate) use flows::FlowMetrics;
 pub(crate) use page::{Page, label_text};
+pub(crate) use per_family::PerFamily;
 pub(crate) use probes::ProbeMetrics;
+use process::ProcessMetrics;
 pub(crate) use registry::Collector;
 use registry::Registry;
+pub(crate) use sync::SyncMetrics;
+
+use crate::config::{FeatureGates, Mode};
 
 /// All metrics of one agent. Cheap to clone.
 #[derive(Clone)]
@@ -23,18 +46,41 @@ struct Everything {
     registry: Registry,
     slis: Registry,
     collectors: Mutex<Vec<Arc<dyn Collector>>>,
+    about: About,
+    process: ProcessMetrics,
     probes: ProbeMetrics,
+    sync: PerFamily<SyncMetrics>,
+    changes: ChangeMetrics,
+    flows: PerFamily<FlowMetrics>,
+    api: ApiMetrics,
 }
 
 impl Metrics {
-    pub(crate) fn new() -> Metrics {
+    /// Which metrics there are depends on the mode, and so it does upstream.
+    pub(crate) fn new(mode: Mode, gates: &FeatureGates) -> Metrics {
         let (mut registry, mut slis) = (Registry::default(), Registry::default());
-        let probes = ProbeMetrics::register(&mut registry, &mut slis);
-        Metrics(Arc::new(Everything { registry, slis, collectors: Mutex::default(), probes }))
+        let everything = Everything {
+            sync: SyncMetrics::register(&mut registry, mode),
+            changes: ChangeMetrics::register(&mut registry),
+            flows: FlowMetrics::register(&mut registry),
+            probes: ProbeMetrics::register(&mut registry, &mut slis),
+            api: ApiMetrics::register(&mut registry),
+            about: About::register(&mut registry),
+            process: ProcessMetrics::register(&mut registry, &mut slis),
+            registry: {
+                by_mode::register(&mut registry, mode, gates);
+                registry
+            },
+            slis,
+            collectors: Mutex::default(),
+        };
+        everything.about.gates(gates);
+        Metrics(Arc::new(everything))
     }
 
     /// The page `/metrics`.
     pub(crate) fn text(&self) -> String {
+        self.0.process.refresh();
         let mut page = Page::default();
         self.0.registry.write(&mut page);
         let collectors = self.0.collectors.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -54,21 +100,28 @@ impl Metrics {
         self.0.collectors.lock().unwrap_or_else(PoisonError::into_inner).push(collector);
     }
 
+    /// The feature gates are set otherwise from now on.
+    pub(crate) fn set_gates(&self, gates: &FeatureGates) {
+        self.0.about.gates(gates);
+    }
+
     pub(crate) fn probes(&self) -> &ProbeMetrics {
         &self.0.probes
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    pub(crate) fn sync(&self) -> &PerFamily<SyncMetrics> {
+        &self.0.sync
+    }
 
-    #[test]
-    fn answers_to_probes_are_counted() {
-        let metrics = Metrics::new();
-        metrics.probes().healthz(true);
-        metrics.probes().checked("ping", "healthz", true);
-        assert!(metrics.text().contains("kubeproxy_proxy_healthz_total{code=\"200\"} 1\n"));
-        assert!(metrics.slis().contains("kubernetes_healthcheck{name=\"ping\",type=\"healthz\"} 1\n"));
+    pub(crate) fn changes(&self) -> &ChangeMetrics {
+        &self.0.changes
+    }
+
+    pub(crate) fn flows(&self) -> &PerFamily<FlowMetrics> {
+        &self.0.flows
+    }
+
+    pub(crate) fn api(&self) -> &ApiMetrics {
+        &self.0.api
     }
 }

@@ -117,7 +117,8 @@ impl<T: Transport> Nftables<T> {
         let started = Instant::now();
         let (batch, difference) = table.change(dialect, changes, node);
         let rendering = started.elapsed();
-        let committed = Committed { bytes: batch.len_bytes(), elements: table.elements, rendering };
+        let committed =
+            Committed { bytes: batch.len_bytes(), elements: table.elements, left_behind: false, rendering };
         self.transport.commit(&batch)?;
         Ok((committed, Sweep::after(&difference)))
     }
@@ -147,11 +148,12 @@ impl<T: Transport> Backend for Nftables<T> {
         }
         ours.trust = Trust::InPlace;
         ours.table = table;
+        let mut left_behind = false;
         if let Existing::Ours { split, .. } = &existing {
             let swept = sweep::sweep_strangers(&mut self.transport, &ours.dialect, plans, split);
-            report_sweep(family, swept);
+            left_behind = !report_sweep(family, swept);
         }
-        Ok(Committed { bytes: batch.len_bytes(), elements: ours.table.elements, rendering })
+        Ok(Committed { bytes: batch.len_bytes(), elements: ours.table.elements, left_behind, rendering })
     }
 
     /// A destination with affinity that turns from one pool to two is changed in two steps: a pin made
@@ -165,8 +167,8 @@ impl<T: Transport> Backend for Nftables<T> {
         let unpinned: Vec<Option<ServicePlan>> = changes.iter().map(unpinned_step).collect();
         if unpinned.iter().all(Option::is_none) {
             let (committed, sweep) = self.commit_changes(family, changes, node)?;
-            report_sweep(family, self.sweep(family, &sweep));
-            return Ok(committed);
+            let swept = report_sweep(family, self.sweep(family, &sweep));
+            return Ok(Committed { left_behind: !swept, ..committed });
         }
         let (first, sweep) = self.commit_changes(family, &flip_step(changes, &unpinned, true), node)?;
         self.sweep(family, &sweep)?;
@@ -241,8 +243,9 @@ fn flip_step<'a>(
     steps.collect()
 }
 
-fn report_sweep(family: Family, swept: Result<usize, SyncError>) {
-    match swept {
+/// Returns whether it is done.
+fn report_sweep(family: Family, swept: Result<usize, SyncError>) -> bool {
+    match &swept {
         Ok(0) => {}
         Ok(count) => tracing::debug!(%family, count, "Moved clients off endpoints that are gone"),
         Err(error) => tracing::warn!(
@@ -250,4 +253,5 @@ fn report_sweep(family: Family, swept: Result<usize, SyncError>) {
             "Could not forget the pins of gone endpoints; their clients move after one retransmission"
         ),
     }
+    swept.is_ok()
 }

@@ -1,0 +1,71 @@
+//! What this program is: its version and its feature gates.
+
+use super::registry::{Description, Growing, Kind, Registry};
+use crate::config::FeatureGates;
+
+const BUILD_INFO: Description = Description {
+    name: "kubernetes_build_info",
+    kind: Kind::Gauge,
+    labels: &[
+        "major",
+        "minor",
+        "git_version",
+        "git_commit",
+        "git_tree_state",
+        "build_date",
+        "go_version",
+        "compiler",
+        "platform",
+    ],
+    help: "Always 1: the Kubernetes release whose kube-proxy this one stands in for, and our own version behind the plus sign",
+};
+const FEATURE: Description = Description {
+    name: "kubernetes_feature_enabled",
+    kind: Kind::Gauge,
+    labels: &["name", "stage"],
+    help: "Feature gates that concern a proxy: 1 if switched on",
+};
+
+/// Name, stage as Kubernetes 1.37 has it (empty: stable) and default.
+const GATES: &[(&str, &str, bool)] = &[
+    ("AllowServiceExternalIPs", "", true),
+    ("ComponentFlagz", "BETA", true),
+    ("ComponentStatusz", "BETA", true),
+    ("ContextualLogging", "BETA", true),
+    ("KubeProxyIPVS", "DEPRECATED", true),
+    ("KubeProxyNFTablesLocalhostNodePorts", "ALPHA", false),
+    ("LoggingAlphaOptions", "ALPHA", false),
+    ("LoggingBetaOptions", "BETA", true),
+    ("NativeHistograms", "BETA", true),
+];
+
+#[derive(Clone, Debug)]
+pub(super) struct About {
+    features: Growing,
+}
+
+impl About {
+    pub(super) fn register(registry: &mut Registry) -> About {
+        let version = concat!("v1.37.1+pointsman.", env!("CARGO_PKG_VERSION"));
+        let platform = format!("linux/{}", architecture());
+        let labels = ["1", "37", version, "", "", "", "", "rustc", &platform];
+        registry.gauge(BUILD_INFO, &labels).set(1.0);
+        About { features: registry.growing(FEATURE) }
+    }
+
+    pub(super) fn gates(&self, gates: &FeatureGates) {
+        for (name, stage, default) in GATES {
+            let value = if gates.is_on(name, *default) { 1.0 } else { 0.0 };
+            self.features.gauge(&[name, stage]).set(value);
+        }
+    }
+}
+
+/// By Go's names.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
