@@ -27,7 +27,9 @@ mod planner;
 mod profiling;
 mod run;
 mod source;
+mod suggest;
 mod sync;
+pub mod version;
 
 pub use cleanup::{CleanupError, cleanup};
 pub use http::BindError;

@@ -1,5 +1,6 @@
 //! `kube-proxy`: parse, then do what was asked. Errors are one line on stderr each, and exit code 1.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use agent::flags::{self, Command, Parsed};
@@ -25,13 +26,13 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(parsed: Parsed) -> Result<(), String> {
-    if !matches!(parsed.command, Command::Help | Command::Version | Command::Demo(_)) {
+    if !matches!(parsed.command, Command::Print(_) | Command::Demo(_)) {
         agent::logging::configure(&parsed.logging);
     }
     parsed.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     match parsed.command {
-        Command::Help => print!("{}", flags::help()),
-        Command::Version => println!("Pointsman {}", env!("CARGO_PKG_VERSION")),
+        // Whoever closed the pipe has read enough.
+        Command::Print(text) => drop(std::io::stdout().write_all(text.as_bytes())),
         Command::Demo(invocation) => return agent::demo::run(invocation).map_err(|error| error.to_string()),
         Command::WriteConfig { path, yaml } => {
             std::fs::write(&path, yaml)

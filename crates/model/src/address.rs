@@ -82,4 +82,6 @@ pub enum NodePortAddresses {
     All,
     /// The local addresses inside these prefixes; all of a family without any.
     Within(Vec<IpNet>),
+    /// The primary addresses, and the local ones inside these prefixes.
+    PrimaryAndWithin(Vec<IpNet>),
 }

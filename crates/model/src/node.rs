@@ -60,6 +60,9 @@ pub fn plan_node(
         NodePortAddresses::Primary => primary == Some(*ip),
         NodePortAddresses::All => true,
         NodePortAddresses::Within(nets) => is_within(nets, ip, family),
+        NodePortAddresses::PrimaryAndWithin(nets) => {
+            primary == Some(*ip) || nets.iter().any(|net| net.contains(ip))
+        }
     };
     let mut nodeport_ips: Vec<IpAddr> = node
         .addresses
@@ -108,13 +111,17 @@ mod tests {
         NodePortAddresses::Within(nets.iter().map(|net| net.parse().unwrap()).collect())
     }
 
+    fn primary_and(nets: &[&str]) -> NodePortAddresses {
+        NodePortAddresses::PrimaryAndWithin(nets.iter().map(|net| net.parse().unwrap()).collect())
+    }
+
     #[test]
     fn node_port_addresses() {
         use Family::{V4, V6};
         use NodePortAddresses::{All, Primary};
         let all4: &[&str] = &["10.0.0.7", "169.254.20.10", "192.0.2.7"];
         let all6: &[&str] = &["2001:db8::7"];
-        let cases: [(NodePortAddresses, Family, &[&str]); 17] = [
+        let cases: [(NodePortAddresses, Family, &[&str]); 20] = [
             (Primary, V4, &["10.0.0.7"]),
             (Primary, V6, &["2001:db8::7"]),
             (All, V4, all4),
@@ -132,6 +139,9 @@ mod tests {
             (within(&["127.0.0.0/8", "10.0.0.0/24"]), V4, &["10.0.0.7"]),
             (within(&["fe80::/10", "2001:db8::/32"]), V6, all6),
             (within(&["fe80::/10"]), V4, all4),
+            (primary_and(&["192.0.2.0/24"]), V4, &["10.0.0.7", "192.0.2.7"]),
+            (primary_and(&["192.0.2.0/24"]), V6, all6),
+            (primary_and(&["127.0.0.0/8", "fd00::/8"]), V4, &["10.0.0.7"]),
         ];
         for (selection, family, wanted) in cases {
             let wanted: Vec<IpAddr> = wanted.iter().map(|ip| ip.parse().unwrap()).collect();

@@ -19,7 +19,7 @@ impl<T: Choice> Scalar for T {
         let found = T::WORDS.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
         let found = found.or(T::EMPTY.filter(|_| text.is_empty()));
         found.ok_or_else(|| {
-            let words: Vec<&str> = T::WORDS.iter().map(|(word, _)| *word).collect();
+            let words = T::words();
             let (last, others) = words.split_last().unwrap_or((&"", &[]));
             format!("{text:?} is not {}; use {} or {last}", T::WHAT, others.join(", "))
         })
@@ -28,6 +28,10 @@ impl<T: Choice> Scalar for T {
     fn show(&self) -> Node {
         let word = T::WORDS.iter().find(|(_, value)| value == self).map(|(word, _)| *word);
         Node::text(word.unwrap_or_default())
+    }
+
+    fn words() -> Vec<&'static str> {
+        T::WORDS.iter().map(|(word, _)| *word).collect()
     }
 }
 

@@ -11,6 +11,7 @@ use super::node::Node;
 use super::origin::Given;
 use super::settings::{self, Setting};
 use super::yaml::{API_VERSION, KIND};
+use crate::suggest::did_you_mean;
 
 #[derive(Debug)]
 pub(crate) struct Loaded {
@@ -134,6 +135,9 @@ fn leftovers(path: &str, node: &Node, problems: &mut Vec<String>, warnings: &mut
         }
         Node::Null if is_section => {}
         other if is_section => problems.push(format!("{path}: must be a mapping, not {}", other.describe())),
-        _ => warnings.push(format!("{path} is no field of {KIND} and has no effect")),
+        _ => {
+            let meant = did_you_mean("", path, settings::all().map(|setting| setting.path));
+            warnings.push(format!("{path} is no field of {KIND} and has no effect{meant}"));
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::address::items;
 use super::node::Node;
 use super::value::{Scalar, Value};
+use crate::suggest::did_you_mean;
 
 /// The names that kube-proxy v1.37 knows, one a line.
 const KNOWN: &str = include_str!("gates.txt");
@@ -25,6 +26,18 @@ pub(super) const LOGGING_BETA: &str = "LoggingBetaOptions";
 const WITHOUT_EFFECT: &[(&str, bool)] =
     &[("KubeProxyNFTablesLocalhostNodePorts", false), ("NativeHistograms", true)];
 
+/// The gates that are about a proxy, with their defaults.
+pub(crate) const OF_A_PROXY: &[(&str, bool)] = &[
+    (EXTERNAL_IPS, true),
+    ("ComponentFlagz", true),
+    ("ComponentStatusz", true),
+    ("KubeProxyIPVS", true),
+    ("KubeProxyNFTablesLocalhostNodePorts", false),
+    (LOGGING_ALPHA, false),
+    (LOGGING_BETA, true),
+    ("NativeHistograms", true),
+];
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeatureGates(pub BTreeMap<String, bool>);
 
@@ -43,7 +56,10 @@ impl FeatureGates {
 
     fn set(&mut self, name: &str, value: bool) -> Result<(), String> {
         if !KNOWN.lines().any(|known| known == name) {
-            return Err(format!("{name:?} is not a feature gate of Kubernetes 1.37; remove or correct it"));
+            let meant = did_you_mean("", name, KNOWN.lines());
+            return Err(format!(
+                "{name:?} is not a feature gate of Kubernetes 1.37; remove or correct it{meant}"
+            ));
         }
         self.0.insert(name.to_owned(), value);
         Ok(())
@@ -80,5 +96,9 @@ impl Value for FeatureGates {
 
     fn show(&self) -> Node {
         Node::Map(self.0.iter().map(|(name, value)| (name.clone(), Node::Bool(*value))).collect())
+    }
+
+    fn words(&self) -> Vec<&'static str> {
+        KNOWN.lines().collect()
     }
 }

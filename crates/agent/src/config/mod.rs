@@ -27,6 +27,7 @@ pub use configuration::{
     ClientConnection, Configuration, Conntrack, DetectLocalNames, Iptables, Ipvs, Nftables, Winkernel,
 };
 pub use gates::FeatureGates;
+pub(crate) use gates::OF_A_PROXY;
 pub use logging::{FlushFrequency, Logging, Modules, Quantity, Stream};
 pub use nodeport::{NodePortItem, NodePortItems};
 pub use value::{Period, Rate, Span, Whole};
@@ -37,7 +38,7 @@ pub(crate) use file::{Loaded, load, read_text};
 pub(crate) use node::Node;
 pub(crate) use origin::{Given, Origin, Place};
 pub(crate) use resolve::{SourceFlags, check_mode, resolve};
-pub(crate) use value::Value;
+pub(crate) use value::{Value, is_number};
 pub(crate) use watch::changed;
 pub(crate) use yaml::{quoted, to_yaml};
 

@@ -64,16 +64,13 @@ impl NodePortItems {
     }
 
     /// What serves node ports. Loopback prefixes stay in: they keep their family from meaning all of it.
-    pub(super) fn select(&self) -> Result<NodePortAddresses, String> {
+    pub(super) fn select(&self) -> NodePortAddresses {
         let nets: Vec<IpNet> = self.0.iter().flat_map(|item| item.prefixes()).collect();
-        let is_only_loopback = nets.iter().all(|net| net.addr().is_loopback());
         match self.names(NodePortItem::Primary) {
-            _ if self.names(NodePortItem::All) => Ok(NodePortAddresses::All),
-            true if is_only_loopback => Ok(NodePortAddresses::Primary),
-            true => Err("primary together with prefixes is not in this build; name only prefixes, or only \
-                         primary"
-                .into()),
-            false => Ok(NodePortAddresses::Within(nets)),
+            _ if self.names(NodePortItem::All) => NodePortAddresses::All,
+            true if nets.is_empty() => NodePortAddresses::Primary,
+            true => NodePortAddresses::PrimaryAndWithin(nets),
+            false => NodePortAddresses::Within(nets),
         }
     }
 }
@@ -106,5 +103,9 @@ impl Value for NodePortItems {
             NodePortItem::All => "all".to_owned(),
             NodePortItem::Within(net) => net.to_string(),
         }))
+    }
+
+    fn words(&self) -> Vec<&'static str> {
+        vec!["primary", "localhost", "all"]
     }
 }

@@ -26,35 +26,32 @@ pub(crate) fn resolve(
     let mut found = Found { origin, problems: Vec::new() };
     found.problems.extend(check_periods(&configuration, origin));
     found.problems.extend(check_logging(&configuration, origin));
+    found.take("metricsBindAddress", check_listeners(&configuration, origin));
     found.take("showHiddenMetricsForVersion", hidden_version(&configuration));
     let source = source(&configuration, flags, origin);
     let source = source.map_err(|problem| found.problems.push(format!("--manifests: {problem}"))).ok();
-    let node_name = found.take("hostnameOverride", node_name(&configuration.hostname_override));
+    let is_node = !matches!(source, Some(Source::Manifests(_)));
+    let node_name = found.take("hostnameOverride", node_name(&configuration.hostname_override, is_node));
     let detect_local = detect_local(&configuration, &mut found);
-    let nodeport_addresses = found.take("nodePortAddresses", configuration.node_port_addresses.select());
-    match (source, node_name, detect_local, nodeport_addresses) {
-        (Some(source), Some(node_name), Some(detect_local), Some(nodeport_addresses))
-            if found.problems.is_empty() =>
-        {
-            Ok(Options {
-                source,
-                node_name,
-                detect_local,
-                nodeport_addresses,
-                settings: Settings {
-                    masquerade_all: configuration.nftables.masquerade_all,
-                    ignore_external_ips: !configuration.feature_gates.is_on(EXTERNAL_IPS, true),
-                },
-                mode_is_default: origin.mode_is_default,
-                masquerade_mark: 1 << configuration.nftables.masquerade_bit.0,
-                sync_period: configuration.nftables.sync_period.0,
-                min_sync_period: configuration.nftables.min_sync_period.0,
-                healthz_bind_address: configuration.healthz_bind_address.address(),
-                bind_address_hard_fail: configuration.bind_address_hard_fail,
-                config_file: origin.config_file.clone(),
-                configuration,
-            })
-        }
+    match (source, node_name, detect_local) {
+        (Some(source), Some(node_name), Some(detect_local)) if found.problems.is_empty() => Ok(Options {
+            source,
+            node_name,
+            detect_local,
+            nodeport_addresses: configuration.node_port_addresses.select(),
+            settings: Settings {
+                masquerade_all: configuration.nftables.masquerade_all,
+                ignore_external_ips: !configuration.feature_gates.is_on(EXTERNAL_IPS, true),
+            },
+            mode_is_default: origin.mode_is_default,
+            masquerade_mark: 1 << configuration.nftables.masquerade_bit.0,
+            sync_period: configuration.nftables.sync_period.0,
+            min_sync_period: configuration.nftables.min_sync_period.0,
+            healthz_bind_address: configuration.healthz_bind_address.address(),
+            bind_address_hard_fail: configuration.bind_address_hard_fail,
+            config_file: origin.config_file.clone(),
+            configuration,
+        }),
         _ => Err(found.problems),
     }
 }
@@ -131,6 +128,25 @@ fn check_logging(configuration: &Configuration, origin: &Origin) -> Vec<String> 
     problems
 }
 
+/// Two servers cannot have one port, unless their addresses differ.
+fn check_listeners(configuration: &Configuration, origin: &Origin) -> Result<(), String> {
+    let (Some(metrics), Some(healthz)) =
+        (configuration.metrics_bind_address.address(), configuration.healthz_bind_address.address())
+    else {
+        return Ok(());
+    };
+    let is_shared = metrics.ip() == healthz.ip()
+        || (metrics.is_ipv4() == healthz.is_ipv4()
+            && (metrics.ip().is_unspecified() || healthz.ip().is_unspecified()));
+    if metrics.port() != healthz.port() || !is_shared {
+        return Ok(());
+    }
+    Err(format!(
+        "{metrics} is where {} is ({healthz}); choose another port",
+        origin.name("healthzBindAddress")
+    ))
+}
+
 /// Metrics that are hidden come back for one release: what counts is the one before.
 fn hidden_version(configuration: &Configuration) -> Result<(), String> {
     match configuration.show_hidden_metrics_for_version.as_str() {
@@ -160,7 +176,8 @@ fn source(configuration: &Configuration, flags: &SourceFlags, origin: &Origin) -
     }
 }
 
-fn node_name(given: &str) -> Result<String, String> {
+/// Without a cluster the host may be called anything.
+fn node_name(given: &str, is_node: bool) -> Result<String, String> {
     let name = match given {
         "" => std::fs::read_to_string("/proc/sys/kernel/hostname")
             .map_err(|error| format!("the host name cannot be read ({error}); give one"))?,
@@ -168,8 +185,23 @@ fn node_name(given: &str) -> Result<String, String> {
     };
     match name.trim().to_lowercase() {
         name if name.is_empty() => Err("the name of this node is empty; give one".into()),
+        name if !is_subdomain(&name) && (is_node || !given.is_empty()) => Err(format!(
+            "{name:?} cannot be the name of a Node: that has letters, digits, '-' and '.', begins and ends with a \
+             letter or digit, and has at most 253 characters; give the name that kubectl get nodes shows"
+        )),
         name => Ok(name),
     }
+}
+
+/// RFC 1123, as the apiserver checks names of Nodes.
+fn is_subdomain(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_label = |label: &str| {
+        label.starts_with(is_plain)
+            && label.ends_with(is_plain)
+            && label.chars().all(|c| is_plain(c) || c == '-')
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
 }
 
 fn detect_local(configuration: &Configuration, found: &mut Found<'_>) -> Option<DetectLocal> {

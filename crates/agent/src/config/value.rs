@@ -12,6 +12,10 @@ pub(crate) trait Value {
     fn read_field(&mut self, node: &Node) -> Result<(), String>;
     /// As the file holds it.
     fn show(&self) -> Node;
+    /// Words that it can be made of, for completions; none where they cannot be listed.
+    fn words(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
 }
 
 /// How a scalar is written in a file.
@@ -27,6 +31,9 @@ pub(super) trait Scalar: Sized {
     const KIND: Kind;
     fn parse(text: &str) -> Result<Self, String>;
     fn show(&self) -> Node;
+    fn words() -> Vec<&'static str> {
+        Vec::new()
+    }
 }
 
 impl<T: Scalar> Value for T {
@@ -46,6 +53,10 @@ impl<T: Scalar> Value for T {
 
     fn show(&self) -> Node {
         Scalar::show(self)
+    }
+
+    fn words(&self) -> Vec<&'static str> {
+        T::words()
     }
 }
 
@@ -75,6 +86,10 @@ impl Scalar for bool {
 
     fn show(&self) -> Node {
         Node::Bool(*self)
+    }
+
+    fn words() -> Vec<&'static str> {
+        vec!["true", "false"]
     }
 }
 
@@ -111,6 +126,11 @@ impl<const LEAST: i32, const MOST: i32> Scalar for Whole<LEAST, MOST> {
     fn show(&self) -> Node {
         Node::Number(self.0.to_string())
     }
+}
+
+/// Whether Go reads the text as a number, of any size.
+pub(crate) fn is_number(text: &str) -> bool {
+    integer(text).is_some() || text.parse::<f32>().is_ok()
 }
 
 /// An integer as Go reads flags: decimal, or with 0x, 0o, 0b or 0 in front.

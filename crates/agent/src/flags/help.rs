@@ -1,6 +1,7 @@
 //! The text of `--help`.
 
 use super::orders::ORDERS;
+use crate::config::OF_A_PROXY;
 use crate::config::settings::{self, Group, Setting, Usage};
 
 const HEAD: &str = "\
@@ -11,6 +12,7 @@ Usage:
   kube-proxy [flags]                 in a cluster, or with --kubeconfig from outside
   kube-proxy --manifests PATH        without a cluster
   kube-proxy demo [--shell]          try it in a sandbox of network namespaces
+  kube-proxy completion SHELL        completions for bash, zsh or fish
 
 Defaults are in brackets. * has no effect in this build, or only in a mode that it does not have.
 ";
@@ -42,8 +44,16 @@ fn entry(usage: &Usage, default: &str, is_idle: bool) -> String {
     };
     let value = if usage.value.is_empty() { String::new() } else { format!(" {}", usage.value) };
     let mark = if is_idle { "*" } else { " " };
-    let help = wrap(usage.help, 8);
+    let help = match usage.name {
+        "feature-gates" => wrap(&format!("{} {}", usage.help, gates()), 8),
+        _ => wrap(usage.help, 8),
+    };
     format!(" {mark}{short}{}{value}{default}\n{help}\n", usage.name)
+}
+
+fn gates() -> String {
+    let gates: Vec<String> = OF_A_PROXY.iter().map(|(name, default)| format!("{name}={default}")).collect();
+    format!("About a proxy, with their defaults, are: {}.", gates.join(", "))
 }
 
 fn wrap(text: &str, indent: usize) -> String {

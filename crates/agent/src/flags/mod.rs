@@ -2,6 +2,7 @@
 //!
 //! What a flag that is a setting means stands in `config::settings`; what else can be ordered in `orders`.
 
+mod completion;
 mod help;
 mod orders;
 mod ports;
@@ -11,8 +12,9 @@ mod show;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::config::Value;
 use crate::config::{self, ConfigFile, Configuration, Loaded, Logging, Origin, Place, SourceFlags};
-use crate::{Options, demo};
+use crate::{Options, demo, version};
 use orders::Orders;
 use read::Line;
 
@@ -32,8 +34,8 @@ pub enum Command {
     Cleanup,
     /// Set up the node and end.
     InitOnly(Box<Options>),
-    Help,
-    Version,
+    /// Nothing but to say something: help, the version, a shell's completions.
+    Print(String),
 }
 
 /// A command, and what is to be said before it is done.
@@ -56,18 +58,38 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Parsed, String
     if arguments.next_if(|first| first == "demo").is_some() {
         return demo::parse(arguments).map(|invocation| Parsed::plain(Command::Demo(invocation)));
     }
-    let line = read::read(arguments.collect());
-    if line.orders.help {
-        return Ok(Parsed::plain(Command::Help));
+    if arguments.next_if(|first| first == "completion").is_some() {
+        return completion::script(arguments).map(|script| Parsed::plain(Command::Print(script)));
     }
-    if !matches!(line.orders.version.as_str(), "" | "false") {
-        return Ok(Parsed::plain(Command::Version));
+    let line = read::read(arguments.collect());
+    if let Some(text) = answer(&line.orders)? {
+        return Ok(Parsed::plain(Command::Print(text)));
     }
     let text = match line.orders.config.as_str() {
         "" => None,
         path => Some(config::read_text(Path::new(path))),
     };
     decide(line, text).map_err(|problems| problems.join("\nkube-proxy: "))
+}
+
+/// What was asked instead of work to be done.
+fn answer(orders: &Orders) -> Result<Option<String>, String> {
+    if orders.help {
+        return Ok(Some(help()));
+    }
+    match orders.version.as_str() {
+        "raw" => Ok(Some(version::raw())),
+        // Upstream reports this version from then on; ours is a fact.
+        text if text.starts_with('v') => Ok(None),
+        "" => Ok(None),
+        text => {
+            let mut is_asked = false;
+            is_asked
+                .read_flag(text)
+                .map_err(|_| format!("--version: {text:?} is none of true, false and raw"))?;
+            Ok(is_asked.then(version::line))
+        }
+    }
 }
 
 /// What the same command line would run with if its configuration file held this text; or every problem with that.
@@ -87,7 +109,10 @@ struct Gathered {
 
 /// `text` is what the configuration file holds, if one is named.
 fn decide(mut line: Line, text: Option<Result<String, String>>) -> Result<Parsed, Vec<String>> {
-    let mut problems = std::mem::take(&mut line.problems);
+    let has_file = text.is_some();
+    let problems = std::mem::take(&mut line.problems).into_iter();
+    let problems = problems.filter(|problem| !(has_file && problem.is_moot_beside_file));
+    let mut problems: Vec<String> = problems.map(|problem| problem.text).collect();
     let orders = line.orders.clone();
     let gathered = match text {
         None => Ok(from_flags(line)),

@@ -1,8 +1,11 @@
 //! Arguments into flags and values: `--flag=value`, `--flag value`, one dash or two, bare switches, `-v4`.
 
 use super::orders::{ORDERS, Order, Orders};
-use crate::config::settings::{self, Setting};
-use crate::config::{Configuration, Given};
+
+use crate::config::settings::{self, Setting, Usage};
+use crate::config::{Configuration, Given, Value, is_number};
+use crate::duration;
+use crate::suggest::closest;
 
 /// A command line, flag by flag, but not checked against each other.
 pub(super) struct Line {
@@ -10,9 +13,22 @@ pub(super) struct Line {
     pub(super) configuration: Configuration,
     /// The settings among the flags, with their values.
     pub(super) given: Vec<(&'static Setting, String)>,
-    pub(super) problems: Vec<String>,
+    pub(super) problems: Vec<Problem>,
     /// As they came.
     pub(super) arguments: Vec<String>,
+}
+
+/// What is wrong with an argument.
+pub(super) struct Problem {
+    pub(super) text: String,
+    /// Beside a file the flag does not count, and its value is at least of the right kind: then upstream does not mind.
+    pub(super) is_moot_beside_file: bool,
+}
+
+impl From<String> for Problem {
+    fn from(text: String) -> Problem {
+        Problem { text, is_moot_beside_file: false }
+    }
 }
 
 enum Flag {
@@ -36,6 +52,35 @@ impl Flag {
             Flag::Setting(setting) => setting.flag.filter(|usage| usage.value.is_empty()).map(|_| "true"),
         }
     }
+
+    fn is_moot_beside_file(&self, value: &str) -> bool {
+        match self {
+            Flag::Order(_) => false,
+            Flag::Setting(setting) => {
+                !setting.counts_beside_file()
+                    && setting.flag.is_some_and(|usage| is_of_kind(usage.value, value))
+            }
+        }
+    }
+}
+
+/// Whether Go would read the value, whatever it means. The kind of a flag is what stands for its value in the help.
+fn is_of_kind(kind: &str, value: &str) -> bool {
+    match kind {
+        "" => bool::default().read_flag(value).is_ok(),
+        "NUMBER" | "BIT" => is_number(value),
+        "DURATION" => duration::parse(value.strip_prefix('-').unwrap_or(value)).is_ok(),
+        "IP" | "IP:PORT" => false,
+        "GATE=BOOL[,...]" => value.split(',').all(|pair| {
+            pair.split_once('=').is_some_and(|(_, value)| bool::default().read_flag(value.trim()).is_ok())
+        }),
+        _ => true,
+    }
+}
+
+/// Every flag there is, as `--help` shows it.
+pub(super) fn usages() -> impl Iterator<Item = Usage> {
+    ORDERS.iter().map(|order| order.usage).chain(settings::all().filter_map(|setting| setting.flag))
 }
 
 pub(super) fn read(arguments: Vec<String>) -> Line {
@@ -55,13 +100,17 @@ pub(super) fn read(arguments: Vec<String>) -> Line {
     line
 }
 
-fn take(argument: &str, others: &mut impl Iterator<Item = String>, line: &mut Line) -> Result<(), String> {
+fn take(argument: &str, others: &mut impl Iterator<Item = String>, line: &mut Line) -> Result<(), Problem> {
     let body = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-')).unwrap_or_default();
     if body.is_empty() {
         // Kubernetes' own does not mind an empty argument: templates leave some behind.
         return match argument {
             "" => Ok(()),
-            _ => Err(format!("unexpected argument {argument:?}; kube-proxy takes flags only, see --help")),
+            _ => {
+                let text =
+                    format!("unexpected argument {argument:?}; kube-proxy takes flags only, see --help");
+                Err(text.into())
+            }
         };
     }
     let (name, value) = match body.split_once('=') {
@@ -70,8 +119,8 @@ fn take(argument: &str, others: &mut impl Iterator<Item = String>, line: &mut Li
     };
     let (flag, value) = match (Flag::find(name), short_level(argument)) {
         (Some(flag), _) => (flag, value),
-        (None, Some(level)) => (Flag::find("v").ok_or("no flag v")?, Some(level)),
-        (None, None) => return Err(format!("unknown flag --{name}; see --help")),
+        (None, Some(level)) => (Flag::find("v").ok_or_else(|| unknown("v"))?, Some(level)),
+        (None, None) => return Err(unknown(name).into()),
     };
     let value = match (value, flag.alone()) {
         (Some(value), _) => Some(value.to_owned()),
@@ -79,7 +128,19 @@ fn take(argument: &str, others: &mut impl Iterator<Item = String>, line: &mut Li
         (None, None) => others.next(),
     };
     let value = value.ok_or_else(|| format!("--{name}: a value is missing"))?;
-    set(&flag, value.trim(), line).map_err(|problem| format!("--{name}: {problem}"))
+    let value = value.trim();
+    set(&flag, value, line).map_err(|problem| Problem {
+        text: format!("--{name}: {problem}"),
+        is_moot_beside_file: flag.is_moot_beside_file(value),
+    })
+}
+
+fn unknown(name: &str) -> String {
+    let names = usages().map(|usage| usage.name);
+    match closest(&name.replace('_', "-"), names) {
+        Some(meant) => format!("unknown flag --{name}; did you mean --{meant}?"),
+        None => format!("unknown flag --{name}; see --help"),
+    }
 }
 
 /// `-v4`

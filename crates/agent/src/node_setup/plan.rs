@@ -91,6 +91,7 @@ fn routes_loopback(options: &Options) -> bool {
             NodePortAddresses::All => true,
             NodePortAddresses::Primary => false,
             NodePortAddresses::Within(nets) => names_loopback(nets),
+            NodePortAddresses::PrimaryAndWithin(nets) => nets.iter().any(|net| net.addr().is_loopback()),
         }
 }
 
