@@ -48,7 +48,8 @@ pub(super) fn script(flags: &[Flag]) -> String {
     for flag in flags {
         text.push_str(&format!("        {}\n", case(flag)));
     }
-    text.push_str("    esac\n");
+    // A gate, or a switch.
+    text.push_str("    esac\n    [[ $joined ]] && { _kube_proxy_words \"true false\"; return; }\n");
     let commands = COMMANDS.map(|(name, ..)| name).join(" ");
     let all: Vec<String> = flags.iter().map(|flag| format!("--{}", flag.usage.name)).collect();
     text.push_str(&format!(
@@ -63,9 +64,7 @@ fn case(flag: &Flag) -> String {
     let name = flag.usage.name;
     let pattern = if name == "v" { "--v|-v".to_owned() } else { format!("--{name}") };
     match &flag.takes {
-        Takes::Nothing => {
-            format!("{pattern}) [[ $joined ]] && {{ _kube_proxy_words \"true false\"; return; }} ;;")
-        }
+        Takes::Nothing => format!("{pattern}) ;;"),
         Takes::File => format!("{pattern}) _kube_proxy_file; return ;;"),
         Takes::Words(words) => format!("{pattern}) _kube_proxy_words \"{}\"; return ;;", words.join(" ")),
         Takes::List(words) => format!("{pattern}) _kube_proxy_list \"{}\"; return ;;", words.join(" ")),

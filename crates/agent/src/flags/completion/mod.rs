@@ -63,7 +63,7 @@ impl Flag {
     /// The first clause of its help.
     fn gist(&self) -> &'static str {
         let help = self.usage.help;
-        let end = [". ", "; ", ": "].iter().filter_map(|mark| help.find(mark)).min().unwrap_or(help.len());
+        let end = [". ", "; "].iter().filter_map(|mark| help.find(mark)).min().unwrap_or(help.len());
         help.get(..end).unwrap_or(help).trim_end_matches('.')
     }
 }
