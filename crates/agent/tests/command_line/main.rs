@@ -1,4 +1,5 @@
 //! The real binary on the command line: what it prints and writes, and where to. It programs nothing here.
+#![allow(clippy::unwrap_used)]
 
 mod completions;
 mod golden;
