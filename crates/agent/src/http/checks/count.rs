@@ -31,23 +31,29 @@ fn endpoints(slices: &[EndpointSlice<'_>], node: &str, family: Family) -> usize 
 /// Where the ports of a family are opened, sorted: where all addresses serve, on none in particular.
 pub(super) fn addresses(node: &NodeView, selection: &NodePortAddresses, family: Family) -> Vec<IpAddr> {
     let all = || vec![unspecified(family)];
+    let primary = node.primary[family.index()].into_iter();
+    let within = |nets: &[IpNet]| listed(node, nets, family);
     let mut chosen = match selection {
         NodePortAddresses::All => all(),
-        NodePortAddresses::Primary => node.primary[family.index()].into_iter().collect(),
-        NodePortAddresses::Within(nets) => {
-            let nets: Vec<&IpNet> = nets.iter().filter(|net| Family::of_net(net) == family).collect();
-            match nets.is_empty() || nets.iter().any(|net| net.prefix_len() == 0) {
-                true => all(),
-                false => {
-                    let is_within = |ip: &&IpAddr| nets.iter().any(|net| net.contains(*ip));
-                    node.addresses.iter().filter(is_within).filter(|ip| can_listen(ip)).copied().collect()
-                }
-            }
+        NodePortAddresses::Primary => primary.collect(),
+        NodePortAddresses::Within(nets) if !nets.iter().any(|net| Family::of_net(net) == family) => all(),
+        NodePortAddresses::Within(nets) => within(nets).unwrap_or_else(all),
+        NodePortAddresses::PrimaryAndWithin(nets) => {
+            within(nets).map_or_else(all, |ips| primary.chain(ips).collect())
         }
     };
     chosen.sort_unstable();
     chosen.dedup();
     chosen
+}
+
+/// The addresses inside the prefixes; `None` if one of them is the whole family.
+fn listed(node: &NodeView, nets: &[IpNet], family: Family) -> Option<Vec<IpAddr>> {
+    if nets.iter().any(|net| Family::of_net(net) == family && net.prefix_len() == 0) {
+        return None;
+    }
+    let is_within = |ip: &&IpAddr| nets.iter().any(|net| Family::of(**ip) == family && net.contains(*ip));
+    Some(node.addresses.iter().filter(is_within).filter(|ip| can_listen(ip)).copied().collect())
 }
 
 /// An IPv6 link-local address names nothing without its link.
@@ -91,7 +97,10 @@ mod tests {
         };
         let within =
             |nets: &[&str]| NodePortAddresses::Within(nets.iter().map(|net| net.parse().unwrap()).collect());
-        let cases: [(NodePortAddresses, Family, &[&str]); 9] = [
+        let and = |nets: &[&str]| {
+            NodePortAddresses::PrimaryAndWithin(nets.iter().map(|net| net.parse().unwrap()).collect())
+        };
+        let cases: [(NodePortAddresses, Family, &[&str]); 12] = [
             (NodePortAddresses::All, Family::V4, &["0.0.0.0"]),
             (NodePortAddresses::All, Family::V6, &["::"]),
             (NodePortAddresses::Primary, Family::V4, &["10.0.0.7"]),
@@ -101,6 +110,9 @@ mod tests {
             (within(&["10.0.0.0/8", "0.0.0.0/0"]), Family::V4, &["0.0.0.0"]),
             (within(&["127.0.0.0/8"]), Family::V4, &["127.0.0.1"]),
             (within(&["fe80::/10", "2001:db8::/32"]), Family::V6, &["2001:db8::7"]),
+            (and(&["192.0.2.0/24"]), Family::V4, &["10.0.0.7", "192.0.2.7"]),
+            (and(&["192.0.2.0/24"]), Family::V6, &[]),
+            (and(&["0.0.0.0/0"]), Family::V4, &["0.0.0.0"]),
         ];
         for (selection, family, wanted) in cases {
             let wanted: Vec<IpAddr> = wanted.iter().map(|ip| ip.parse().unwrap()).collect();
