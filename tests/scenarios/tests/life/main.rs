@@ -12,6 +12,7 @@ mod held;
 mod kill;
 mod nft;
 mod places;
+mod profiling;
 mod rewrite;
 mod source;
 mod stage;
@@ -58,6 +59,7 @@ fn cases() -> Vec<Case<'static>> {
     for module in [
         kill::cases(),
         churn::cases(),
+        profiling::cases(),
         affinity::cases(),
         drift::cases(),
         held::cases(),
