@@ -26,6 +26,7 @@ mod own_node;
 mod planner;
 mod profiling;
 mod run;
+mod service_counters;
 mod source;
 mod suggest;
 mod sync;

@@ -20,6 +20,8 @@ pub struct Options {
     /// Nobody chose the proxy mode.
     pub mode_is_default: bool,
     pub masquerade_mark: u32,
+    /// Count packets, bytes and connections of every service port.
+    pub service_counters: bool,
     /// The interval of the periodic check.
     pub sync_period: Duration,
     /// The most a change waits for its sync.

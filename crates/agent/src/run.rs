@@ -18,7 +18,10 @@ use crate::health::Health;
 use crate::http::{BindError, CheckReporter, Context, Servers};
 use crate::metrics::Metrics;
 use crate::sync::{Event, Outlets, StartGuard, SyncLoop};
-use crate::{DetectLocal, Options, addresses, config, drift, events, flags, flows, node_setup, source};
+use crate::{
+    DetectLocal, Options, addresses, config, drift, events, flags, flows, node_setup, service_counters,
+    source,
+};
 
 /// What the layout needs: concatenated keys in maps, and `numgen` beside them.
 pub(crate) const OLDEST_KERNEL: (u32, u32) = (5, 13);
@@ -80,6 +83,9 @@ async fn serve_until_stopped(options: Options) -> Result<(), StartError> {
         config::changed(options.config_file.clone(), options.configuration.clone(), flags::reconsider);
     let health = Health::new(options.sync_period);
     let metrics = Metrics::new(options.configuration.mode, &options.configuration.feature_gates);
+    if options.service_counters {
+        service_counters::start(&metrics).map_err(system("start reading the counters of services"))?;
+    }
     let context = Context {
         health: health.clone(),
         metrics: metrics.clone(),
@@ -131,7 +137,8 @@ impl Agent {
             // The sync loop sets it before its first sync.
             DetectLocal::NodeCidr => LocalDetector::None,
         };
-        let backend = Nftables::new(connection, &detector, options.masquerade_mark);
+        let backend = Nftables::new(connection, &detector, options.masquerade_mark)
+            .count_traffic(options.service_counters);
         let outlets = Outlets { health, flows, checks, metrics };
         let sync = SyncLoop::new(options, backend, addresses, outlets, guard(sender.clone()));
         let sync = std::thread::Builder::new()

@@ -77,7 +77,8 @@ pub fn program(state: &ClusterState, variant: Variant) -> Simulator {
         settings: variant.settings(),
         nodeport_addresses: variant.nodeport_addresses(),
     };
-    let backend = Nftables::new(Simulator::new(), &variant.detector(), MASQUERADE_MARK);
+    let backend = Nftables::new(Simulator::new(), &variant.detector(), MASQUERADE_MARK)
+        .count_traffic(variant.counts_traffic());
     let mut reconciler = Reconciler::new(backend);
     for family in Family::BOTH {
         reconciler.sync(family, &[], &planner).unwrap();

@@ -15,6 +15,7 @@ use crate::{ManifestFolder, wait_until};
 /// Far more than any start or stop needs.
 const PATIENCE: Duration = Duration::from_secs(20);
 const HEALTHZ: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10256);
+const METRICS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10249);
 
 /// What all namespaces share nobody may change from inside one, nor an ordinary user his score; asked to, the agent
 /// would complain each time.
@@ -86,8 +87,14 @@ impl NodeAgent {
 
     /// The status of `GET path` at its probe server; `None` if nobody answers.
     pub fn probe(&self, path: &str) -> Option<u16> {
-        let text = self.namespace.try_run(|| get(path)).ok()??;
+        let text = self.namespace.try_run(|| get(HEALTHZ, path)).ok()??;
         text.split_whitespace().nth(1)?.parse().ok()
+    }
+
+    /// The page `/metrics`; `None` if nobody answers.
+    pub fn metrics(&self) -> Option<String> {
+        let text = self.namespace.try_run(|| get(METRICS, "/metrics")).ok()??;
+        text.split_once("\r\n\r\n").map(|(_, page)| page.to_owned())
     }
 
     /// SIGTERM, and wait for the end.
@@ -156,8 +163,8 @@ impl Drop for NodeAgent {
     }
 }
 
-fn get(path: &str) -> Option<String> {
-    let mut stream = TcpStream::connect_timeout(&HEALTHZ, PATIENCE).ok()?;
+fn get(server: SocketAddr, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect_timeout(&server, PATIENCE).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     write!(stream, "GET {path} HTTP/1.0\r\nHost: node\r\n\r\n").ok()?;
     let mut answer = String::new();

@@ -17,15 +17,18 @@ pub enum Variant {
     MasqueradeAll,
     /// Node ports on every address of the node.
     AllNodePortAddresses,
+    /// Traffic is counted, which changes no flow.
+    ServiceCounters,
 }
 
 impl Variant {
-    pub const ALL: [Variant; 5] = [
+    pub const ALL: [Variant; 6] = [
         Variant::ClusterCidr,
         Variant::InterfacePrefix,
         Variant::NoDetector,
         Variant::MasqueradeAll,
         Variant::AllNodePortAddresses,
+        Variant::ServiceCounters,
     ];
 
     pub fn name(self) -> &'static str {
@@ -35,6 +38,7 @@ impl Variant {
             Variant::NoDetector => "no-detector",
             Variant::MasqueradeAll => "masquerade-all",
             Variant::AllNodePortAddresses => "all-nodeport-addresses",
+            Variant::ServiceCounters => "service-counters",
         }
     }
 
@@ -50,6 +54,7 @@ impl Variant {
             Variant::NoDetector => vec![],
             Variant::MasqueradeAll => vec![cidrs, "--masquerade-all".to_owned()],
             Variant::AllNodePortAddresses => vec![cidrs, "--nodeport-addresses=all".to_owned()],
+            Variant::ServiceCounters => vec![cidrs, "--service-counters".to_owned()],
         }
     }
 
@@ -58,10 +63,15 @@ impl Variant {
         match self {
             Variant::InterfacePrefix => LocalDetector::InterfacePrefix(address::POD_LINK_PREFIX.to_owned()),
             Variant::NoDetector => LocalDetector::None,
-            Variant::ClusterCidr | Variant::MasqueradeAll | Variant::AllNodePortAddresses => {
-                LocalDetector::Cidrs(cluster_cidrs())
-            }
+            Variant::ClusterCidr
+            | Variant::MasqueradeAll
+            | Variant::AllNodePortAddresses
+            | Variant::ServiceCounters => LocalDetector::Cidrs(cluster_cidrs()),
         }
+    }
+
+    pub fn counts_traffic(self) -> bool {
+        self == Variant::ServiceCounters
     }
 
     pub fn settings(self) -> Settings {

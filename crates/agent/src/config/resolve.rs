@@ -10,11 +10,12 @@ use super::gates::{EXTERNAL_IPS, LOGGING_ALPHA, LOGGING_BETA};
 use super::origin::{Origin, Place};
 use crate::{ApiserverOptions, DetectLocal, Options, Source, duration};
 
-/// The source as only the command line can name it.
+/// What only the command line can say, because Kubernetes' configuration has no field for it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SourceFlags {
     pub(crate) manifests: String,
     pub(crate) master: String,
+    pub(crate) service_counters: bool,
 }
 
 /// Every problem is reported, not the first one.
@@ -45,6 +46,7 @@ pub(crate) fn resolve(
             },
             mode_is_default: origin.mode_is_default,
             masquerade_mark: 1 << configuration.nftables.masquerade_bit.0,
+            service_counters: flags.service_counters,
             sync_period: configuration.nftables.sync_period.0,
             min_sync_period: configuration.nftables.min_sync_period.0,
             healthz_bind_address: configuration.healthz_bind_address.address(),

@@ -168,7 +168,11 @@ fn command(
     Gathered { configuration, origin, .. }: Gathered,
     warnings: &mut Vec<String>,
 ) -> Result<Command, Vec<String>> {
-    let flags = SourceFlags { manifests: orders.manifests.clone(), master: orders.master.clone() };
+    let flags = SourceFlags {
+        manifests: orders.manifests.clone(),
+        master: orders.master.clone(),
+        service_counters: orders.service_counters,
+    };
     if !orders.write_config_to.is_empty() {
         let yaml = config::to_yaml(&configuration);
         config::resolve(configuration, &flags, &origin)?;

@@ -10,6 +10,7 @@ pub(super) type Port = Whole<0, 65535>;
 pub(super) struct Orders {
     pub(super) manifests: String,
     pub(super) master: String,
+    pub(super) service_counters: bool,
     pub(super) config: String,
     pub(super) write_config_to: String,
     pub(super) cleanup: bool,
@@ -65,6 +66,14 @@ pub(super) const ORDERS: &[Order] = &[
     ),
     order(
         Group::Serving,
+        "service-counters",
+        "",
+        "Count packets, bytes and connections of every service port in the kernel, and show them on /metrics. Every \
+         packet of a service costs a little more then.",
+        |o, text| o.service_counters.read_flag(text),
+    ),
+    order(
+        Group::Serving,
         "healthz-port",
         "PORT",
         "Deprecated: the port of --healthz-bind-address where that names none; 0 serves no probes.",
@@ -82,7 +91,7 @@ pub(super) const ORDERS: &[Order] = &[
         "config",
         "FILE",
         "A KubeProxyConfiguration (YAML or JSON). Of the other flags only those for logging, --hostname-override, \
-         --master, --manifests and the orders below then count.",
+         --master, --manifests, --service-counters and the orders below then count.",
         |o, text| o.config.read_flag(text),
     ),
     order(

@@ -26,6 +26,11 @@ impl Page {
         self.line(format_args!(" {value}\n"));
     }
 
+    /// Families and samples that were written before.
+    pub(crate) fn append(&mut self, text: &str) {
+        self.0.push_str(text);
+    }
+
     pub(crate) fn histogram(&mut self, name: &str, labels: &str, snapshot: &Snapshot) {
         let bounds = snapshot.buckets.iter().map(|(bound, count)| (bound_text(*bound), *count));
         for (bound, count) in bounds.chain([("+Inf".to_owned(), snapshot.count)]) {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod commit;
+mod counters;
 mod delete;
 mod dump;
 mod golden;

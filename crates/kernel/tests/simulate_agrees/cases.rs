@@ -52,6 +52,13 @@ fn furnished(w: &mut Wire) {
     w.set("timed", 4, TIMEOUT, Holds::Nothing);
 }
 
+/// A counter that the map `counted` leads to, and one that nothing leads to.
+fn counting(w: &mut Wire) {
+    furnished(w);
+    w.counter("used").counter("unused").set("counted", 4, 0, Holds::Objects(1));
+    w.add("counted", A, Data::Counter("used"));
+}
+
 fn ranged(w: &mut Wire) {
     furnished(w);
     w.add("ranges", A, Data::None).add_end("ranges", C);
@@ -284,6 +291,33 @@ cases! {
     "timeout in a set without": furnished,
         |w| { w.element(12, CREATE, "plain", A, Data::None, 0, Some(1000)); }, libc::EINVAL;
     "timeout": furnished, |w| { w.element(12, CREATE, "timed", A, Data::None, 0, Some(100_000)); }, 0;
+
+    "counter in a missing table": nothing, |w| { w.counter("c"); }, libc::ENOENT;
+    "counter twice": counting, |w| { w.counter("used"); }, 0;
+    "counter exclusively": counting, |w| { w.object(18, CREATE | EXCL, "used", 1); }, libc::EEXIST;
+    "delete a missing counter": counting, |w| { w.delete_counter("z"); }, libc::ENOENT;
+    "delete a counter": counting, |w| { w.delete_counter("unused"); }, 0;
+    "delete a counter in use": counting, |w| { w.delete_counter("used"); }, libc::EBUSY;
+    "delete a counter behind its element": counting, |w| { w.delete("counted", A).delete_counter("used"); }, 0;
+    "delete a counter behind the flush of its map": counting, |w| { w.flush("counted").delete_counter("used"); }, 0;
+    "delete a counter behind its map": counting, |w| { w.delete_set("counted").delete_counter("used"); }, 0;
+    "delete a counter, then its element": counting,
+        |w| { w.delete_counter("used").delete("counted", A); }, libc::EBUSY;
+    "counter replaced": counting,
+        |w| { w.delete("counted", A).delete_counter("used").counter("used").add("counted", A, Data::Counter("used")); }, 0;
+    "map to counters that does not say so": counting, |w| { w.set("s", 4, 0, Holds::Objects(0)); }, libc::EINVAL;
+    "map to counters, written by packets": counting, |w| { w.set("s", 4, DYNAMIC, Holds::Objects(1)); }, libc::EOPNOTSUPP;
+    "element of a missing counter": counting, |w| { w.add("counted", B, Data::Counter("z")); }, libc::ENOENT;
+    "element without a counter": counting, |w| { w.add("counted", B, Data::None); }, libc::EINVAL;
+    "element with a counter in a plain set": counting, |w| { w.add("plain", A, Data::Counter("used")); }, libc::EINVAL;
+    "same counter again": counting, |w| { w.add("counted", A, Data::Counter("used")); }, 0;
+    "other counter": counting, |w| { w.add("counted", A, Data::Counter("unused")); }, libc::EEXIST;
+    "count in a map": counting, |w| { w.rule("a", &[DADDR, CountIn { map: "counted", from: 1 }]); }, 0;
+    "count in a missing map": counting, |w| { w.rule("a", &[DADDR, CountIn { map: "z", from: 1 }]); }, libc::ENOENT;
+    "count in a plain set": counting, |w| { w.rule("a", &[DADDR, CountIn { map: "plain", from: 1 }]); }, libc::EINVAL;
+    "count by a key never loaded": counting, |w| { w.rule("a", &[CountIn { map: "counted", from: 1 }]); }, libc::ENODATA;
+    "delete a map that counts": |w| { counting(w); w.rule("a", &[DADDR, CountIn { map: "counted", from: 1 }]); },
+        |w| { w.delete_set("counted"); }, libc::EBUSY;
 
     "interval": furnished, |w| { w.add("ranges", A, Data::None).add_end("ranges", B); }, 0;
     "interval end in a plain set": furnished, |w| { w.add_end("plain", B); }, libc::EINVAL;

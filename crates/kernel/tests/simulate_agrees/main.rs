@@ -16,8 +16,9 @@ use wire::{TABLE, Wire};
 /// What a batch was answered: nothing, or the message blamed and the error number.
 type Answer = Option<(u32, i32)>;
 
-/// The names of the chains; every set with the keys of its elements, and whether each is the end of an interval.
-type Contents = (Vec<String>, Vec<(String, Vec<(Vec<u8>, bool)>)>);
+/// The names of the chains and of the counters; every set with the keys of its elements, and whether each is the
+/// end of an interval.
+type Contents = (Vec<String>, Vec<String>, Vec<(String, Vec<(Vec<u8>, bool)>)>);
 
 fn batch(of: fn(&mut Wire)) -> Vec<u8> {
     let mut wire = Wire::new();
@@ -57,7 +58,10 @@ fn contents(transport: &mut dyn Transport) -> Contents {
             (set, elements)
         })
         .collect();
-    (chains, elements)
+    let mut counters = Vec::new();
+    transport.counters(Family::Ip, TABLE, &mut |counter| counters.push(counter.name.to_owned())).unwrap();
+    counters.sort();
+    (chains, counters, elements)
 }
 
 #[test]

@@ -18,6 +18,7 @@ pub(crate) enum Part<'a> {
     Reject,
     Ct { key: u32, direction: Option<u8>, to: u32 },
     SetMark { from: u32 },
+    CountIn { map: &'a str, from: u32 },
     Named(&'a str),
 }
 
@@ -44,6 +45,7 @@ impl Part<'_> {
             Part::Reject => "reject",
             Part::Ct { .. } => "ct",
             Part::SetMark { .. } => "meta",
+            Part::CountIn { .. } => "objref",
             Part::Named(name) => name,
         }
     }
@@ -103,6 +105,10 @@ impl Part<'_> {
             Part::SetMark { from } => {
                 w.be32(2, 3);
                 w.be32(3, from);
+            }
+            Part::CountIn { map, from } => {
+                w.be32(3, from);
+                w.string(4, map);
             }
             Part::Masquerade | Part::Named(_) => {}
         }

@@ -12,6 +12,7 @@ pub(crate) const INTERVAL: u32 = 4;
 pub(crate) const TIMEOUT: u32 = 16;
 pub(crate) const DYNAMIC: u32 = 32;
 const MAP: u32 = 8;
+const OBJECTS: u32 = 64;
 
 pub(crate) const TABLE: &str = "agree";
 
@@ -23,6 +24,7 @@ pub(crate) enum Data<'a> {
     Goto(&'a str),
     Jump(&'a str),
     Accept,
+    Counter(&'a str),
 }
 
 /// What a set's declaration says of its data.
@@ -31,6 +33,8 @@ pub(crate) enum Holds {
     Nothing,
     Verdicts,
     Values(u32),
+    /// Objects of this kind; 1: counters.
+    Objects(u32),
 }
 
 pub(crate) struct Wire {
@@ -141,7 +145,11 @@ impl Wire {
         size: u32,
         message: u16,
     ) -> &mut Wire {
-        let map = if matches!(holds, Holds::Nothing) { 0 } else { MAP };
+        let map = match holds {
+            Holds::Nothing => 0,
+            Holds::Verdicts | Holds::Values(_) => MAP,
+            Holds::Objects(_) => OBJECTS,
+        };
         self.message(9, message, |w| {
             w.string(1, TABLE);
             w.string(2, name);
@@ -149,7 +157,8 @@ impl Wire {
             w.be32(4, 0);
             w.be32(5, key);
             match holds {
-                Holds::Nothing => {}
+                Holds::Nothing | Holds::Objects(0) => {}
+                Holds::Objects(kind) => w.be32(15, kind),
                 Holds::Verdicts => w.be32(6, 0xffff_ff00),
                 Holds::Values(length) => {
                     w.be32(6, 0);
@@ -198,6 +207,24 @@ impl Wire {
         })
     }
 
+    pub(crate) fn counter(&mut self, name: &str) -> &mut Wire {
+        self.object(18, CREATE, name, 1)
+    }
+
+    pub(crate) fn delete_counter(&mut self, name: &str) -> &mut Wire {
+        self.object(20, 0, name, 1)
+    }
+
+    pub(crate) fn object(&mut self, kind: u16, flags: u16, name: &str, object: u32) -> &mut Wire {
+        self.message(kind, flags, |w| {
+            w.string(1, TABLE);
+            w.string(2, name);
+            w.be32(3, object);
+            let data = w.nest(4);
+            w.end_nest(data);
+        })
+    }
+
     /// The end of an interval.
     pub(crate) fn add_end(&mut self, set: &str, key: &[u8]) -> &mut Wire {
         self.element(12, CREATE, set, key, Data::None, 1, None)
@@ -241,6 +268,7 @@ pub(crate) fn write_data(w: &mut Writer, kind: u16, data: Data<'_>) {
     let (code, chain) = match data {
         Data::None => return,
         Data::Value(bytes) => return value(w, kind, bytes),
+        Data::Counter(name) => return w.string(9, name),
         Data::Accept => (1_i32, None),
         Data::Jump(chain) => (-3, Some(chain)),
         Data::Goto(chain) => (-4, Some(chain)),

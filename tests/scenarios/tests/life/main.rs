@@ -7,6 +7,7 @@ mod addresses;
 mod affinity;
 mod balance;
 mod churn;
+mod counters;
 mod drift;
 mod held;
 mod kill;
@@ -67,6 +68,7 @@ fn cases() -> Vec<Case<'static>> {
         stale::cases(),
         upstream::cases(),
         balance::cases(),
+        counters::cases(),
         start::cases(),
         addresses::cases(),
         source::cases(),

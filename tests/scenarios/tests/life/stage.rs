@@ -137,6 +137,11 @@ impl Stage {
         self.folder.put(&format!("slices-{service}"), &list(slices(service, protocol, &ips, &nodes)));
     }
 
+    /// The same with one endpoint on the node, of these addresses.
+    pub(crate) fn put_endpoints_at(&self, service: &str, protocol: Protocol, ips: [IpAddr; 2]) {
+        self.folder.put(&format!("slices-{service}"), &list(slices(service, protocol, &[ips], &[NODE])));
+    }
+
     pub(crate) fn addresses(&self, pod: &str) -> [IpAddr; 2] {
         self.sandbox.pod(pod).unwrap().addresses()
     }

@@ -154,7 +154,8 @@ impl History {
 }
 
 fn reconciler(variant: Variant) -> Reconciler<Nftables<Simulator>> {
-    Reconciler::new(Nftables::new(Simulator::new(), &variant.detector(), MASQUERADE_MARK))
+    let backend = Nftables::new(Simulator::new(), &variant.detector(), MASQUERADE_MARK);
+    Reconciler::new(backend.count_traffic(variant.counts_traffic()))
 }
 
 fn planner(state: &ClusterState, variant: Variant) -> StatePlanner<'_> {

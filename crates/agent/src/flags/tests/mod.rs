@@ -234,6 +234,14 @@ fn external_ips_are_served_unless_the_gate_is_off() {
 }
 
 #[test]
+fn services_are_counted_on_request_also_beside_a_file() {
+    assert!(!options(&["--manifests=x"]).service_counters);
+    let file = ConfigFile::with("mode: nftables\n");
+    assert!(options(&[&file.flag(), "--service-counters"]).service_counters);
+    assert_eq!(warnings(&[&file.flag(), "--service-counters"]), "");
+}
+
+#[test]
 fn beside_a_file_few_flags_count() {
     let file = ConfigFile::with(
         "mode: nftables\nhostnameOverride: a\nlogging:\n  verbosity: 1\nfoo: 1\nclientConnection: {kubeconfig: /k}\n",

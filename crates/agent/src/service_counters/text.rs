@@ -1,0 +1,100 @@
+//! The figures as Prometheus reads them. Pure.
+
+use std::collections::BTreeMap;
+
+use dataplane::nftables::{PortTraffic, ServicePortName};
+use model::Family;
+
+use crate::metrics::{Page, label_text};
+
+type Figures = (Family, BTreeMap<ServicePortName, PortTraffic>);
+
+const PACKETS: &str = "pointsman_service_packets_total";
+const BYTES: &str = "pointsman_service_bytes_total";
+const CONNECTIONS: &str = "pointsman_service_connections_total";
+
+/// Of service ports that this node has redirected something for. The others would be most of all series: a node
+/// sees few of a large cluster's services.
+pub(super) fn families(figures: &[Figures]) -> String {
+    let seen: Vec<(String, &PortTraffic)> = figures.iter().flat_map(seen).collect();
+    let mut page = Page::default();
+    page.family(
+        PACKETS,
+        "counter",
+        "Packets between clients and a service port, of connections that this node redirected",
+    );
+    for (labels, traffic) in &seen {
+        page.count(PACKETS, &with_direction(labels, "request"), traffic.requests.packets);
+        page.count(PACKETS, &with_direction(labels, "reply"), traffic.replies.packets);
+    }
+    page.family(BYTES, "counter", "Bytes of these packets, with their IP headers");
+    for (labels, traffic) in &seen {
+        page.count(BYTES, &with_direction(labels, "request"), traffic.requests.bytes);
+        page.count(BYTES, &with_direction(labels, "reply"), traffic.replies.bytes);
+    }
+    page.family(
+        CONNECTIONS,
+        "counter",
+        "New connections (UDP: flows) to a service port that this node redirected",
+    );
+    for (labels, traffic) in &seen {
+        page.count(CONNECTIONS, labels, traffic.connections);
+    }
+    page.into_text()
+}
+
+fn seen((family, ports): &Figures) -> impl Iterator<Item = (String, &PortTraffic)> {
+    let family = family.to_string();
+    let seen = ports.iter().filter(|(_, traffic)| **traffic != PortTraffic::default());
+    seen.map(move |(name, traffic)| (labels(name, &family), traffic))
+}
+
+fn labels(name: &ServicePortName, family: &str) -> String {
+    let (namespace, service) = name.service.split_once('/').unwrap_or(("", &name.service));
+    let protocol = name.protocol.to_string().to_uppercase();
+    label_text([
+        ("namespace", namespace),
+        ("service", service),
+        ("port", &name.port),
+        ("protocol", &protocol),
+        ("ip_family", family),
+    ])
+}
+
+fn with_direction(labels: &str, direction: &str) -> String {
+    format!("{labels},direction=\"{direction}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dataplane::nftables::Count;
+    use model::Protocol;
+
+    fn name(service: &str) -> ServicePortName {
+        ServicePortName { service: service.into(), port: "http".into(), protocol: Protocol::Tcp }
+    }
+
+    #[test]
+    fn a_port_with_traffic_has_five_series_and_one_without_none() {
+        let traffic = PortTraffic {
+            requests: Count { packets: 5, bytes: 500 },
+            replies: Count { packets: 4, bytes: u64::MAX },
+            connections: 1,
+        };
+        let ports = [(name("default/web"), traffic), (name("default/idle"), PortTraffic::default())];
+        let text = families(&[(Family::V4, ports.into()), (Family::V6, BTreeMap::new())]);
+        let labels =
+            "namespace=\"default\",service=\"web\",port=\"http\",protocol=\"TCP\",ip_family=\"IPv4\"";
+        let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        let expected = [
+            format!("pointsman_service_packets_total{{{labels},direction=\"request\"}} 5"),
+            format!("pointsman_service_packets_total{{{labels},direction=\"reply\"}} 4"),
+            format!("pointsman_service_bytes_total{{{labels},direction=\"request\"}} 500"),
+            format!("pointsman_service_bytes_total{{{labels},direction=\"reply\"}} {}", u64::MAX),
+            format!("pointsman_service_connections_total{{{labels}}} 1"),
+        ];
+        assert_eq!(samples, expected);
+        assert_eq!(text.matches("# TYPE").count(), 3);
+    }
+}
