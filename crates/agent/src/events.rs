@@ -6,6 +6,7 @@ use cluster::apiserver::{Event, Regarding};
 use model::ServiceKey;
 
 const START: &str = "StartKubeProxy";
+const RELOAD: &str = "ReloadConfiguration";
 
 pub(crate) fn starting(node: &str) -> Event {
     about_node(node, "Starting", false, String::new())
@@ -48,6 +49,16 @@ pub(crate) fn check_not_served(
         is_warning: true,
         note: format!("Node {node} cannot serve the health check of this service on {at}: {why}"),
     }
+}
+
+pub(crate) fn reconfigured(node: &str, changes: &str) -> Event {
+    let event = about_node(node, "ConfigurationChanged", false, format!("In force now: {changes}"));
+    Event { action: RELOAD, ..event }
+}
+
+pub(crate) fn configuration_refused(node: &str, problems: &str) -> Event {
+    let note = format!("The changed configuration is not used, the old one stays in force: {problems}");
+    Event { action: RELOAD, ..about_node(node, "ConfigurationRefused", true, note) }
 }
 
 fn about_node(node: &str, reason: &'static str, is_warning: bool, note: String) -> Event {

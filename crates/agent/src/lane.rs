@@ -52,6 +52,10 @@ impl Lane {
         }
     }
 
+    pub(crate) fn set_min_sync_period(&mut self, min_sync_period: Duration) {
+        self.pacing.set_min_sync_period(min_sync_period);
+    }
+
     pub(crate) fn mark(&mut self, services: &[ServiceKey], node: bool) {
         self.services.extend(services.iter().cloned());
         self.node |= node;

@@ -25,6 +25,7 @@ mod options;
 mod own_node;
 mod planner;
 mod profiling;
+mod reload;
 mod run;
 mod service_counters;
 mod source;

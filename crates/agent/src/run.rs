@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
@@ -14,13 +15,14 @@ use kernel::nft::{self, Connection, ProbeError};
 use model::LocalDetector;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::config::ConfigWatch;
 use crate::health::Health;
 use crate::http::{BindError, CheckReporter, Context, Servers};
 use crate::metrics::Metrics;
 use crate::sync::{Event, Outlets, StartGuard, SyncLoop};
 use crate::{
-    DetectLocal, Options, addresses, config, drift, events, flags, flows, node_setup, service_counters,
-    source,
+    DetectLocal, Options, addresses, drift, events, flags, flows, logging, node_setup, reload,
+    service_counters, source,
 };
 
 /// What the layout needs: concatenated keys in maps, and `numgen` beside them.
@@ -34,12 +36,7 @@ pub enum StartError {
     Apiserver(ConnectError),
     Addresses(LinkError),
     Bind(BindError),
-    System {
-        what: &'static str,
-        source: io::Error,
-    },
-    /// The configuration file asks for something else than at the start.
-    Reconfigured,
+    System { what: &'static str, source: io::Error },
 }
 
 impl fmt::Display for StartError {
@@ -51,12 +48,6 @@ impl fmt::Display for StartError {
             StartError::Addresses(error) => write!(f, "cannot watch the node's addresses: {error}"),
             StartError::Bind(error) => write!(f, "{error}"),
             StartError::System { what, source } => write!(f, "cannot {what}: {source}"),
-            StartError::Reconfigured => {
-                write!(
-                    f,
-                    "the configuration file has changed; start again to use it, the rules stay in place"
-                )
-            }
         }
     }
 }
@@ -79,8 +70,8 @@ async fn serve_until_stopped(options: Options) -> Result<(), StartError> {
     let system = |what| move |source| StartError::System { what, source };
     let mut terminate = signal(SignalKind::terminate()).map_err(system("catch SIGTERM"))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(system("catch SIGINT"))?;
-    let reconfigured =
-        config::changed(options.config_file.clone(), options.configuration.clone(), flags::reconsider);
+    let hang_up = signal(SignalKind::hangup()).map_err(system("catch SIGHUP"))?;
+    let config = ConfigWatch::new(&options, flags::reconsider);
     let health = Health::new(options.sync_period);
     let metrics = Metrics::new(options.configuration.mode, &options.configuration.feature_gates);
     if options.service_counters {
@@ -92,24 +83,25 @@ async fn serve_until_stopped(options: Options) -> Result<(), StartError> {
         started: SystemTime::now(),
         arguments: std::env::args_os().skip(1).map(|given| given.to_string_lossy().into_owned()).collect(),
     };
-    let (mut servers, checks) = Servers::claim(&options, context).map_err(StartError::Bind)?;
-    let agent = Agent::start(options, health, metrics, checks)?;
-    servers.start(agent.recorder());
-    let outcome = tokio::select! {
-        _ = terminate.recv() => Ok(()),
-        _ = interrupt.recv() => Ok(()),
-        () = reconfigured => Err(StartError::Reconfigured),
-    };
+    let (servers, checks) = Servers::claim(&options, context).map_err(StartError::Bind)?;
+    let mut agent = Agent::start(options, health, metrics, servers, checks)?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+        () = reload::follow(config, hang_up, &mut agent) => {}
+    }
     tracing::info!("Stopping; the rules stay in place");
     agent.stop();
-    outcome
+    Ok(())
 }
 
 /// The running threads.
-struct Agent {
+pub(crate) struct Agent {
+    options: Options,
     events: Sender<Event>,
     sync: JoinHandle<()>,
     source: source::Running,
+    servers: Servers,
 }
 
 impl Agent {
@@ -117,6 +109,7 @@ impl Agent {
         options: Options,
         health: Health,
         metrics: Metrics,
+        mut servers: Servers,
         checks: CheckReporter,
     ) -> Result<Agent, StartError> {
         let system = |what| move |source| StartError::System { what, source };
@@ -124,7 +117,8 @@ impl Agent {
         let connection = Connection::open().map_err(system("open a netlink socket"))?;
         let addresses = addresses::watch(sender.clone()).map_err(StartError::Addresses)?;
         let flows = flows::start(metrics.flows().clone()).map_err(system("start a thread"))?;
-        let source = source::start(&options, &metrics, sender.clone())?;
+        let observer = Arc::new(metrics.api().clone());
+        let source = source::start(&options, observer, sender.clone())?;
         if options.mode_is_default {
             let event = events::default_mode(&options.node_name);
             tracing::warn!("{}", event.note);
@@ -140,16 +134,36 @@ impl Agent {
         let backend = Nftables::new(connection, &detector, options.masquerade_mark)
             .count_traffic(options.service_counters);
         let outlets = Outlets { health, flows, checks, metrics };
-        let sync = SyncLoop::new(options, backend, addresses, outlets, guard(sender.clone()));
+        let sync = SyncLoop::new(options.clone(), backend, addresses, outlets, guard(sender.clone()));
         let sync = std::thread::Builder::new()
             .name("sync".into())
             .spawn(move || sync.run(&receiver))
             .map_err(system("start a thread"))?;
-        Ok(Agent { events: sender, sync, source })
+        servers.start(source.recorder.clone());
+        Ok(Agent { options, events: sender, sync, source, servers })
     }
 
-    fn recorder(&self) -> Recorder {
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub(crate) fn recorder(&self) -> Recorder {
         self.source.recorder.clone()
+    }
+
+    /// Take other options on, wholly or not at all.
+    pub(crate) async fn reconfigure(&mut self, options: Options) -> Result<(), StartError> {
+        let opened = self.source.reopen(&self.options, &options).await?;
+        if let Some(opened) = opened {
+            self.source.switch(opened);
+        }
+        self.servers.reconfigure(&options);
+        logging::configure(&options.configuration.logging);
+        node_setup::apply(&options, &self.source.recorder);
+        // The sync loop ends only with the process.
+        let _ = self.events.send(Event::Reconfigure(Box::new(options.clone())));
+        self.options = options;
+        Ok(())
     }
 
     fn stop(self) {

@@ -2,14 +2,14 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 
 use cluster::Update;
-use cluster::apiserver::{self, Recorder};
+use cluster::apiserver::{self, Observer, Opened, Recorder};
 use cluster::manifests::{ManifestSource, ManifestWatch};
 use model::LocalDetector;
 
-use crate::metrics::Metrics;
 use crate::options::{ApiserverOptions, DetectLocal, Options, Source};
 use crate::run::StartError;
 use crate::sync::Event;
@@ -19,33 +19,75 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// A source that runs until this is dropped, or until nobody listens any more.
 pub(crate) struct Running {
     pub(crate) recorder: Recorder,
+    events: Sender<Event>,
+    observer: Arc<dyn Observer>,
+    /// Whether what the present connection delivers is still wanted.
+    is_wanted: Arc<AtomicBool>,
     /// The manifests are watched for as long as this is held.
     _manifests: Option<ManifestWatch>,
 }
 
 pub(crate) fn start(
     options: &Options,
-    metrics: &Metrics,
+    observer: Arc<dyn Observer>,
     events: Sender<Event>,
 ) -> Result<Running, StartError> {
-    let deliver = move |update: Update| match events.send(Event::Update(update)) {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(_) => ControlFlow::Break(()),
-    };
+    let is_wanted = Arc::new(AtomicBool::new(true));
+    let deliver = deliver(events.clone(), is_wanted.clone());
+    let observed = observer.clone();
+    let running = |recorder, _manifests| Running { recorder, events, observer, is_wanted, _manifests };
     match &options.source {
         Source::Manifests(path) => {
             let watch = ManifestSource::new(path).watch(deliver).map_err(StartError::Manifests)?;
             tracing::info!(version = VERSION, mode = "nftables", node = %options.node_name, manifests = %path.display(), "Starting");
-            Ok(Running { recorder: Recorder::nowhere(), _manifests: Some(watch) })
+            Ok(running(Recorder::nowhere(), Some(watch)))
         }
         Source::Apiserver(apiserver) => {
             let settings = settings(apiserver, &options.node_name);
-            let recorder = apiserver::watch(settings, Arc::new(metrics.api().clone()), deliver)
-                .map_err(StartError::Apiserver)?;
+            let opened = apiserver::open(settings, observed).map_err(StartError::Apiserver)?;
             tracing::info!(version = VERSION, mode = "nftables", node = %options.node_name, "Starting");
             warn_without_detector(options);
-            Ok(Running { recorder, _manifests: None })
+            Ok(running(opened.watch(deliver), None))
         }
+    }
+}
+
+impl Running {
+    /// A connection for the new options, if they need another one than the old. Nothing is asked over it yet.
+    pub(crate) async fn reopen(&self, old: &Options, new: &Options) -> Result<Option<Opened>, StartError> {
+        match &new.source {
+            Source::Apiserver(apiserver) if old.source != new.source || old.node_name != new.node_name => {
+                let settings = settings(apiserver, &new.node_name);
+                // It may wait for an exec plugin, and probes want answers.
+                let observer = self.observer.clone();
+                let opened = tokio::task::spawn_blocking(move || apiserver::open(settings, observer)).await;
+                let opened = opened.map_err(|error| StartError::System {
+                    what: "prepare another connection to the apiserver",
+                    source: error.into(),
+                })?;
+                opened.map(Some).map_err(StartError::Apiserver)
+            }
+            // Manifests are named on the command line, which does not change.
+            _ => Ok(None),
+        }
+    }
+
+    /// Follow this connection instead of the present one. What is known stays known until the new lists are in.
+    pub(crate) fn switch(&mut self, opened: Opened) {
+        self.is_wanted.store(false, Ordering::Release);
+        self.is_wanted = Arc::new(AtomicBool::new(true));
+        let recorder = opened.watch(deliver(self.events.clone(), self.is_wanted.clone()));
+        self.recorder.redirect(recorder);
+    }
+}
+
+fn deliver(
+    events: Sender<Event>,
+    is_wanted: Arc<AtomicBool>,
+) -> impl Fn(Update) -> ControlFlow<()> + Send + 'static {
+    move |update| match is_wanted.load(Ordering::Acquire) && events.send(Event::Update(update)).is_ok() {
+        true => ControlFlow::Continue(()),
+        false => ControlFlow::Break(()),
     }
 }
 

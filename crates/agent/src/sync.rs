@@ -17,7 +17,7 @@ use crate::lane::Lane;
 use crate::metrics::Metrics;
 use crate::own_node::OwnNode;
 use crate::planner::{ClusterPlanner, observe_node};
-use crate::{Options, Source};
+use crate::{DetectLocal, Options, Source};
 
 /// What the loop reacts to.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub(crate) enum Event {
     Drift(Drift),
     /// The addresses of this node, as they are now.
     Addresses(Vec<IpAddr>),
+    /// Other options count from now on.
+    Reconfigure(Box<Options>),
     Stop,
 }
 
@@ -60,6 +62,13 @@ pub(crate) struct SyncLoop<B> {
     started_ms: i64,
     /// The first lists are in, and enough is known of this node.
     is_informed: bool,
+    /// Every plan may be another now.
+    replan: bool,
+}
+
+fn own_node(options: &Options) -> OwnNode {
+    let from_apiserver = matches!(options.source, Source::Apiserver(_));
+    OwnNode::new(&options.node_name, &options.detect_local, from_apiserver)
 }
 
 impl<B: Backend> SyncLoop<B> {
@@ -70,9 +79,8 @@ impl<B: Backend> SyncLoop<B> {
         outlets: Outlets,
         start_guard: StartGuard<B>,
     ) -> SyncLoop<B> {
-        let from_apiserver = matches!(options.source, Source::Apiserver(_));
         SyncLoop {
-            own_node: OwnNode::new(&options.node_name, &options.detect_local, from_apiserver),
+            own_node: own_node(&options),
             node: observe_node(None, &options.node_name, &addresses),
             state: ClusterState::default(),
             addresses,
@@ -86,6 +94,7 @@ impl<B: Backend> SyncLoop<B> {
             started: Instant::now(),
             started_ms: now_ms(),
             is_informed: false,
+            replan: false,
             options,
         }
     }
@@ -137,9 +146,29 @@ impl<B: Backend> SyncLoop<B> {
             }
             Event::Drift(Drift::Unsure) => self.distrust_all("Notifications of nf_tables were lost"),
             Event::Addresses(addresses) => self.addresses = addresses,
+            Event::Reconfigure(options) => self.reconfigure(*options),
             Event::Stop => return false,
         }
         true
+    }
+
+    /// Take other options on. What the kernel holds stays in force until it is written anew, in one transaction.
+    fn reconfigure(&mut self, options: Options) {
+        let old = std::mem::replace(&mut self.options, options);
+        let new = &self.options;
+        self.outlets.health.set_sync_period(new.sync_period);
+        if (&old.node_name, &old.detect_local) != (&new.node_name, &new.detect_local) {
+            self.own_node = own_node(new);
+        }
+        if let DetectLocal::Fixed(detector) = &new.detect_local {
+            self.reconciler.detect_local(detector);
+        }
+        self.reconciler.masquerade_by(new.masquerade_mark);
+        self.replan |= old.settings != new.settings;
+        for lane in &mut self.lanes {
+            lane.set_min_sync_period(new.min_sync_period);
+            lane.mark(&[], old.nodeport_addresses != new.nodeport_addresses);
+        }
     }
 
     /// Hand what became dirty to both families.
@@ -157,6 +186,7 @@ impl<B: Backend> SyncLoop<B> {
         let node = observe_node(self.own_node.facts(), &self.options.node_name, &self.addresses);
         // Hints and source ranges look at these, so that any plan may change.
         let all_move = node.zone != self.node.zone || node.primary != self.node.primary;
+        let all_move = std::mem::take(&mut self.replan) || all_move;
         let everything: Vec<ServiceKey> = match all_move {
             true => self.state.services().cloned().collect(),
             false => Vec::new(),

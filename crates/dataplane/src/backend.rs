@@ -50,6 +50,9 @@ pub trait Backend {
     /// How traffic of this node's pods is recognised from the next rewrite on. Returns whether that is new.
     fn detect_local(&mut self, family: Family, detector: &LocalDetector) -> bool;
 
+    /// The mark of packets to masquerade from the next rewrite on. Returns whether that is new.
+    fn masquerade_by(&mut self, family: Family, mark: u32) -> bool;
+
     /// A cheap look whether our rules are still there at all; damage is otherwise told by notifications.
     fn is_intact(&mut self, family: Family) -> bool;
 

@@ -25,6 +25,11 @@ impl Pacing {
         Pacing { min_sync_period, not_before: None, last_repair: None, failures: 0 }
     }
 
+    /// Holds from the next sync on.
+    pub fn set_min_sync_period(&mut self, min_sync_period: Duration) {
+        self.min_sync_period = min_sync_period;
+    }
+
     /// How long from `now` until a sync may start.
     pub fn wait(&self, now: Instant) -> Duration {
         self.not_before.map_or(Duration::ZERO, |time| time.saturating_duration_since(now))

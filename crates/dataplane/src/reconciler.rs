@@ -108,8 +108,17 @@ impl<B: Backend> Reconciler<B> {
     /// How traffic of this node's pods is recognised from now on. That stands in rules, not in elements: a family
     /// that it is new to is written anew. Returns whether there is one.
     pub fn detect_local(&mut self, detector: &LocalDetector) -> bool {
+        self.alter(|backend, family| backend.detect_local(family, detector))
+    }
+
+    /// The same for the mark of packets to masquerade.
+    pub fn masquerade_by(&mut self, mark: u32) -> bool {
+        self.alter(|backend, family| backend.masquerade_by(family, mark))
+    }
+
+    fn alter(&mut self, mut change: impl FnMut(&mut B, Family) -> bool) -> bool {
         let changed = Family::BOTH.map(|family| {
-            let changed = self.backend.detect_local(family, detector);
+            let changed = change(&mut self.backend, family);
             if changed {
                 self.distrust(family);
             }

@@ -8,6 +8,7 @@ mod address;
 mod choice;
 mod complete;
 mod configuration;
+mod differences;
 mod file;
 pub(crate) mod gates;
 pub(crate) mod json;
@@ -34,12 +35,13 @@ pub use value::{Period, Rate, Span, Whole};
 pub use watch::ConfigFile;
 
 pub(crate) use complete::{complete, ineffective};
+pub(crate) use differences::differences;
 pub(crate) use file::{Loaded, load, read_text};
 pub(crate) use node::Node;
 pub(crate) use origin::{Given, Origin, Place};
 pub(crate) use resolve::{SourceFlags, check_mode, resolve};
 pub(crate) use value::{Value, is_number};
-pub(crate) use watch::changed;
+pub(crate) use watch::{Change, ConfigWatch};
 pub(crate) use yaml::{quoted, to_yaml};
 
 #[cfg(test)]

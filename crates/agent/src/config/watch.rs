@@ -1,18 +1,16 @@
-//! The configuration file while the agent runs. A usable and different configuration ends it, so that whoever started
-//! it starts it anew with the new settings; one that cannot be used is only reported, because an agent that ends for it
-//! would not come up again.
+//! The configuration file while the agent runs: the options it asks for next, or why they cannot be used. Taking them
+//! on is the agent's affair.
 
-use std::future;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::thread;
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
-use tokio::sync::oneshot;
+use tokio::sync::mpsc::{Receiver, channel};
 
 use super::configuration::Configuration;
+use crate::Options;
 
 /// A configuration file as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,79 +22,115 @@ pub struct ConfigFile {
 }
 
 /// How a text of the file would be understood, or every problem with it.
-pub(crate) type Reader = fn(&ConfigFile, String) -> Result<Configuration, Vec<String>>;
+pub(crate) type Reader = fn(&ConfigFile, String) -> Result<Options, Vec<String>>;
 
-/// Wait until the file asks for something else than `current`; for ever if there is none, or if it cannot be watched.
-pub(crate) async fn changed(file: Option<ConfigFile>, current: Configuration, reader: Reader) {
-    let Some(file) = file else { return future::pending().await };
-    let (tell, told) = oneshot::channel();
-    let watch = move || match await_change(&file, &current, reader) {
-        // Nobody listens any more when the agent is about to end.
-        Ok(()) => drop(tell.send(())),
-        Err(error) => give_up(&error),
-    };
-    if let Err(error) = thread::Builder::new().name("config".into()).spawn(watch) {
-        give_up(&error);
-    }
-    if told.await.is_err() {
-        future::pending::<()>().await;
-    }
-}
-
-fn give_up(error: &io::Error) {
-    tracing::error!(%error, "Cannot watch the configuration file: a change needs a restart by hand");
-}
-
-fn await_change(file: &ConfigFile, current: &Configuration, reader: Reader) -> io::Result<()> {
-    // A mounted ConfigMap changes by a link beside the file, hence the folder.
-    let parent = file.path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let inotify = inotify::init(CreateFlags::CLOEXEC)?;
-    let events = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE;
-    inotify::add_watch(&inotify, parent.unwrap_or(Path::new(".")), events)?;
-    let mut seen = file.text.clone();
-    loop {
-        match judge(file, &mut seen, current, reader) {
-            Judgement::Same => {}
-            Judgement::Different => return Ok(()),
-            Judgement::Unusable(problems) => report(&problems),
-        }
-        await_event(&inotify)?;
-    }
-}
-
-fn report(problems: &[String]) {
-    for problem in problems {
-        tracing::error!("Not used, the agent goes on with the settings it has: {problem}");
-    }
-}
-
-/// Which event it was does not matter: the file is looked at.
-fn await_event(inotify: &OwnedFd) -> io::Result<()> {
-    match rustix::io::read(inotify, &mut [0; 4096]) {
-        Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Judgement {
-    Same,
-    Different,
+/// What a new text of the file means.
+#[derive(Debug)]
+pub(crate) enum Change {
+    Usable(Box<Options>),
+    /// Every problem; the old configuration stays in force.
     Unusable(Vec<String>),
 }
 
-/// A text is judged once. A file that is gone or empty is about to be written, or says nothing.
-fn judge(file: &ConfigFile, seen: &mut String, current: &Configuration, reader: Reader) -> Judgement {
-    let text = match std::fs::read_to_string(&file.path) {
-        Ok(text) if text != *seen && !text.trim().is_empty() => text,
-        _ => return Judgement::Same,
-    };
-    seen.clone_from(&text);
-    match reader(file, text) {
-        Ok(configuration) if configuration == *current => Judgement::Same,
-        Ok(_) => Judgement::Different,
-        Err(problems) => Judgement::Unusable(problems),
+/// The file, and what is in force.
+pub(crate) struct ConfigWatch {
+    file: ConfigFile,
+    reader: Reader,
+    /// The last text that was looked at: each is judged once.
+    seen: String,
+    current: Configuration,
+    /// Something happened in the folder; absent if it cannot be watched.
+    touched: Option<Receiver<()>>,
+}
+
+impl ConfigWatch {
+    /// `None` without a file.
+    pub(crate) fn new(options: &Options, reader: Reader) -> Option<ConfigWatch> {
+        let file = options.config_file.clone()?;
+        let touched = match subscribe(&file.path) {
+            Ok(touched) => Some(touched),
+            Err(error) => {
+                tracing::error!(
+                    file = %file.path.display(), %error,
+                    "Cannot watch the configuration file: send SIGHUP after a change"
+                );
+                None
+            }
+        };
+        let (seen, current) = (file.text.clone(), options.configuration.clone());
+        Some(ConfigWatch { file, reader, seen, current, touched })
     }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.file.path
+    }
+
+    /// Wait for a text that asks for something else than what is in force. May be dropped and called again.
+    pub(crate) async fn next(&mut self) -> Change {
+        loop {
+            if let Some(change) = self.judge() {
+                return change;
+            }
+            self.await_event().await;
+        }
+    }
+
+    /// Judge the file once more, even if its text was judged before.
+    pub(crate) fn reread(&mut self) -> Option<Change> {
+        self.seen.clear();
+        self.judge()
+    }
+
+    /// This is in force now.
+    pub(crate) fn accept(&mut self, configuration: &Configuration) {
+        self.current.clone_from(configuration);
+    }
+
+    /// A file that is gone or empty is about to be written, or says nothing.
+    fn judge(&mut self) -> Option<Change> {
+        let text = std::fs::read_to_string(&self.file.path).ok()?;
+        if text == self.seen || text.trim().is_empty() {
+            return None;
+        }
+        self.seen.clone_from(&text);
+        match (self.reader)(&self.file, text) {
+            Ok(options) if options.configuration == self.current => None,
+            Ok(options) => Some(Change::Usable(Box::new(options))),
+            Err(problems) => Some(Change::Unusable(problems)),
+        }
+    }
+
+    async fn await_event(&mut self) {
+        let Some(touched) = &mut self.touched else { return std::future::pending().await };
+        if touched.recv().await.is_none() {
+            // The watch broke, and said so.
+            self.touched = None;
+        }
+    }
+}
+
+/// Hear of everything that happens in the folder of the file, on a thread that waits for it.
+fn subscribe(path: &Path) -> io::Result<Receiver<()>> {
+    // A mounted ConfigMap changes by a link beside the file, hence the folder.
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let inotify = inotify::init(CreateFlags::CLOEXEC)?;
+    let events = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE;
+    inotify::add_watch(&inotify, parent.unwrap_or(Path::new(".")), events)?;
+    let (touch, touched) = channel(1);
+    let relay = move || {
+        let error = loop {
+            match rustix::io::read(&inotify, &mut [0; 4096]) {
+                // Which event it was does not matter, and one that waits already says the same.
+                Ok(_) if touch.is_closed() => return,
+                Ok(_) => drop(touch.try_send(())),
+                Err(Errno::INTR) => {}
+                Err(error) => break error,
+            }
+        };
+        tracing::error!(%error, "The configuration file is watched no longer: send SIGHUP after a change");
+    };
+    thread::Builder::new().name("config".into()).spawn(relay)?;
+    Ok(touched)
 }
 
 #[cfg(test)]
@@ -141,31 +175,37 @@ mod tests {
         }
     }
 
-    fn run<T>(wait: impl Future<Output = T>) -> T {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(wait)
-    }
-
     fn text(body: &str) -> String {
         format!("apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n{body}")
     }
 
-    fn current(file: &ConfigFile) -> Configuration {
-        reconsider(file, file.text.clone()).unwrap()
+    fn watch(file: &ConfigFile) -> ConfigWatch {
+        let mut options = reconsider(file, file.text.clone()).unwrap();
+        options.config_file = Some(file.clone());
+        ConfigWatch::new(&options, reconsider).unwrap()
     }
 
-    async fn assert_ends(file: ConfigFile, change: impl FnOnce()) {
-        let current = current(&file);
-        let end = tokio::spawn(changed(Some(file), current, reconsider));
-        tokio::task::yield_now().await;
-        change();
-        tokio::time::timeout(Duration::from_secs(10), end).await.unwrap().unwrap();
+    /// Wait for a usable change after `change` was made; its OOM score.
+    fn score_after(file: &ConfigFile, change: impl FnOnce()) -> i32 {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut watch = watch(file);
+            change();
+            let usable = async {
+                loop {
+                    if let Change::Usable(options) = watch.next().await {
+                        return options.configuration.oom_score_adj.0;
+                    }
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(10), usable).await.unwrap()
+        })
     }
 
     #[test]
     fn a_new_version_of_a_config_map_is_a_change() {
         let mount = Mount::create("swap");
-        run(assert_ends(mount.file(), || mount.publish("2", &text("oomScoreAdj: 5\n"))));
+        assert_eq!(score_after(&mount.file(), || mount.publish("2", &text("oomScoreAdj: 5\n"))), 5);
     }
 
     #[test]
@@ -173,61 +213,69 @@ mod tests {
         let mount = Mount::create("plain");
         let path = mount.0.join("plain.conf");
         fs::write(&path, text("")).unwrap();
-        let file = ConfigFile {
-            arguments: vec![format!("--config={}", path.display())],
-            path: path.clone(),
-            text: text(""),
-        };
-        run(assert_ends(file, || {
+        let arguments = vec![format!("--config={}", path.display())];
+        let file = ConfigFile { arguments, path: path.clone(), text: text("") };
+        let score = score_after(&file, || {
             fs::write(&path, "kind: [").unwrap();
             fs::write(&path, text("mode: ipvs\n")).unwrap();
             fs::write(&path, text("oomScoreAdj: 5\n")).unwrap();
-        }));
+        });
+        assert_eq!(score, 5);
     }
 
     #[test]
     fn a_change_before_the_watch_is_not_missed() {
         let mount = Mount::create("early");
+        let file = mount.file();
         mount.publish("2", &text("oomScoreAdj: 5\n"));
-        run(assert_ends(mount.file(), || {}));
+        assert_eq!(score_after(&file, || {}), 5);
+    }
+
+    /// Without a runtime there are no notifications: only what `judge` says counts.
+    fn judging(file: &ConfigFile) -> ConfigWatch {
+        let current = reconsider(file, file.text.clone()).unwrap().configuration;
+        let file = file.clone();
+        ConfigWatch { seen: file.text.clone(), file, reader: reconsider, current, touched: None }
     }
 
     #[test]
     fn what_cannot_be_used_is_reported_once_with_its_file() {
         let mount = Mount::create("unusable");
         let file = mount.file();
-        let (current, mut seen) = (current(&file), file.text.clone());
-        let mut judge = || judge(&file, &mut seen, &current, reconsider);
+        let mut watch = judging(&file);
         for (version, text, wanted) in [
             ("2", "kind: [".to_owned(), &["cannot be read as YAML"][..]),
             ("3", text("mode: ipvs\n"), &["mode: ipvs is not in this build"]),
             ("4", text("oomScoreAdj: 9999\nbindAddress: x\n"), &["oomScoreAdj: must", "bindAddress: "]),
         ] {
             mount.publish(version, &text);
-            let Judgement::Unusable(problems) = judge() else { panic!("{text:?} is used") };
+            let Some(Change::Unusable(problems)) = watch.judge() else { panic!("{text:?} is used") };
             let place = file.path.display().to_string();
             assert!(problems.iter().all(|problem| problem.starts_with(&place)), "{problems:?}");
             for words in wanted {
                 assert!(problems.iter().any(|problem| problem.contains(words)), "{words}: {problems:?}");
             }
-            assert_eq!(judge(), Judgement::Same, "{text:?} is reported again");
+            assert!(watch.judge().is_none(), "{text:?} is reported again");
         }
+        assert!(matches!(watch.reread(), Some(Change::Unusable(_))), "who asks again is told again");
         mount.publish("5", &text("oomScoreAdj: 5\n"));
-        assert_eq!(judge(), Judgement::Different);
+        assert!(matches!(watch.judge(), Some(Change::Usable(_))));
     }
 
     #[test]
     fn other_words_for_the_same_settings_are_no_change() {
         let mount = Mount::create("same");
-        let file = mount.file();
-        let (current, mut seen) = (current(&file), file.text.clone());
-        let mut judge = || judge(&file, &mut seen, &current, reconsider);
-        assert_eq!(judge(), Judgement::Same);
+        let mut watch = judging(&mount.file());
+        assert!(watch.judge().is_none());
         mount.publish("2", &text("# why\noomScoreAdj: -999\n"));
-        assert_eq!(judge(), Judgement::Same);
+        assert!(watch.judge().is_none());
         mount.publish("3", "");
-        assert_eq!(judge(), Judgement::Same, "it is about to be written");
+        assert!(watch.judge().is_none(), "it is about to be written");
+        mount.publish("4", &text("oomScoreAdj: 5\n"));
+        let Some(Change::Usable(options)) = watch.judge() else { panic!("no change") };
+        watch.accept(&options.configuration);
+        assert!(watch.reread().is_none(), "it is in force already");
         fs::remove_file(mount.0.join("config.conf")).unwrap();
-        assert_eq!(judge(), Judgement::Same);
+        assert!(watch.judge().is_none());
     }
 }

@@ -93,9 +93,11 @@ fn answer(orders: &Orders) -> Result<Option<String>, String> {
 }
 
 /// What the same command line would run with if its configuration file held this text; or every problem with that.
-pub(crate) fn reconsider(file: &ConfigFile, text: String) -> Result<Configuration, Vec<String>> {
-    match decide(read::read(file.arguments.clone()), Some(Ok(text)))?.command {
-        Command::Run(options) => Ok(options.configuration),
+pub(crate) fn reconsider(file: &ConfigFile, text: String) -> Result<Options, Vec<String>> {
+    let Parsed { command, warnings, .. } = decide(read::read(file.arguments.clone()), Some(Ok(text)))?;
+    warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    match command {
+        Command::Run(options) => Ok(*options),
         _ => Err(vec!["the command line does not start an agent".into()]),
     }
 }

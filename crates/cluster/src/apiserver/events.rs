@@ -3,6 +3,7 @@
 //! Recording never waits: a full queue drops the event. Writing is tried for a while, and given up.
 
 use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use hyper::Request;
@@ -70,27 +71,37 @@ impl Regarding {
     }
 }
 
-/// Where events are recorded, if anywhere.
+/// Where events are recorded, if anywhere. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Recorder(Option<Sender<Event>>);
+pub struct Recorder(Arc<Mutex<Option<Sender<Event>>>>);
 
 impl Recorder {
     /// For a source that has nobody to tell.
     pub fn nowhere() -> Recorder {
-        Recorder(None)
+        Recorder(Arc::default())
     }
 
     pub(super) fn new() -> (Recorder, Receiver<Event>) {
         let (sender, receiver) = channel(QUEUE);
-        (Recorder(Some(sender)), receiver)
+        (Recorder(Arc::new(Mutex::new(Some(sender)))), receiver)
+    }
+
+    /// Record where `other` does from now on, with all clones.
+    pub fn redirect(&self, other: Recorder) {
+        let sender = other.lock().clone();
+        *self.lock() = sender;
     }
 
     /// Never waits.
     pub fn record(&self, event: Event) {
-        let Some(sender) = &self.0 else { return };
+        let Some(sender) = &*self.lock() else { return };
         if let Err(error) = sender.try_send(event) {
             tracing::debug!(%error, "An event was dropped");
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Sender<Event>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

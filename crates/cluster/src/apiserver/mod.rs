@@ -66,15 +66,13 @@ const RETRY: Duration = Duration::from_secs(5);
 
 type Deliver = Box<dyn Fn(Update) -> ControlFlow<()> + Send>;
 
-/// Start to watch; `deliver` gets everything, on the source's thread, until it breaks off. What needs the operator,
-/// like a kubeconfig that cannot be read, is an error now; a server that does not answer is waited for. Events are
-/// written for as long as somebody holds the recorder.
+/// Start to watch; `deliver` gets everything, on the source's thread, until it breaks off.
 pub fn watch(
     settings: Settings,
     observer: Arc<dyn Observer>,
     deliver: impl Fn(Update) -> ControlFlow<()> + Send + 'static,
 ) -> Result<Recorder, ConnectError> {
-    watch_in_time(settings, Timing::default(), observer, deliver)
+    Ok(open(settings, observer)?.watch(deliver))
 }
 
 /// The same with other ideas of how long an apiserver may take.
@@ -84,13 +82,43 @@ pub fn watch_in_time(
     observer: Arc<dyn Observer>,
     deliver: impl Fn(Update) -> ControlFlow<()> + Send + 'static,
 ) -> Result<Recorder, ConnectError> {
+    Ok(open_in_time(settings, timing, observer)?.watch(deliver))
+}
+
+/// Read the credentials and get ready to ask. What needs the operator, like a kubeconfig that cannot be read, is an
+/// error now; a server that does not answer is waited for, later.
+pub fn open(settings: Settings, observer: Arc<dyn Observer>) -> Result<Opened, ConnectError> {
+    open_in_time(settings, Timing::default(), observer)
+}
+
+/// A source that asks nothing yet. Dropped, it ends.
+pub struct Opened {
+    start: mpsc::Sender<(Deliver, Receiver<Event>)>,
+}
+
+impl Opened {
+    /// Start to watch. It goes on for as long as somebody holds the recorder and `deliver` does not break off.
+    pub fn watch(self, deliver: impl Fn(Update) -> ControlFlow<()> + Send + 'static) -> Recorder {
+        let (recorder, events) = Recorder::new();
+        let deliver: Deliver = Box::new(deliver);
+        // The thread waits for this, or still for its credentials.
+        let _ = self.start.send((deliver, events));
+        recorder
+    }
+}
+
+fn open_in_time(
+    settings: Settings,
+    timing: Timing,
+    observer: Arc<dyn Observer>,
+) -> Result<Opened, ConnectError> {
     let (report, started) = mpsc::channel();
-    let (recorder, events) = Recorder::new();
-    let deliver: Deliver = Box::new(deliver);
+    let (start, orders) = mpsc::channel();
     std::thread::Builder::new()
         .name("apiserver".into())
         .spawn(move || {
-            if let Some((runtime, link)) = open(&settings, timing, &observer, report) {
+            let Some((runtime, link)) = keep_opening(&settings, timing, &observer, report) else { return };
+            if let Ok((deliver, events)) = orders.recv() {
                 run(&runtime, link, deliver, events);
             }
         })
@@ -103,11 +131,11 @@ pub fn watch_in_time(
              Rules of an earlier run stay as they are"
         ),
     }
-    Ok(recorder)
+    Ok(Opened { start })
 }
 
 /// The first error goes to whoever started us; one that comes later is logged, and all is tried again.
-fn open(
+fn keep_opening(
     settings: &Settings,
     timing: Timing,
     observer: &Arc<dyn Observer>,
@@ -116,7 +144,6 @@ fn open(
     loop {
         match try_open(settings, timing, observer) {
             Ok((runtime, link)) => {
-                tracing::info!(server = %link.server(), "Watching the apiserver");
                 // Nobody waits any more if it took long.
                 let _ = report.send(Ok(()));
                 return Some((runtime, link));
@@ -143,7 +170,9 @@ fn try_open(
     Ok((runtime, link))
 }
 
+/// Everything ends with the last recorder.
 fn run(runtime: &Runtime, link: Link, deliver: Deliver, events: Receiver<Event>) {
+    tracing::info!(server = %link.server(), "Watching the apiserver");
     let outages = Rc::new(Outages::new(link.server()));
     let (link, deliver) = (Rc::new(link), Rc::new(deliver));
     let tasks = LocalSet::new();
@@ -151,6 +180,5 @@ fn run(runtime: &Runtime, link: Link, deliver: Deliver, events: Receiver<Event>)
         let reflector = Reflector::new(resource, link.clone(), deliver.clone(), outages.clone());
         tasks.spawn_local(reflector.run());
     }
-    tasks.spawn_local(events::write(link, events));
-    runtime.block_on(tasks);
+    runtime.block_on(tasks.run_until(events::write(link, events)));
 }

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use cluster::apiserver::{Encoding, Settings, Timing, watch_in_time};
+use cluster::apiserver::{Encoding, Recorder, Settings, Timing, watch_in_time};
 use cluster::{Change, ClusterState, Kind, Update};
 
 use super::log;
@@ -20,6 +20,8 @@ pub(crate) struct Source {
     pub(crate) server: Server,
     pub(crate) observed: Arc<Observed>,
     seen: Arc<(Mutex<Seen>, Condvar)>,
+    /// The source runs for as long as this is held.
+    _recorder: Recorder,
 }
 
 #[derive(Default)]
@@ -124,8 +126,7 @@ impl Source {
             seen.1.notify_all();
             ControlFlow::Continue(())
         });
-        drop(recorder.unwrap());
-        Source { server, observed, seen }
+        Source { server, observed, seen, _recorder: recorder.unwrap() }
     }
 
     /// Wait until something holds of what was handed over.

@@ -185,6 +185,11 @@ impl<T: Transport> Backend for Nftables<T> {
         dialect.table_comment() != before
     }
 
+    fn masquerade_by(&mut self, family: Family, mark: u32) -> bool {
+        let dialect = &mut self.families[family.index()].dialect;
+        std::mem::replace(&mut dialect.masquerade_mark, mark) != mark
+    }
+
     fn is_intact(&mut self, family: Family) -> bool {
         let dialect = &self.families[family.index()].dialect;
         let (family, comment) = (dialect.nft_family(), dialect.table_comment());

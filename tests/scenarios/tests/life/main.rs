@@ -14,6 +14,7 @@ mod kill;
 mod nft;
 mod places;
 mod profiling;
+mod reconfigure;
 mod rewrite;
 mod source;
 mod stage;
@@ -65,6 +66,7 @@ fn cases() -> Vec<Case<'static>> {
         drift::cases(),
         held::cases(),
         rewrite::cases(),
+        reconfigure::cases(),
         stale::cases(),
         upstream::cases(),
         balance::cases(),

@@ -1,0 +1,75 @@
+//! A configuration that changes while the agent runs: what can be used is taken on, what cannot is reported, and the
+//! old one stays in force. No rule is removed in between: the sync loop writes only what differs.
+
+use tokio::signal::unix::Signal;
+
+use crate::Options;
+use crate::config::{self, Change, ConfigWatch};
+use crate::events;
+use crate::run::Agent;
+
+/// Take on what the file asks for, whenever it changes or SIGHUP comes; for ever.
+pub(crate) async fn follow(mut config: Option<ConfigWatch>, mut hang_up: Signal, agent: &mut Agent) {
+    loop {
+        let change = tokio::select! {
+            _ = hang_up.recv() => asked_for(config.as_mut()),
+            change = changed(config.as_mut()) => Some(change),
+        };
+        if let (Some(change), Some(config)) = (change, &mut config) {
+            take(change, config, agent).await;
+        }
+    }
+}
+
+async fn changed(config: Option<&mut ConfigWatch>) -> Change {
+    match config {
+        Some(config) => config.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// SIGHUP: whoever sends it wants an answer, also to a text that was judged before.
+fn asked_for(config: Option<&mut ConfigWatch>) -> Option<Change> {
+    let Some(config) = config else {
+        tracing::info!("Got SIGHUP; there is no configuration file to read again, see --config");
+        return None;
+    };
+    let change = config.reread();
+    if change.is_none() {
+        tracing::info!(file = %config.path().display(), "Got SIGHUP; the configuration file asks for nothing new");
+    }
+    change
+}
+
+/// Carry a change out, or say why not.
+async fn take(change: Change, config: &mut ConfigWatch, agent: &mut Agent) {
+    let file = config.path().display().to_string();
+    match change {
+        Change::Unusable(problems) => refuse(&problems, agent),
+        Change::Usable(options) => {
+            let (node, configuration) = (options.node_name.clone(), options.configuration.clone());
+            let changes = describe(agent.options(), &options);
+            match agent.reconfigure(*options).await {
+                Err(error) => refuse(&[format!("{file}: {error}")], agent),
+                Ok(()) => {
+                    config.accept(&configuration);
+                    tracing::info!(%file, %changes, "The changed configuration is in force");
+                    agent.recorder().record(events::reconfigured(&node, &changes));
+                }
+            }
+        }
+    }
+}
+
+fn refuse(problems: &[String], agent: &Agent) {
+    for problem in problems {
+        tracing::error!("The changed configuration is not used, the old one stays in force: {problem}");
+    }
+    let event = events::configuration_refused(&agent.options().node_name, &problems.join("; "));
+    agent.recorder().record(event);
+}
+
+/// `path: old → new` of every setting that differs.
+fn describe(old: &Options, new: &Options) -> String {
+    config::differences(&old.configuration, &new.configuration).join(", ")
+}

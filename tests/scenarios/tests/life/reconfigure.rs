@@ -1,0 +1,149 @@
+//! A configuration file that changes under a running agent, while connections come in.
+
+use std::fs;
+use std::path::PathBuf;
+
+use kernel::process::{Signal, send_signal};
+use model::{Family, Protocol};
+use scenarios::{Case, ServiceManifest, wait_until};
+
+use super::case;
+use super::places::{PORT, at_cluster_ip, at_node_port, cluster_ip};
+use super::stage::{From, SOON, Stage};
+use super::traffic::Traffic;
+
+const HEAD: &str = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: nftables\n\
+                    logging: {verbosity: 4}\n";
+const CIDRS: &str = "clusterCIDR: 10.244.0.0/16,fd00:244::/56\n";
+const NODE_PORT: u16 = 30080;
+
+pub(crate) fn cases() -> Vec<Case<'static>> {
+    vec![
+        case("every setting that concerns packets changes without losing one", live),
+        case("a configuration that cannot be used changes nothing, and the next one does", refused),
+    ]
+}
+
+/// The agent's process and file; it must live through all of this.
+struct Configured {
+    stage: Stage,
+    file: PathBuf,
+    process: u32,
+}
+
+impl Configured {
+    fn start(body: &str) -> Configured {
+        let mut stage = Stage::new();
+        let ips = Family::BOTH.map(|family| cluster_ip(1, family));
+        let web = ServiceManifest::new("web", &ips).with("type", "NodePort");
+        stage.folder.put_service(&web.port("main", Protocol::Tcp, PORT, NODE_PORT));
+        stage.put_endpoints("web", Protocol::Tcp, &["a", "c"]);
+        let file = stage.folder.path().join(".config.yaml");
+        fs::write(&file, format!("{HEAD}{body}")).unwrap();
+        stage.start_with(&[&format!("--config={}", file.display())]);
+        let process = stage.agent().process();
+        Configured { stage, file, process }
+    }
+
+    /// As the kubelet and careful people do it: the new text appears at once.
+    fn write(&self, body: &str) {
+        let next = self.stage.folder.path().join(".config.next");
+        fs::write(&next, format!("{HEAD}{body}")).unwrap();
+        fs::rename(&next, &self.file).unwrap();
+    }
+
+    fn said(&self, words: &str) -> usize {
+        self.stage.log().matches(words).count()
+    }
+
+    fn await_said(&self, words: &str) {
+        assert!(wait_until(SOON, || self.said(words) > 0), "never said: {words}\n{}", self.stage.log());
+    }
+
+    /// Change, and wait until the agent says what is in force.
+    fn change(&self, body: &str, words: &str) {
+        let before = self.said(words);
+        self.write(body);
+        assert!(wait_until(SOON, || self.said(words) > before), "never said: {words}\n{}", self.stage.log());
+    }
+
+    fn answers_at_node_port(&self, family: Family) -> bool {
+        let quick = std::time::Duration::from_millis(500);
+        let to = at_node_port(NODE_PORT, family);
+        sandbox::probe::tcp(&self.stage.sandbox.client, None, to, quick).by().is_some()
+    }
+
+    /// Whom the server took for its client.
+    fn client_seen(&self, family: Family) -> String {
+        format!("{:?}", self.stage.tcp(From::Guest, at_cluster_ip(1, family)))
+    }
+}
+
+fn live() {
+    let mut configured = Configured::start(CIDRS);
+    let traffic = {
+        let stage = &configured.stage;
+        let to = Family::BOTH.map(|family| (From::Guest, at_cluster_ip(1, family)));
+        Traffic::start(stage, &to)
+    };
+    let before = Family::BOTH.map(|family| configured.client_seen(family));
+
+    configured.change(
+        &format!("{CIDRS}nodePortAddresses: [203.0.113.0/24, '2001:db8:77::/64']\n"),
+        "nodePortAddresses: [] → [203.0.113.0/24, 2001:db8:77::/64]",
+    );
+    for family in Family::BOTH {
+        let closed = wait_until(SOON, || !configured.answers_at_node_port(family));
+        assert!(closed, "the node port is not closed\n{}", configured.stage.log());
+    }
+
+    configured.change(
+        &format!("{CIDRS}nftables: {{masqueradeAll: true, masqueradeBit: 11}}\n"),
+        "nftables.masqueradeAll: false → true",
+    );
+    for (family, before) in Family::BOTH.iter().zip(&before) {
+        let open = wait_until(SOON, || configured.answers_at_node_port(*family));
+        assert!(open, "the node port is not open again\n{}", configured.stage.log());
+        let masked = wait_until(SOON, || configured.client_seen(*family) != *before);
+        assert!(masked, "not masqueraded: {before}\n{}", configured.stage.log());
+    }
+
+    configured.change(
+        "detectLocalMode: InterfaceNamePrefix\ndetectLocal: {interfaceNamePrefix: veth}\n",
+        "detectLocalMode:",
+    );
+    configured.change(
+        &format!("{CIDRS}nftables: {{minSyncPeriod: 50ms, syncPeriod: 5s}}\n"),
+        "minSyncPeriod: 1s → 50ms",
+    );
+    for (family, before) in Family::BOTH.iter().zip(&before) {
+        let plain = wait_until(SOON, || configured.client_seen(*family) == *before);
+        assert!(plain, "still masqueraded, not {before}\n{}", configured.stage.log());
+    }
+    // A change of the cluster still gets through.
+    configured.stage.put_endpoints("web", Protocol::Tcp, &["b"]);
+    for family in Family::BOTH {
+        configured.stage.await_pool(1, family, &["b"]);
+    }
+    let asked = traffic.finish();
+    assert!(asked > 20, "{asked} connections only");
+    assert_eq!(configured.stage.agent().process(), configured.process);
+    assert_eq!(configured.stage.agent().probe("/readyz"), Some(200));
+}
+
+fn refused() {
+    let mut configured = Configured::start(CIDRS);
+    configured.write("mode: ipvs\n");
+    configured.await_said("not used, the old one stays in force");
+    for family in Family::BOTH {
+        assert!(configured.answers_at_node_port(family), "{}", configured.stage.log());
+    }
+    let before = configured.said("stays in force");
+    send_signal(configured.process, Signal::Hangup).unwrap();
+    let again = wait_until(SOON, || configured.said("stays in force") > before);
+    assert!(again, "SIGHUP gets no answer\n{}", configured.stage.log());
+    configured.change(&format!("{CIDRS}oomScoreAdj: -5\n"), "oomScoreAdj: -999 → -5");
+    send_signal(configured.process, Signal::Hangup).unwrap();
+    configured.await_said("asks for nothing new");
+    assert_eq!(configured.stage.agent().probe("/healthz"), Some(200));
+}
