@@ -159,7 +159,12 @@ impl Agent {
         }
         self.servers.reconfigure(&options);
         logging::configure(&options.configuration.logging);
-        node_setup::apply(&options, &self.source.recorder);
+        let node = |options: &Options| {
+            (options.configuration.oom_score_adj, options.configuration.conntrack.clone())
+        };
+        if node(&options) != node(&self.options) {
+            node_setup::apply(&options, &self.source.recorder);
+        }
         // The sync loop ends only with the process.
         let _ = self.events.send(Event::Reconfigure(Box::new(options.clone())));
         self.options = options;

@@ -7,7 +7,7 @@ use kernel::sysctl;
 use sandbox::Namespace;
 use scenarios::{Case, ManifestFolder, wait_until};
 
-use crate::{DEADLINE, Ended, await_end, case, kube_proxy, run_in, tables};
+use crate::{DEADLINE, Ended, case, kube_proxy, run_in, tables};
 
 const CONFIG: &str = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
 

@@ -1,10 +1,12 @@
 //! A configuration file that changes under a running agent, while connections come in.
 
 use std::fs;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use kernel::process::{Signal, send_signal};
 use model::{Family, Protocol};
+use sandbox::{Outcome, address};
 use scenarios::{Case, ServiceManifest, wait_until};
 
 use super::case;
@@ -14,7 +16,6 @@ use super::traffic::Traffic;
 
 const HEAD: &str = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: nftables\n\
                     logging: {verbosity: 4}\n";
-const CIDRS: &str = "clusterCIDR: 10.244.0.0/16,fd00:244::/56\n";
 const NODE_PORT: u16 = 30080;
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
@@ -22,6 +23,11 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
         case("every setting that concerns packets changes without losing one", live),
         case("a configuration that cannot be used changes nothing, and the next one does", refused),
     ]
+}
+
+/// The field that tells pods from the rest, and what else is given.
+fn with_cidrs(body: &str) -> String {
+    format!("clusterCIDR: {},{}\n{body}", address::CLUSTER_V4, address::CLUSTER_V6)
 }
 
 /// The agent's process and file; it must live through all of this.
@@ -73,14 +79,17 @@ impl Configured {
         sandbox::probe::tcp(&self.stage.sandbox.client, None, to, quick).by().is_some()
     }
 
-    /// Whom the server took for its client.
-    fn client_seen(&self, family: Family) -> String {
-        format!("{:?}", self.stage.tcp(From::Guest, at_cluster_ip(1, family)))
+    /// Whom the server took for its client; `None` without an answer.
+    fn client_seen(&self, family: Family) -> Option<IpAddr> {
+        match self.stage.tcp(From::Guest, at_cluster_ip(1, family)) {
+            Outcome::Answered { seen_as, .. } => Some(seen_as),
+            _ => None,
+        }
     }
 }
 
 fn live() {
-    let mut configured = Configured::start(CIDRS);
+    let mut configured = Configured::start(&with_cidrs(""));
     let traffic = {
         let stage = &configured.stage;
         let to = Family::BOTH.map(|family| (From::Guest, at_cluster_ip(1, family)));
@@ -89,8 +98,8 @@ fn live() {
     let before = Family::BOTH.map(|family| configured.client_seen(family));
 
     configured.change(
-        &format!("{CIDRS}nodePortAddresses: [203.0.113.0/24, '2001:db8:77::/64']\n"),
-        "nodePortAddresses: [] → [203.0.113.0/24, 2001:db8:77::/64]",
+        &with_cidrs("nodePortAddresses: [203.0.113.0/24, '2001:db8:77::/64']\n"),
+        "nodePortAddresses: [primary] → [203.0.113.0/24, 2001:db8:77::/64]",
     );
     for family in Family::BOTH {
         let closed = wait_until(SOON, || !configured.answers_at_node_port(family));
@@ -98,27 +107,25 @@ fn live() {
     }
 
     configured.change(
-        &format!("{CIDRS}nftables: {{masqueradeAll: true, masqueradeBit: 11}}\n"),
+        &with_cidrs("nftables: {masqueradeAll: true, masqueradeBit: 11}\n"),
         "nftables.masqueradeAll: false → true",
     );
     for (family, before) in Family::BOTH.iter().zip(&before) {
         let open = wait_until(SOON, || configured.answers_at_node_port(*family));
         assert!(open, "the node port is not open again\n{}", configured.stage.log());
         let masked = wait_until(SOON, || configured.client_seen(*family) != *before);
-        assert!(masked, "not masqueraded: {before}\n{}", configured.stage.log());
+        assert!(masked, "not masqueraded: {before:?}\n{}", configured.stage.log());
     }
 
     configured.change(
         "detectLocalMode: InterfaceNamePrefix\ndetectLocal: {interfaceNamePrefix: veth}\n",
         "detectLocalMode:",
     );
-    configured.change(
-        &format!("{CIDRS}nftables: {{minSyncPeriod: 50ms, syncPeriod: 5s}}\n"),
-        "minSyncPeriod: 1s → 50ms",
-    );
+    configured
+        .change(&with_cidrs("nftables: {minSyncPeriod: 50ms, syncPeriod: 5s}\n"), "minSyncPeriod: 1s → 50ms");
     for (family, before) in Family::BOTH.iter().zip(&before) {
         let plain = wait_until(SOON, || configured.client_seen(*family) == *before);
-        assert!(plain, "still masqueraded, not {before}\n{}", configured.stage.log());
+        assert!(plain, "still masqueraded, not {before:?}\n{}", configured.stage.log());
     }
     // A change of the cluster still gets through.
     configured.stage.put_endpoints("web", Protocol::Tcp, &["b"]);
@@ -132,7 +139,7 @@ fn live() {
 }
 
 fn refused() {
-    let mut configured = Configured::start(CIDRS);
+    let mut configured = Configured::start(&with_cidrs(""));
     configured.write("mode: ipvs\n");
     configured.await_said("not used, the old one stays in force");
     for family in Family::BOTH {
@@ -142,7 +149,7 @@ fn refused() {
     send_signal(configured.process, Signal::Hangup).unwrap();
     let again = wait_until(SOON, || configured.said("stays in force") > before);
     assert!(again, "SIGHUP gets no answer\n{}", configured.stage.log());
-    configured.change(&format!("{CIDRS}oomScoreAdj: -5\n"), "oomScoreAdj: -999 → -5");
+    configured.change(&with_cidrs("oomScoreAdj: -5\n"), "oomScoreAdj: -999 → -5");
     send_signal(configured.process, Signal::Hangup).unwrap();
     configured.await_said("asks for nothing new");
     assert_eq!(configured.stage.agent().probe("/healthz"), Some(200));
