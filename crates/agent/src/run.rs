@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use cluster::apiserver::{ConnectError, Recorder};
 use cluster::manifests::ManifestError;
@@ -27,6 +27,9 @@ use crate::{
 
 /// What the layout needs: concatenated keys in maps, and `numgen` beside them.
 pub(crate) const OLDEST_KERNEL: (u32, u32) = (5, 13);
+
+/// How long the threads may take to end.
+const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Why the agent did not start, and programmed nothing; or why it stopped by itself.
 #[derive(Debug)]
@@ -171,10 +174,19 @@ impl Agent {
         Ok(())
     }
 
+    /// A commit under way may take longer than whoever sent SIGTERM waits, and so may a source that reads: they end
+    /// with the process then. A transaction is done as a whole or not at all.
     fn stop(self) {
-        // A failed send or join means that the thread is gone already.
-        let _ = self.events.send(Event::Stop);
-        let _ = self.sync.join();
+        let (done, ended) = channel::<()>();
+        let end = move || {
+            // A failed send or join means that the thread is gone already.
+            let _ = self.events.send(Event::Stop);
+            let _ = self.sync.join();
+            drop((self.source, done));
+        };
+        if std::thread::Builder::new().name("end".into()).spawn(end).is_ok() {
+            let _ = ended.recv_timeout(FAREWELL);
+        }
     }
 }
 

@@ -45,6 +45,15 @@ pub fn die_with_parent(command: &mut Command, signal: Signal) {
     }
 }
 
+/// Give the calling process mounts of its own. For a process of one thread, before it executes something else.
+pub fn unshare_mounts() -> io::Result<()> {
+    // SAFETY: takes no pointers; threads that share the file system's root and folder do not exist yet.
+    match unsafe { libc::unshare(libc::CLONE_NEWNS) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Send a signal to one process. A number is used again after its process was waited for: signal only
 /// children that were not.
 pub fn send_signal(process: u32, signal: Signal) -> io::Result<()> {

@@ -19,6 +19,11 @@ pub enum SysctlError {
         name: String,
         value: String,
     },
+    /// Nobody may write it, not even root: such are the limits of all network namespaces in all but the first.
+    Locked {
+        name: String,
+        value: String,
+    },
     Read {
         name: String,
         source: io::Error,
@@ -63,8 +68,13 @@ impl Root {
         written.map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => SysctlError::Absent { name },
             io::ErrorKind::ReadOnlyFilesystem => SysctlError::ReadOnly { name, value },
+            io::ErrorKind::PermissionDenied if self.is_locked(&name) => SysctlError::Locked { name, value },
             _ => SysctlError::Write { name, value, source },
         })
+    }
+
+    fn is_locked(&self, name: &str) -> bool {
+        fs::metadata(self.path(name)).is_ok_and(|metadata| metadata.permissions().readonly())
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -96,6 +106,9 @@ impl fmt::Display for SysctlError {
                     f,
                     "setting {name} to {value}: it is mounted read-only; run privileged or set it on the host"
                 )
+            }
+            SysctlError::Locked { name, value } => {
+                write!(f, "setting {name} to {value}: only the node's first network namespace may")
             }
             SysctlError::Read { name, source } => write!(f, "reading {name}: {source}"),
             SysctlError::Write { name, value, source } => write!(f, "setting {name} to {value}: {source}"),

@@ -13,6 +13,7 @@ pub mod manifest;
 pub mod node_agent;
 pub mod packets;
 pub mod report;
+pub mod seccomp;
 pub mod variant;
 pub mod wait;
 pub mod world;

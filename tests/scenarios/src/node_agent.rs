@@ -62,13 +62,29 @@ impl NodeAgent {
         name: &str,
         flags: &[String],
     ) -> Result<NodeAgent, String> {
+        NodeAgent::start_by(&[], binary, namespace, source, name, flags)
+    }
+
+    /// [`start`](NodeAgent::start) through a command that executes what follows it.
+    pub fn start_by(
+        launcher: &[String],
+        binary: &Path,
+        namespace: &Namespace,
+        source: impl Into<Source>,
+        name: &str,
+        flags: &[String],
+    ) -> Result<NodeAgent, String> {
         let Source { flag, log } = source.into();
         let mut all = vec![flag, format!("--hostname-override={name}"), "-v=4".to_owned()];
         if !flags.iter().any(|flag| flag.starts_with("--config")) {
             all.extend(LEAVE_ALONE.map(str::to_owned));
         }
         all.extend_from_slice(flags);
-        let start = Start { binary: binary.to_owned(), flags: all, log };
+        let mut words = launcher.to_vec();
+        words.push(binary.display().to_string());
+        words.append(&mut all);
+        let binary = PathBuf::from(words.remove(0));
+        let start = Start { binary, flags: words, log };
         let namespace = namespace.try_clone().map_err(|e| e.to_string())?;
         let child = start.spawn(&namespace)?;
         let mut agent = NodeAgent { child, namespace, start };

@@ -2,7 +2,8 @@
 //! needs it, and how readily the kernel kills this process when memory is short.
 //!
 //! `plan` says what differs; here it is written. Nothing of this ends a running agent: a node whose rules are right
-//! and whose limits are not serves better than one without rules. `--init-only` does end, and with an error.
+//! and whose limits are not serves better than one without rules. `--init-only` ends with an error for what more
+//! rights would have allowed.
 
 mod cores;
 mod file;
@@ -35,11 +36,12 @@ pub(crate) fn apply(options: &Options, recorder: &Recorder) {
     }
 }
 
-/// `--init-only`: everything that needs more rights than an agent that runs. The message lists what was not done.
+/// `--init-only`: everything that needs more rights than an agent that runs. The message lists what
+/// was not done and could have been with more rights.
 pub fn init_only(options: &Options) -> Result<(), String> {
     nft::probe(OLDEST_KERNEL).map_err(|error| error.to_string())?;
     let (tolerable, serious): (Vec<_>, Vec<_>) =
-        set_shared(&Root::system(), options).into_iter().partition(Undone::is_read_only_sys);
+        set_shared(&Root::system(), options).into_iter().partition(Undone::is_beyond_reach);
     tolerable.iter().for_each(Undone::log);
     let lines: Vec<String> = serious.iter().map(Undone::to_string).collect();
     if lines.is_empty() { Ok(()) } else { Err(lines.join("\nkube-proxy: ")) }

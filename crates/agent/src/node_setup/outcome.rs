@@ -22,16 +22,22 @@ impl Undone {
 
     /// In a network namespace that is not the first one the kernel lets nobody change what all of them share.
     fn belongs_to_first_namespace(&self) -> bool {
-        let SysctlError::Write { source, .. } = &self.error else { return false };
-        match self.write.file {
-            File::ConntrackMax => source.kind() == ErrorKind::PermissionDenied,
-            File::ConntrackBuckets => source.kind() == ErrorKind::Unsupported,
+        match &self.error {
+            SysctlError::Locked { .. } => true,
+            SysctlError::Write { source, .. } => {
+                self.write.file == File::ConntrackBuckets && source.kind() == ErrorKind::Unsupported
+            }
             _ => false,
         }
     }
 
+    /// No right that this process could be given would change it.
+    pub(super) fn is_beyond_reach(&self) -> bool {
+        self.is_read_only_sys() || self.belongs_to_first_namespace()
+    }
+
     pub(super) fn log(&self) {
-        if self.belongs_to_first_namespace() || self.is_read_only_sys() {
+        if self.is_beyond_reach() {
             tracing::warn!("{self}");
         } else {
             tracing::error!("{self}");
@@ -41,7 +47,7 @@ impl Undone {
     fn advice(&self) -> &'static str {
         match (&self.error, self.write.file) {
             _ if self.belongs_to_first_namespace() => {
-                "only root in the node's first network namespace may change it: set it there"
+                "the kernel takes it in the first network namespace only: set it there, or ask for nothing with 0"
             }
             (SysctlError::Absent { .. }, File::OomScoreAdj) => "is /proc mounted?",
             (SysctlError::Absent { .. }, _) => "the kernel does not have it; load nf_conntrack",
@@ -71,7 +77,7 @@ impl fmt::Display for Undone {
         }
         match &self.error {
             SysctlError::Read { source, .. } | SysctlError::Write { source, .. } => write!(f, ": {source}")?,
-            SysctlError::Absent { .. } | SysctlError::ReadOnly { .. } => {}
+            SysctlError::Absent { .. } | SysctlError::ReadOnly { .. } | SysctlError::Locked { .. } => {}
         }
         match self.advice() {
             "" => Ok(()),

@@ -44,6 +44,7 @@ fn texts<'a>(value: &'a Value, pointer: &str) -> Vec<&'a str> {
     at(value, pointer).as_array().unwrap().iter().map(|item| item.as_str().unwrap()).collect()
 }
 
+const PROFILE: &str = "deploy/seccomp/kube-proxy.json";
 const CONTAINER: &str = "/spec/template/spec/containers/0";
 
 fn container() -> Value {
@@ -61,6 +62,9 @@ fn every_manifest_can_be_read() {
     let all = manifests();
     assert!(all.len() >= 7, "{all:?}");
     for file in all {
+        if file.path == PROFILE {
+            continue;
+        }
         assert!(file.has_end(".yaml"), "{}: only manifests live here", file.path);
         documents(&file.path);
     }
@@ -68,12 +72,12 @@ fn every_manifest_can_be_read() {
 
 #[test]
 fn kustomizations_name_what_is_there_and_all_of_it() {
-    for folder in ["deploy/base", "deploy/iptables"] {
+    for folder in ["deploy/base", "deploy/iptables", "deploy/seccomp"] {
         let kustomization = document(&format!("{folder}/kustomization.yaml"));
-        let resources = texts(&kustomization, "/resources");
+        let resources = kustomization["resources"].as_array().into_iter().flatten();
+        let resources = resources.map(|resource| resource.as_str().unwrap());
         let patches = kustomization["patches"].as_array().into_iter().flatten();
-        let named: Vec<&str> =
-            resources.into_iter().chain(patches.map(|p| p["path"].as_str().unwrap())).collect();
+        let named: Vec<&str> = resources.chain(patches.map(|p| p["path"].as_str().unwrap())).collect();
         for name in &named {
             assert!(checks::root().join(folder).join(name).exists(), "{folder} names {name}");
         }
@@ -81,7 +85,8 @@ fn kustomizations_name_what_is_there_and_all_of_it() {
             manifests().iter().filter(|file| Path::new(&file.path).parent() == Some(Path::new(folder)))
         {
             let name = Path::new(&file.path).file_name().unwrap().to_str().unwrap();
-            assert!(name == "kustomization.yaml" || named.contains(&name), "{folder} does not use {name}");
+            let is_used = name == "kustomization.yaml" || file.path == PROFILE || named.contains(&name);
+            assert!(is_used, "{folder} does not use {name}");
         }
     }
 }
@@ -214,4 +219,50 @@ fn the_patch_for_kubeadm_changes_the_image_and_adds_a_probe_only() {
     let keys: BTreeSet<_> = containers[0].as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!((containers.len(), keys), (1, BTreeSet::from(["image", "name", "readinessProbe"])));
     assert_eq!(containers[0]["name"], "kube-proxy", "the container's name in kubeadm's DaemonSet");
+}
+
+/// What needs more rights is done before the agent runs, by the same binary with the same settings.
+#[test]
+fn only_the_set_up_of_the_node_is_privileged() {
+    let daemon_set = document("deploy/base/daemonset.yaml");
+    let set_up = at(&daemon_set, "/spec/template/spec/initContainers/0");
+    let agent = container();
+    let command = texts(set_up, "/command");
+    assert_eq!(command.last(), Some(&"--init-only"));
+    assert_eq!(command[..command.len() - 1], texts(&agent, "/command"));
+    for field in ["image", "env", "volumeMounts"] {
+        assert_eq!(set_up[field], agent[field], "{field}");
+    }
+    assert_eq!(*at(set_up, "/securityContext/privileged"), Value::from(true));
+    let rights = &agent["securityContext"];
+    assert_eq!(rights.get("privileged"), None);
+    assert_eq!(rights["allowPrivilegeEscalation"], Value::from(false));
+    assert_eq!(rights["readOnlyRootFilesystem"], Value::from(true));
+    assert_eq!(
+        (texts(rights, "/capabilities/drop"), texts(rights, "/capabilities/add")),
+        (vec!["ALL"], vec!["NET_ADMIN"])
+    );
+}
+
+/// The kubelet starts no pod whose profile it cannot read, and says little about why.
+#[test]
+fn the_seccomp_profile_is_one_the_kubelet_takes() {
+    let profile: Value = serde_json::from_str(&text(PROFILE)).unwrap();
+    assert_eq!(profile["defaultAction"], "SCMP_ACT_ERRNO");
+    let mut seen = BTreeSet::new();
+    for entry in profile["syscalls"].as_array().unwrap() {
+        let names = texts(entry, "/names");
+        assert!(names.is_sorted(), "{names:?}");
+        assert!(names.iter().all(|name| seen.insert((*name).to_owned())), "a call is listed twice");
+    }
+    for dangerous in ["bpf", "fork", "mount", "ptrace", "setns", "unshare", "vfork", "init_module"] {
+        assert!(!seen.contains(dangerous), "{dangerous}");
+    }
+    let patch = document("deploy/seccomp/profile.yaml");
+    let path =
+        at(&patch, CONTAINER)["securityContext"]["seccompProfile"]["localhostProfile"].as_str().unwrap();
+    let name = Path::new(path).file_name().unwrap().to_str().unwrap();
+    for file in ["deploy/seccomp/kustomization.yaml", "docs/deploy.md"] {
+        assert!(text(file).contains(name), "{file} does not say where to put {name}");
+    }
 }

@@ -7,6 +7,7 @@ mod addresses;
 mod affinity;
 mod balance;
 mod churn;
+mod confined;
 mod counters;
 mod drift;
 mod held;
@@ -16,10 +17,12 @@ mod places;
 mod profiling;
 mod reconfigure;
 mod rewrite;
+mod setup;
 mod source;
 mod stage;
 mod stale;
 mod start;
+mod stop;
 mod traffic;
 mod upstream;
 mod user;
@@ -75,6 +78,9 @@ fn cases() -> Vec<Case<'static>> {
         addresses::cases(),
         source::cases(),
         user::cases(),
+        setup::cases(),
+        confined::cases(),
+        stop::cases(),
     ] {
         cases.extend(module);
     }

@@ -98,11 +98,17 @@ impl Stage {
 
     /// Start the agent and wait until it is ready.
     pub(crate) fn start_with(&mut self, flags: &[&str]) {
+        self.start_by(&[], flags).unwrap_or_else(|why| panic!("{why}"));
+    }
+
+    /// Start the agent through a command that executes what follows it.
+    pub(crate) fn start_by(&mut self, launcher: &[String], flags: &[&str]) -> Result<(), String> {
         let mut all = vec![format!("--cluster-cidr={},{}", address::CLUSTER_V4, address::CLUSTER_V6)];
         all.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let binary = BINARY.get().expect("main has found the binary");
-        let agent = NodeAgent::start(binary, &self.sandbox.node, &self.folder, NODE, &all);
-        self.agent = Some(agent.unwrap_or_else(|why| panic!("{why}")));
+        self.agent =
+            Some(NodeAgent::start_by(launcher, binary, &self.sandbox.node, &self.folder, NODE, &all)?);
+        Ok(())
     }
 
     pub(crate) fn agent(&mut self) -> &mut NodeAgent {

@@ -1,0 +1,142 @@
+//! With no more rights than `deploy/` gives: the capabilities and the seccomp profile as shipped, a read-only root.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use model::{Family, Protocol};
+use scenarios::{Case, ManifestFolder, Verdict};
+use serde_json::Value;
+
+use super::places::at_cluster_ip;
+use super::stage::{ANSWER, From, Stage};
+
+const NET_ADMIN: u64 = 1 << 12;
+
+pub(crate) fn cases() -> Vec<Case<'static>> {
+    vec![
+        Case::new("the rights that deploy/ gives suffice", || confined(enough)),
+        Case::new("what the seccomp profile does not list is refused", || confined(refused)),
+        Case::new("a profile that lacks a call is noticed", || confined(lacking)),
+    ]
+}
+
+/// Run a case where this machine lets a process be confined.
+pub(crate) fn confined(case: fn()) -> Verdict {
+    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    if map.split_whitespace().nth(2) == Some("1") {
+        return Verdict::Skipped("mounts can be made read-only by root only".into());
+    }
+    let tried = run(&launcher(&["--read-only", "--capabilities="]), &["/bin/true"]);
+    if !tried.status.success() {
+        let why = String::from_utf8_lossy(&tried.stdout).trim().to_owned();
+        return Verdict::Skipped(format!("this machine confines no process: {why}"));
+    }
+    case();
+    Verdict::Passed
+}
+
+pub(crate) fn launcher(flags: &[&str]) -> Vec<String> {
+    std::iter::once(&env!("CARGO_BIN_EXE_confine")).chain(flags).map(|word| (*word).to_owned()).collect()
+}
+
+fn run(launcher: &[String], command: &[&str]) -> Output {
+    Command::new(&launcher[0]).args(&launcher[1..]).args(command).output().unwrap()
+}
+
+fn shipped(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(path)
+}
+
+fn profile() -> PathBuf {
+    shipped("seccomp/kube-proxy.json")
+}
+
+/// What the main container of the DaemonSet adds, all others being dropped.
+fn capabilities() -> String {
+    let text = fs::read_to_string(shipped("base/daemonset.yaml")).unwrap();
+    let (_, container) = text.split_once("\n      containers:").unwrap();
+    assert!(container.contains("drop: [ALL]"), "all are dropped first");
+    let (_, rest) = container.split_once("add: [").unwrap();
+    rest.split_once(']').unwrap().0.replace(' ', "")
+}
+
+fn enough() {
+    let mut stage = Stage::new();
+    stage.folder.put_service(&stage.service("web", 1, Protocol::Tcp));
+    stage.put_endpoints("web", Protocol::Tcp, &["a"]);
+    let seccomp = format!("--seccomp={}", profile().display());
+    let capabilities = format!("--capabilities={}", capabilities());
+    let launcher = launcher(&["--read-only", &capabilities, &seccomp]);
+    stage.start_by(&launcher, &[]).unwrap_or_else(|why| panic!("{why}"));
+    assert_confined(stage.agent().process());
+    for family in Family::BOTH {
+        stage.await_answer(Protocol::Tcp, From::Guest, at_cluster_ip(1, family), "a");
+    }
+    stage.put_endpoints("web", Protocol::Tcp, &["c"]);
+    for family in Family::BOTH {
+        stage.await_answer(Protocol::Tcp, From::Guest, at_cluster_ip(1, family), "c");
+    }
+    for path in ["/healthz", "/livez", "/readyz"] {
+        assert_eq!(stage.agent().probe(path), Some(200), "{path}");
+    }
+    let metrics = stage.sandbox.node.run(|| get("127.0.0.1:10249", "/metrics"));
+    assert!(metrics.starts_with("HTTP/1") && metrics.contains(" 200 "), "{metrics}");
+    let status = stage.agent().stop().unwrap();
+    assert!(status.success(), "{status}\n{}", stage.log());
+    let log = stage.log();
+    let worried: Vec<&str> = log.lines().filter(|line| line.contains("not permitted")).collect();
+    assert!(worried.is_empty(), "{worried:?}");
+}
+
+/// Whether the launcher did what it was asked to, as the kernel sees it.
+fn assert_confined(process: u32) {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        line.trim_start_matches(':').trim().to_owned()
+    };
+    for set in ["CapPrm", "CapEff", "CapBnd"] {
+        assert_eq!(u64::from_str_radix(&field(set), 16).unwrap(), NET_ADMIN, "{set}");
+    }
+    assert_eq!((field("Seccomp").as_str(), field("NoNewPrivs").as_str()), ("2", "1"), "{status}");
+    let mounts = fs::read_to_string(format!("/proc/{process}/mounts")).unwrap();
+    let root = mounts.lines().rfind(|line| line.split(' ').nth(1) == Some("/")).unwrap();
+    assert!(root.split(' ').nth(3).unwrap().split(',').any(|word| word == "ro"), "{root}");
+}
+
+fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(ANSWER)).unwrap();
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: node\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// The same command with the profile and without, so that it is the profile that refuses.
+fn refused() {
+    let folder = ManifestFolder::create();
+    let inside = folder.path().join("inside");
+    let make = ["/bin/mkdir", inside.to_str().unwrap()];
+    let with = run(&launcher(&[&format!("--seccomp={}", profile().display())]), &make);
+    let words = String::from_utf8_lossy(&with.stderr).into_owned();
+    assert!(!with.status.success() && words.contains("Operation not permitted"), "{with:?}");
+    assert!(!inside.exists());
+    let without = run(&launcher(&[]), &make);
+    assert!(without.status.success() && inside.is_dir(), "{without:?}");
+}
+
+fn lacking() {
+    let mut short: Value = serde_json::from_str(&fs::read_to_string(profile()).unwrap()).unwrap();
+    let names = short["syscalls"][0]["names"].as_array_mut().unwrap();
+    names.retain(|name| name != "socket");
+    let mut stage = Stage::new();
+    let file = stage.folder.path().join(".profile");
+    fs::write(&file, short.to_string()).unwrap();
+    let launcher = launcher(&[&format!("--seccomp={}", file.display())]);
+    let why = stage.start_by(&launcher, &[]).expect_err("it runs without sockets");
+    assert!(why.contains("Operation not permitted"), "{why}");
+}
