@@ -18,7 +18,6 @@ mod health;
 mod http;
 mod lane;
 pub mod logging;
-#[allow(dead_code, unused_imports, reason = "collectors of others come next")]
 mod metrics;
 mod node_setup;
 mod options;

@@ -15,7 +15,7 @@ pub(crate) fn line() -> String {
 /// As Go prints the record, for `--version=raw`. What has no counterpart here is empty.
 pub(crate) fn raw() -> String {
     let (major, minor) = KUBERNETES;
-    let platform = format!("{}/{}", std::env::consts::OS, architecture());
+    let platform = platform();
     let fields = [
         ("Major", major),
         ("Minor", minor),
@@ -33,6 +33,11 @@ pub(crate) fn raw() -> String {
     ];
     let fields = fields.map(|(name, value)| format!("{name}:{value:?}"));
     format!("version.Info{{{}}}\n", fields.join(", "))
+}
+
+/// Such as `linux/amd64`.
+pub(crate) fn platform() -> String {
+    format!("{}/{}", std::env::consts::OS, architecture())
 }
 
 /// By Go's names.

@@ -109,7 +109,12 @@ impl NodeAgent {
 
     /// The page `/metrics`; `None` if nobody answers.
     pub fn metrics(&self) -> Option<String> {
-        let text = self.namespace.try_run(|| get(METRICS, "/metrics")).ok()??;
+        self.page("/metrics")
+    }
+
+    /// A page beside the metrics; `None` if nobody answers.
+    pub fn page(&self, path: &str) -> Option<String> {
+        let text = self.namespace.try_run(|| get(METRICS, path)).ok()??;
         text.split_once("\r\n\r\n").map(|(_, page)| page.to_owned())
     }
 
@@ -179,7 +184,8 @@ impl Drop for NodeAgent {
     }
 }
 
-fn get(server: SocketAddr, path: &str) -> Option<String> {
+/// The whole answer to `GET path`, in the calling thread's namespace.
+pub fn get(server: SocketAddr, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect_timeout(&server, PATIENCE).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     write!(stream, "GET {path} HTTP/1.0\r\nHost: node\r\n\r\n").ok()?;

@@ -2,6 +2,7 @@
 
 use super::registry::{Description, Growing, Kind, Registry};
 use crate::config::FeatureGates;
+use crate::version;
 
 const BUILD_INFO: Description = Description {
     name: "kubernetes_build_info",
@@ -46,9 +47,10 @@ pub(super) struct About {
 
 impl About {
     pub(super) fn register(registry: &mut Registry) -> About {
-        let version = concat!("v1.37.1+pointsman.", env!("CARGO_PKG_VERSION"));
-        let platform = format!("linux/{}", architecture());
-        let labels = ["1", "37", version, "", "", "", "", "rustc", &platform];
+        let (major, minor) = version::KUBERNETES;
+        let platform = version::platform();
+        // What has no counterpart here is empty: commit and state of the tree, date, the version of Go.
+        let labels = [major, minor, version::FULL, "", "", "", "", "rustc", &platform];
         registry.gauge(BUILD_INFO, &labels).set(1.0);
         About { features: registry.growing(FEATURE) }
     }
@@ -58,14 +60,5 @@ impl About {
             let value = if gates.is_on(name, *default) { 1.0 } else { 0.0 };
             self.features.gauge(&[name, stage]).set(value);
         }
-    }
-}
-
-/// By Go's names.
-fn architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
     }
 }

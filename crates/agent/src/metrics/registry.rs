@@ -103,6 +103,7 @@ impl Registry {
     }
 
     /// Every metric that may appear, in the order of the page.
+    #[cfg(test)]
     pub(crate) fn descriptions(&self) -> impl Iterator<Item = &Description> {
         self.0.iter().map(|family| &family.about)
     }

@@ -12,6 +12,7 @@ mod counters;
 mod drift;
 mod held;
 mod kill;
+mod monitoring;
 mod nft;
 mod places;
 mod profiling;
@@ -81,6 +82,7 @@ fn cases() -> Vec<Case<'static>> {
         setup::cases(),
         confined::cases(),
         stop::cases(),
+        monitoring::cases(),
     ] {
         cases.extend(module);
     }
