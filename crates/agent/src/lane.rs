@@ -9,6 +9,7 @@ use cluster::{ChangeCount, Trigger};
 use dataplane::{Backend, Pacing, Planner, Reconciler, Synced};
 use model::{Conflict, Family, ServiceKey};
 
+use crate::failures::{Attempt, Failures};
 use crate::metrics::SyncMetrics;
 
 /// Damage that comes again within this time is only counted.
@@ -32,8 +33,7 @@ pub(crate) struct Lane {
     /// Contested addresses that were reported.
     conflicts: Vec<Conflict>,
     repairs: Repairs,
-    /// The last failure, so that the same one is not logged at each retry.
-    failure: Option<String>,
+    failures: Failures,
 }
 
 impl Lane {
@@ -48,7 +48,7 @@ impl Lane {
             metrics,
             conflicts: Vec::new(),
             repairs: Repairs::default(),
-            failure: None,
+            failures: Failures::default(),
         }
     }
 
@@ -130,7 +130,9 @@ impl Lane {
             Err(error) => {
                 let wait = self.pacing.failed(ended);
                 self.metrics.failed(full, ended - started);
-                self.report_failure(error.to_string(), wait);
+                let error = error.to_string();
+                let attempt = Attempt { full, services: &services, error: &error, wait };
+                self.failures.note(self.family, &attempt, ended);
                 None
             }
         }
@@ -146,25 +148,21 @@ impl Lane {
 
     fn report_success(&mut self, synced: &Synced, took: Duration) {
         let repaired = std::mem::take(&mut self.repairs.under_way);
-        if self.failure.take().is_some() || repaired {
-            tracing::info!(family = %self.family, millis = took.as_millis() as u64, "Rules are in place again");
+        let family = self.family;
+        match self.failures.end(Instant::now()) {
+            Some((failures, time)) => tracing::info!(
+                %family, failures, seconds = time.as_secs(), millis = took.as_millis() as u64,
+                "Rules are in place again"
+            ),
+            None if repaired => {
+                tracing::info!(%family, millis = took.as_millis() as u64, "Rules are in place again");
+            }
+            None => {}
         }
         tracing::debug!(
             family = %self.family, full = synced.full, services = synced.services,
             bytes = synced.committed.bytes, micros = took.as_micros() as u64, "Synced"
         );
-    }
-
-    fn report_failure(&mut self, error: String, wait: Duration) {
-        if self.failure.as_ref() == Some(&error) {
-            tracing::debug!(family = %self.family, %error, ?wait, "Still could not write the rules");
-            return;
-        }
-        tracing::error!(
-            family = %self.family, %error, ?wait,
-            "Could not write the rules; the old ones stay in place and everything is tried again"
-        );
-        self.failure = Some(error);
     }
 
     /// Say once which services go without an address. Both lists are sorted by address.
@@ -212,5 +210,57 @@ impl Repairs {
             tracing::warn!(%family, "{why}; writing all rules anew");
         }
         (self.said, self.since, self.under_way) = (Some(now), 0, true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{FeatureGates, Mode};
+    use crate::logging::capture::heard;
+    use crate::metrics::Metrics;
+    use dataplane::Planned;
+    use dataplane::nftables::Nftables;
+    use kernel::nft::simulate::Simulator;
+    use model::{LocalDetector, NodePlan};
+
+    struct Nothing;
+
+    impl Planner for Nothing {
+        fn plan(&self, _: &ServiceKey, _: Family) -> Option<Planned> {
+            None
+        }
+        fn services(&self) -> Vec<ServiceKey> {
+            Vec::new()
+        }
+        fn node(&self, _: Family) -> NodePlan {
+            NodePlan { nodeport_ips: Vec::new(), service_cidrs: Vec::new() }
+        }
+    }
+
+    #[test]
+    fn a_refused_transaction_is_told_in_full_once() {
+        const ENOMEM: i32 = 12;
+        let mut reconciler = Reconciler::new(Nftables::new(Simulator::new(), &LocalDetector::None, 1 << 14));
+        let metrics = Metrics::new(Mode::Nftables, &FeatureGates::default());
+        let mut lane = Lane::new(Family::V4, Duration::ZERO, metrics.sync().of(Family::V4).clone());
+        lane.mark(&["default/web".into()], false);
+        let (_, log) = heard(&["v=2"], |_| {
+            for _ in 0..3 {
+                reconciler.backend().transport().fail_next(ENOMEM);
+                assert!(lane.sync(&mut reconciler, &Nothing).is_none());
+            }
+            assert!(lane.sync(&mut reconciler, &Nothing).is_some());
+        });
+        let lines: Vec<&str> = log.lines().collect();
+        assert_eq!(lines.len(), 2, "{log}");
+        for part in [
+            "\"Could not write the rules; the old ones stay in place and everything is tried again\"",
+            "family=\"IPv4\" writing=\"everything\" changed=1 services=\"default/web\"",
+            "the transaction on table \\\"ip kube-proxy\\\": the kernel is short of memory (ENOMEM)",
+        ] {
+            assert!(lines[0].contains(part), "{part} is missing in:\n{log}");
+        }
+        assert!(lines[1].contains("\"Rules are in place again\" family=\"IPv4\" failures=3"), "{log}");
     }
 }

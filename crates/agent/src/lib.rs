@@ -11,6 +11,7 @@ pub mod demo;
 mod drift;
 mod duration;
 mod events;
+mod failures;
 pub mod flags;
 mod flows;
 mod health;

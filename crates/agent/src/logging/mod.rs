@@ -3,6 +3,8 @@
 //! Every crate speaks through `tracing`; this is what listens. Pure parts: `levels` (what is heard), `line`, `text` and
 //! `json` (how it reads). Effects: `sink` and `outlet` (where it goes), which never wait for a reader.
 
+#[cfg(test)]
+pub(crate) mod capture;
 mod json;
 mod levels;
 mod line;

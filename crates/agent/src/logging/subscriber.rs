@@ -13,7 +13,7 @@ use super::line::Line;
 use super::sink::Sink;
 use crate::config::Logging;
 
-pub(super) struct Log {
+pub(crate) struct Log {
     levels: RwLock<Levels>,
     sink: Arc<Sink>,
     /// As last configured.

@@ -1,59 +1,10 @@
-use super::outlet::{Drain, Outlet};
+use super::capture::{Reader, heard, listen, logging, messages};
+use super::outlet::Outlet;
 use super::sink::{self, Sink};
-use super::subscriber::{Listener, Log};
+use super::subscriber::Log;
 use super::*;
-use crate::config::{Configuration, settings};
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-
-/// A reader that takes only so many bytes.
-#[derive(Clone, Default)]
-struct Reader(Arc<Mutex<(Vec<u8>, usize)>>);
-
-impl Reader {
-    fn open() -> Reader {
-        let reader = Reader::default();
-        reader.take(usize::MAX);
-        reader
-    }
-
-    fn take(&self, most: usize) {
-        self.0.lock().unwrap().1 = most;
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().0.clone()).unwrap()
-    }
-}
-
-impl Drain for Reader {
-    fn write(&mut self, bytes: &[u8]) -> usize {
-        let (read, most) = &mut *self.0.lock().unwrap();
-        let count = bytes.len().min(*most);
-        read.extend_from_slice(&bytes[..count]);
-        *most -= count;
-        count
-    }
-}
-
-fn logging(flags: &[&str]) -> Logging {
-    let mut configuration = Configuration::default();
-    for (name, value) in flags.iter().filter_map(|flag| flag.split_once('=')) {
-        let is_named = |setting: &&settings::Setting| setting.flag.is_some_and(|usage| usage.name == name);
-        settings::all().find(is_named).unwrap().value(&mut configuration).read_flag(value).unwrap();
-    }
-    configuration.logging
-}
-
-/// What stdout and stderr hold after `speak`.
-fn heard(flags: &[&str], speak: impl FnOnce(&Log)) -> (String, String) {
-    let (out, err) = (Reader::open(), Reader::open());
-    let log = Arc::new(Log::new(Sink::new(out.clone(), err.clone())));
-    log.configure(&logging(flags));
-    tracing::subscriber::with_default(Listener(log.clone()), || speak(&log));
-    (out.text(), err.text())
-}
 
 fn say_all() {
     tracing::error!(service = %"default/a", error = %"no route", "failed");
@@ -63,11 +14,6 @@ fn say_all() {
     tracing::trace!("asked");
     tracing::warn!(target: "hyper::client", "a library");
     tracing::trace!(target: "hyper::client", "a library in full");
-}
-
-/// The messages, in order.
-fn messages(log: &str) -> Vec<&str> {
-    log.lines().filter_map(|line| line.split("] \"").nth(1)?.split('"').next()).collect()
 }
 
 #[test]
@@ -178,7 +124,7 @@ fn what_is_collected_is_written_in_time() {
         "log-text-info-buffer-size=1Mi",
         "log-flush-frequency=10ms",
     ]));
-    tracing::subscriber::with_default(Listener(log.clone()), say_all);
+    listen(&log, say_all);
     let deadline = Instant::now() + Duration::from_secs(10);
     while messages(&out.text()).is_empty() {
         assert!(Instant::now() < deadline, "never written");
@@ -208,7 +154,7 @@ fn a_reader_that_stalls() {
 fn a_stalled_log_says_so_when_it_is_read_again() {
     let err = Reader::default();
     let log = Arc::new(Log::new(Sink::new(Reader::open(), err.clone())));
-    tracing::subscriber::with_default(Listener(log.clone()), || {
+    listen(&log, || {
         (0..20_000).for_each(|number| tracing::info!(number, "a line that nobody reads"));
         err.take(usize::MAX);
         tracing::info!("read again");

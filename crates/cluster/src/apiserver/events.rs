@@ -96,7 +96,8 @@ impl Recorder {
     pub fn record(&self, event: Event) {
         let Some(sender) = &*self.lock() else { return };
         if let Err(error) = sender.try_send(event) {
-            tracing::debug!(%error, "An event was dropped");
+            let (full, event) = (error.to_string(), error.into_inner());
+            tracing::debug!(error = full, reason = event.reason, note = event.note, "An event was dropped");
         }
     }
 
@@ -153,19 +154,24 @@ impl Writer {
                     return Written::Forgotten(name.clone());
                 }
                 (_, Failure::Rejected { code, .. }) if *code < 500 && !matches!(code, 401 | 429) => {
-                    self.report(&failure);
+                    self.report(writing, &failure);
                     return Written::Done;
                 }
-                _ => tracing::debug!(%failure, "An event could not be written; trying again"),
+                _ => tracing::debug!(
+                    event = writing.name(), error = %failure, "An event could not be written; trying again"
+                ),
             }
             tokio::time::sleep(BETWEEN_TRIES.max(failure.retry_after())).await;
         }
         Written::Done
     }
 
-    fn report(&mut self, failure: &Failure) {
+    fn report(&mut self, writing: &Writing, failure: &Failure) {
         if !self.has_complained {
-            tracing::warn!("An event could not be written: {failure}");
+            tracing::warn!(
+                event = writing.name(), error = %failure,
+                "An event could not be written; see that the role allows to create and patch events.events.k8s.io"
+            );
         }
         self.has_complained = true;
     }

@@ -8,8 +8,9 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Body as _;
 use hyper::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use hyper::http::request::Builder;
-use hyper::{Request, Response};
+use hyper::{Method, Request, Response, Uri};
 use kube::client::Body;
+use tokio::time::error::Elapsed;
 
 use super::connect::{Access, ConnectError, connect};
 use super::failure::Failure;
@@ -27,6 +28,8 @@ const AFTER_REJECTION: Duration = Duration::from_secs(1);
 const AFTER_SILENCE: Duration = Duration::from_secs(30);
 /// A token in a file is good for some minutes more when the next one is written.
 const TOKEN_FILE: Duration = Duration::from_secs(60);
+
+type Answer = Result<Result<Response<Body>, kube::Error>, Elapsed>;
 
 /// Shared by everything that speaks to the apiserver.
 pub(super) struct Link {
@@ -91,7 +94,7 @@ impl Link {
             .header(USER_AGENT, agent)
             .body(body)
             .map_err(|error| Failure::Malformed(format!("a request that cannot be written: {error}")))?;
-        let method = request.method().clone();
+        let (method, uri) = (request.method().clone(), request.uri().clone());
         let size = request.body().size_hint().lower() as usize;
         let (client, host) = {
             let access = self.access.borrow();
@@ -99,6 +102,7 @@ impl Link {
         };
         let started = Instant::now();
         let answer = tokio::time::timeout(self.timing.answer, client.send(request)).await;
+        self.log(&method, &uri, &answer, started.elapsed());
         let code = answer.as_ref().ok().and_then(|answer| Some(answer.as_ref().ok()?.status().as_u16()));
         self.observer.request(&RequestSeen {
             method: method.as_str(),
@@ -112,6 +116,23 @@ impl Link {
             .map_err(|_| Failure::Stalled(self.timing.answer))?
             .map_err(|error| Failure::of_request(&error))?;
         if response.status().is_success() { Ok(response) } else { Err(rejection(response).await) }
+    }
+
+    /// With the keys that client-go has for it.
+    fn log(&self, verb: &Method, uri: &Uri, answer: &Answer, took: Duration) {
+        let milliseconds = took.as_millis() as u64;
+        match answer {
+            Ok(Ok(response)) => tracing::trace!(
+                %verb, url = %format_args!("{}{uri}", self.server()), status = %response.status(), milliseconds,
+                "Response"
+            ),
+            Ok(Err(error)) => tracing::trace!(
+                %verb, url = %format_args!("{}{uri}", self.server()), %error, milliseconds, "No response"
+            ),
+            Err(_) => tracing::trace!(
+                %verb, url = %format_args!("{}{uri}", self.server()), milliseconds, "No response in time"
+            ),
+        }
     }
 
     /// Read address, tokens and certificates again, where that may help.

@@ -148,7 +148,7 @@ impl Reflector {
         }
         self.count_failed_watch(failure);
         if streaming && failure.is_of_stream() {
-            tracing::debug!(kind = %self.resource.kind, %failure, "No streaming list; listing in pages");
+            tracing::debug!(kind = %self.resource.kind, error = %failure, "No streaming list; listing in pages");
             self.streams = Streams::NotNow;
             if failure.refuses_stream() {
                 self.streams = Streams::Refused;

@@ -17,6 +17,15 @@ pub(super) enum Writing {
     Count { name: String, event: Event, count: u32, at: SystemTime },
 }
 
+impl Writing {
+    /// Of the Event object.
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Writing::Create { name, .. } | Writing::Count { name, .. } => name,
+        }
+    }
+}
+
 /// The stories under way.
 #[derive(Debug, Default)]
 pub(super) struct Series {

@@ -3,6 +3,7 @@
 use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -22,11 +23,12 @@ pub(super) struct Outage {
 
 impl Outage {
     /// It failed, first or again; returns how long to wait. Each error is logged once.
-    pub(super) fn note(&mut self, error: &io::Error) -> Duration {
+    pub(super) fn note(&mut self, manifests: &Path, error: &io::Error) -> Duration {
         let text = error.to_string();
         if !self.said.contains(&text) {
             tracing::error!(
-                "manifests cannot be watched: {text}; the rules stay as they are, and it is tried again"
+                manifests = %manifests.display(), %error,
+                "Manifests cannot be watched; the rules stay as they are, and it is tried again"
             );
             self.said.push(text);
         }
@@ -36,10 +38,10 @@ impl Outage {
     }
 
     /// Events come in again.
-    pub(super) fn end(&mut self) {
+    pub(super) fn end(&mut self, manifests: &Path) {
         if self.last_wait.is_some() {
             *self = Outage::default();
-            tracing::info!("manifests are watched again");
+            tracing::info!(manifests = %manifests.display(), "Manifests are watched again");
         }
     }
 }
@@ -69,14 +71,14 @@ mod tests {
 
     #[test]
     fn waits_grow_to_a_limit_and_begin_anew_afterwards() {
-        let mut outage = Outage::default();
+        let (mut outage, path) = (Outage::default(), Path::new("m"));
         let errors = [io::ErrorKind::OutOfMemory, io::ErrorKind::PermissionDenied];
         let waits: Vec<Duration> =
-            (0..12).map(|turn| outage.note(&io::Error::from(errors[turn % 2]))).collect();
+            (0..12).map(|turn| outage.note(path, &io::Error::from(errors[turn % 2]))).collect();
         assert_eq!(waits[..3], [100, 200, 400].map(Duration::from_millis));
         assert_eq!(waits[11], LONGEST_WAIT);
         assert_eq!(outage.said.len(), 2, "each error once");
-        outage.end();
-        assert_eq!(outage.note(&io::ErrorKind::OutOfMemory.into()), FIRST_WAIT);
+        outage.end(path);
+        assert_eq!(outage.note(path, &io::ErrorKind::OutOfMemory.into()), FIRST_WAIT);
     }
 }

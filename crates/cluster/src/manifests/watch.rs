@@ -74,7 +74,9 @@ impl Drop for ManifestWatch {
         if let Some(thread) = self.thread.take().filter(|_| woken)
             && thread.join().is_err()
         {
-            tracing::error!("the thread that watched the manifests had panicked");
+            tracing::error!(
+                "The thread that watched the manifests has panicked: a fault of this program; please report it"
+            );
         }
     }
 }
@@ -100,7 +102,7 @@ impl<D: FnMut(Update) -> ControlFlow<()>> Follower<D> {
         loop {
             self.refresh()?;
             match self.events.wait_for_burst() {
-                Ok(()) => self.outage.end(),
+                Ok(()) => self.outage.end(&self.source.path),
                 Err(Halt::Told) => return ControlFlow::Break(()),
                 Err(Halt::Failed(error)) => self.reopen(error)?,
             }
@@ -110,7 +112,7 @@ impl<D: FnMut(Update) -> ControlFlow<()>> Follower<D> {
     /// Nobody can tell what happened unheard, so every file is looked into again afterwards.
     fn reopen(&mut self, mut error: io::Error) -> ControlFlow<()> {
         loop {
-            pause(&self.stop, self.outage.note(&error))?;
+            pause(&self.stop, self.outage.note(&self.source.path, &error))?;
             match Events::new(self.stop.clone()) {
                 Ok(events) => {
                     self.events = events;

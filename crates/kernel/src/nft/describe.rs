@@ -137,7 +137,10 @@ fn element(message: &Message<'_>, set: &str, offset: Option<usize>) -> Subject {
     // A deletion names no data, so that it does not show whether this is a map.
     let container = if adding { format!("{container} {set:?}") } else { format!("{set:?}") };
     let words = match blamed.and(sample) {
-        Some(element) => format!("{verb} element {} {preposition} {container}", words_of_key(element.key)),
+        Some(element) => {
+            let label = element.comment.map(|comment| format!(" ({comment})")).unwrap_or_default();
+            format!("{verb} element {}{label} {preposition} {container}", words_of_key(element.key))
+        }
         None => format!("{verb} one of {count} elements {preposition} {container}"),
     };
     Subject { words, kind }

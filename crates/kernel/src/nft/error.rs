@@ -12,7 +12,7 @@ use super::reason::{errno_name, explain};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitError {
     pub kind: CommitErrorKind,
-    /// What failed, such as `adding element 0a600001 06000000 00500000 to map "service-ips"`.
+    /// What failed, such as `adding element 0a600001 06000000 00500000 (default/web:http) to map "service-ips"`.
     pub object: String,
     /// What is wrong with it and, where something can be done, what.
     pub reason: String,
@@ -154,7 +154,12 @@ mod tests {
         let mut batch = Batch::new(Family::Ip6, "t");
         batch.add_element("s", &[1; 4], ElementData::None, None);
         batch.add_element("s", &[2; 4], ElementData::None, None);
-        batch.add_element("m", &[1, 2, 3, 4, 6, 0, 0, 0], ElementData::Value(&[1; 4]), None);
+        batch.add_element(
+            "m",
+            &[1, 2, 3, 4, 6, 0, 0, 0],
+            ElementData::Value(&[1; 4]),
+            Some("default/web:http"),
+        );
         batch
     }
 
@@ -189,8 +194,7 @@ mod tests {
         let several = CommitError::of_message(&batch(), 2, libc::ENFILE);
         assert_eq!(several.to_string(), "adding one of 2 elements to set \"s\": the set is full (ENFILE)");
         let lone = CommitError::of_message(&batch(), 3, libc::EEXIST);
-        let expected =
-            "adding element 01020304 06000000 to map \"m\": it exists already with other data (EEXIST)";
+        let expected = "adding element 01020304 06000000 (default/web:http) to map \"m\": it exists already with other data (EEXIST)";
         assert_eq!(lone.to_string(), expected);
     }
 
