@@ -40,8 +40,10 @@ fn dispatch(parsed: Parsed) -> Result<(), String> {
             tracing::info!(file = %path.display(), "Wrote the configuration");
         }
         Command::Cleanup => {
-            agent::cleanup().map_err(|error| error.to_string())?;
-            tracing::info!("All rules of this program are gone");
+            agent::cleanup().map_err(|failures| {
+                failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("\nkube-proxy: ")
+            })?;
+            tracing::info!("All rules of kube-proxy are gone");
         }
         Command::InitOnly(options) => {
             agent::init_only(&options)?;

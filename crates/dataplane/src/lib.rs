@@ -2,6 +2,7 @@
 //! [`Backend`] renders plans for one proxy mode. No decision about packets is made here: see `model`.
 
 mod backend;
+pub mod iptables;
 pub mod nftables;
 mod pacing;
 mod programmed;

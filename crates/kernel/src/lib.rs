@@ -1,11 +1,12 @@
 //! Linux networking state over raw netlink: nf_tables, conntrack, links and addresses, sysctls.
 //!
-//! No external program is run and nothing here knows Kubernetes. Every `unsafe` block of the workspace lives
+//! No external program is run but the iptables tools, and nothing here knows Kubernetes. Every `unsafe` block of the workspace lives
 //! in this crate; the system calls that rustix offers as safe ones (poll, inotify) are made where they are
 //! needed, in `cluster` and `sandbox`.
 #![allow(unsafe_code)]
 
 pub mod conntrack;
+pub mod iptables;
 pub mod link;
 pub mod memory;
 pub mod netlink;

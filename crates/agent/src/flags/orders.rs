@@ -105,7 +105,7 @@ pub(super) const ORDERS: &[Order] = &[
         Group::General,
         "cleanup",
         "",
-        "Remove all rules of this program, of both address families, and exit.",
+        "Remove all rules of kube-proxy, this one or another, of every mode and both address families, and exit.",
         |o, text| o.cleanup.read_flag(text),
     ),
     order(

@@ -3,9 +3,10 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
+use kernel::iptables::Tools;
 use kernel::sysctl;
 use sandbox::Namespace;
-use scenarios::{Case, ManifestFolder, wait_until};
+use scenarios::{Case, ManifestFolder, Verdict, wait_until};
 
 use crate::{DEADLINE, Ended, case, kube_proxy, run_in, tables};
 
@@ -14,6 +15,7 @@ const CONFIG: &str = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubePr
 pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
         case("cleanup removes the rules, and does not mind if there are none", cleanup),
+        Case::new("cleanup removes the rules of iptables mode, and nobody else's", cleanup_iptables),
         case("a configuration file that becomes unusable is reported and changes nothing", misconfigured),
         case("a configuration that cannot be written", unwritable),
         case("the node is set up, and what it does not let be set is named", init_only),
@@ -40,6 +42,40 @@ fn cleanup() {
         assert_eq!(ended.code, Some(0), "{:?}", ended.lines);
         assert!(ended.tables.is_empty(), "{:?}", ended.tables);
     }
+}
+
+/// Both variants of the tools, both families.
+fn cleanup_iptables() -> Verdict {
+    let namespace = Namespace::new().unwrap();
+    let rules = "*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-SVC-ERIFXISQEP7F7OF4 - [0:0]\n:KUBE-MARK-MASQ - [0:0]\n\
+        :OTHERS - [0:0]\n-A PREROUTING -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES\n\
+        -A PREROUTING -j OTHERS\n-A OTHERS -p tcp -j KUBE-MARK-MASQ\n\
+        -A KUBE-SERVICES -p tcp -j KUBE-SVC-ERIFXISQEP7F7OF4\nCOMMIT\n\
+        *filter\n:KUBE-FIREWALL - [0:0]\n:KUBE-FORWARD - [0:0]\n-A INPUT -j KUBE-FIREWALL\n\
+        -A FORWARD -m comment --comment \"kubernetes forwarding rules\" -j KUBE-FORWARD\nCOMMIT\n";
+    let tools: Vec<Tools> = [false, true].into_iter().flat_map(Tools::installed).collect();
+    if tools.is_empty() {
+        return Verdict::Skipped("the iptables tools are not installed".into());
+    }
+    for tools in &tools {
+        if let Err(why) = namespace.run(|| tools.restore(rules)) {
+            return Verdict::Skipped(format!("this kernel takes no rules from {tools:?}: {why}"));
+        }
+    }
+    let ended = order(&namespace, &["--cleanup"]);
+    assert_eq!(ended.code, Some(0), "{:?}", ended.lines);
+    for tools in &tools {
+        let left = namespace.run(|| tools.save()).unwrap();
+        for gone in ["KUBE-SERVICES", "KUBE-SVC-", "KUBE-FORWARD"] {
+            assert!(!left.contains(gone), "{gone} is still there:\n{left}");
+        }
+        for kept in
+            ["-A PREROUTING -j OTHERS", "-A OTHERS -p tcp -j KUBE-MARK-MASQ", "-A INPUT -j KUBE-FIREWALL"]
+        {
+            assert!(left.contains(kept), "{kept} is gone:\n{left}");
+        }
+    }
+    Verdict::Passed
 }
 
 /// Ending would leave the node without an agent, because it could not start again.
