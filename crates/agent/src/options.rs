@@ -30,7 +30,7 @@ pub struct Options {
     pub healthz_bind_address: Option<SocketAddr>,
     /// Give up when an address cannot be bound, instead of trying again every 5 s.
     pub bind_address_hard_fail: bool,
-    /// A change of this file ends the agent.
+    /// Followed while the agent runs.
     pub config_file: Option<ConfigFile>,
     /// Everything as it was configured, for what has no option of its own yet.
     pub configuration: Configuration,
