@@ -66,6 +66,10 @@ async fn cpu(length: Duration, query: &str) -> Answer {
 }
 
 async fn memory(view: Memory, query: &str) -> Answer {
+    if value(query, "seconds").is_some() {
+        let why = "seconds: this shows the memory of one moment; fetch two and compare them with pprof's -diff_base.\n";
+        return text(StatusCode::BAD_REQUEST, why);
+    }
     if !kernel::profile::heap::is_sampling() {
         let why = "Allocations are not being sampled: this build cannot walk stacks on this architecture.\n";
         return text(StatusCode::NOT_IMPLEMENTED, why.to_owned());
@@ -120,4 +124,17 @@ fn command_line() -> String {
 fn download(name: &str, bytes: Vec<u8>) -> Answer {
     let answer = answer::typed(StatusCode::OK, "application/octet-stream", bytes);
     answer::with_header(answer, "content-disposition", &format!("attachment; filename=\"{name}\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_bounded() {
+        let secs = |query: &str| seconds(query).map(|length| length.as_secs()).ok();
+        assert_eq!([secs(""), secs("debug=1"), secs("debug=1&seconds=7")], [Some(30), Some(30), Some(7)]);
+        let wrong = ["0", "-1", "301", "soon", "", "1.5", "99999999999999999999"];
+        wrong.iter().for_each(|given| assert_eq!(secs(&format!("seconds={given}")), None, "{given}"));
+    }
 }
