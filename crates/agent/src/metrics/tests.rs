@@ -1,5 +1,6 @@
 //! Every metric by name, and the pages read back by a parser that forgives nothing.
 
+mod documented;
 mod strict;
 
 use std::time::{Duration, SystemTime};

@@ -1,6 +1,6 @@
 //! Probes, metrics and profiles.
 
-use super::{Effect, Group, Setting, setting};
+use super::{Group, Setting, setting};
 
 pub(super) const ALL: &[Setting] = &[
     setting("healthzBindAddress", |c| &mut c.healthz_bind_address).zero_is_unset().flag(
@@ -27,12 +27,11 @@ pub(super) const ALL: &[Setting] = &[
         "",
         "Serve profiles of processor time and memory on the metrics address, below /debug/pprof/.",
     ),
-    setting("showHiddenMetricsForVersion", |c| &mut c.show_hidden_metrics_for_version)
-        .effect(Effect::NotYet)
-        .flag(
-            Group::Serving,
-            "show-hidden-metrics-for-version",
-            "MAJOR.MINOR",
-            "Show metrics that the release after this one hides.",
-        ),
+    // None is hidden, so that all are shown.
+    setting("showHiddenMetricsForVersion", |c| &mut c.show_hidden_metrics_for_version).flag(
+        Group::Serving,
+        "show-hidden-metrics-for-version",
+        "MAJOR.MINOR",
+        "Show metrics that the release after this one hides.",
+    ),
 ];
