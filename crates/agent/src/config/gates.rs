@@ -19,6 +19,8 @@ pub(crate) const FLAGZ: &str = "ComponentFlagz";
 pub(crate) const STATUSZ: &str = "ComponentStatusz";
 /// Whether settings under `logging.options` are admitted.
 pub(super) const LOGGING_ALPHA: &str = "LoggingAlphaOptions";
+/// Whether mode ipvs may be chosen.
+pub(super) const IPVS: &str = "KubeProxyIPVS";
 /// Whether lines may be JSON.
 pub(super) const LOGGING_BETA: &str = "LoggingBetaOptions";
 
@@ -31,7 +33,7 @@ pub(crate) const OF_A_PROXY: &[(&str, bool)] = &[
     (EXTERNAL_IPS, true),
     ("ComponentFlagz", true),
     ("ComponentStatusz", true),
-    ("KubeProxyIPVS", true),
+    (IPVS, true),
     ("KubeProxyNFTablesLocalhostNodePorts", false),
     (LOGGING_ALPHA, false),
     (LOGGING_BETA, true),

@@ -46,3 +46,5 @@ pub(crate) use yaml::{quoted, to_yaml};
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod upstream_tests;

@@ -6,7 +6,7 @@ use model::{Family, LocalDetector, Settings};
 
 use super::choice::{LocalMode, LogFormat, Mode};
 use super::configuration::Configuration;
-use super::gates::{EXTERNAL_IPS, LOGGING_ALPHA, LOGGING_BETA};
+use super::gates::{EXTERNAL_IPS, IPVS, LOGGING_ALPHA, LOGGING_BETA};
 use super::origin::{Origin, Place};
 use crate::{ApiserverOptions, DetectLocal, Options, Source, duration};
 
@@ -27,6 +27,7 @@ pub(crate) fn resolve(
     let mut found = Found { origin, problems: Vec::new() };
     found.problems.extend(check_periods(&configuration, origin));
     found.problems.extend(check_logging(&configuration, origin));
+    found.take("mode", check_gate(&configuration));
     found.take("metricsBindAddress", check_listeners(&configuration, origin));
     found.take("showHiddenMetricsForVersion", hidden_version(&configuration));
     let source = source(&configuration, flags, origin);
@@ -128,6 +129,13 @@ fn check_logging(configuration: &Configuration, origin: &Origin) -> Vec<String> 
         }
     }
     problems
+}
+
+fn check_gate(configuration: &Configuration) -> Result<(), String> {
+    match configuration.mode == Mode::Ipvs && !configuration.feature_gates.is_on(IPVS, true) {
+        true => Err(format!("ipvs needs the feature gate {IPVS}, which is turned off")),
+        false => Ok(()),
+    }
 }
 
 /// Two servers cannot have one port, unless their addresses differ.

@@ -1,11 +1,13 @@
-use cluster::apiserver::Encoding;
-use std::time::Duration;
+//! The command line as a whole.
 
 mod checks;
 mod typing;
 
+use std::time::Duration;
+
 use super::*;
 use crate::{DetectLocal, Source};
+use cluster::apiserver::Encoding;
 use model::{LocalDetector, NodePortAddresses};
 
 fn given(arguments: &[&str]) -> Result<Parsed, String> {
