@@ -19,7 +19,7 @@ pub mod wait;
 pub mod world;
 
 pub use manifest::{EndpointManifest, ManifestFolder, ServiceManifest, SliceManifest};
-pub use node_agent::{NodeAgent, Source};
+pub use node_agent::{LEAVE_ALONE, NodeAgent, Source};
 pub use report::{Case, Report, Verdict};
 pub use variant::Variant;
 pub use wait::wait_until;

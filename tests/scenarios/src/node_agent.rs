@@ -19,7 +19,7 @@ const METRICS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCAL
 
 /// What all namespaces share nobody may change from inside one, nor an ordinary user his score; asked to, the agent
 /// would complain each time.
-const LEAVE_ALONE: [&str; 2] = ["--conntrack-max-per-core=0", "--oom-score-adj=0"];
+pub const LEAVE_ALONE: [&str; 2] = ["--conntrack-max-per-core=0", "--oom-score-adj=0"];
 
 /// A running agent; dropping it kills the process. The rules stay in the namespace, whose end is theirs.
 #[derive(Debug)]

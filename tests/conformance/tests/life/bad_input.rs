@@ -8,7 +8,7 @@ use conformance::log::{end_of, errors, lines};
 use conformance::site::SOON;
 use conformance::{Scratch, User};
 use sandbox::Namespace;
-use scenarios::wait_until;
+use scenarios::{LEAVE_ALONE, wait_until};
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -148,7 +148,8 @@ impl Run {
         let mut command = Command::new(world.kube_proxy());
         command
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
-            .args(["--hostname-override=node-1", "-v=4"]);
+            .args(["--hostname-override=node-1", "-v=4"])
+            .args(LEAVE_ALONE);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(fs::File::create(&log).unwrap());
         kernel::process::die_with_parent(&mut command, kernel::process::Signal::Kill);
         namespace.enter(&mut command).unwrap();

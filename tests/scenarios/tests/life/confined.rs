@@ -70,7 +70,7 @@ fn enough() {
     let seccomp = format!("--seccomp={}", profile().display());
     let capabilities = format!("--capabilities={}", capabilities());
     let launcher = launcher(&["--read-only", &capabilities, &seccomp]);
-    stage.start_by(&launcher, &[]).unwrap_or_else(|why| panic!("{why}"));
+    stage.start_by(&launcher, &["--profiling"]).unwrap_or_else(|why| panic!("{why}"));
     assert_confined(stage.agent().process());
     for family in Family::BOTH {
         stage.await_answer(Protocol::Tcp, From::Guest, at_cluster_ip(1, family), "a");
@@ -82,8 +82,12 @@ fn enough() {
     for path in ["/healthz", "/livez", "/readyz"] {
         assert_eq!(stage.agent().probe(path), Some(200), "{path}");
     }
-    let metrics = stage.sandbox.node.run(|| get("127.0.0.1:10249", "/metrics"));
-    assert!(metrics.starts_with("HTTP/1") && metrics.contains(" 200 "), "{metrics}");
+    let profiles = ["/debug/pprof/heap", "/debug/pprof/profile?seconds=1"];
+    let profiles = profiles.into_iter().filter(|_| kernel::profile::SUPPORTED);
+    for path in ["/metrics", "/configz"].into_iter().chain(profiles) {
+        let answer = stage.sandbox.node.run(|| get("127.0.0.1:10249", path));
+        assert_eq!(answer.split(' ').nth(1), Some("200"), "{path}: {answer}");
+    }
     let status = stage.agent().stop().unwrap();
     assert!(status.success(), "{status}\n{}", stage.log());
     let log = stage.log();
@@ -111,9 +115,9 @@ fn get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(ANSWER)).unwrap();
     write!(stream, "GET {path} HTTP/1.0\r\nHost: node\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 /// The same command with the profile and without, so that it is the profile that refuses.

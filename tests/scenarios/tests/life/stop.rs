@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use kernel::process::{Signal, die_with_parent, send_signal};
 use sandbox::Namespace;
-use scenarios::{Case, ManifestFolder, manifest, wait_until};
+use scenarios::{Case, LEAVE_ALONE, ManifestFolder, manifest, wait_until};
 use serde_json::{Value, json};
 
 use super::case;
@@ -42,7 +42,7 @@ impl Started {
         let log = fs::File::create(folder.path().join(".log")).unwrap();
         let mut command = Command::new(BINARY.get().unwrap());
         command.args(flags).args(["-v=4", "--hostname-override=node-1"]);
-        command.args(["--conntrack-max-per-core=0", "--oom-score-adj=0"]);
+        command.args(LEAVE_ALONE);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         die_with_parent(&mut command, Signal::Kill);
         namespace.enter(&mut command).unwrap();
