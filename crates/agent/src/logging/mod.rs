@@ -21,7 +21,7 @@ use crate::config::Logging;
 use subscriber::Log;
 
 /// How long the end of the process waits for somebody to read the last lines.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// There is one log a process, as `tracing` has one subscriber.
 static LOG: OnceLock<Arc<Log>> = OnceLock::new();
