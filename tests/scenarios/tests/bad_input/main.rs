@@ -194,7 +194,7 @@ fn taken_port_fatal() {
     command.arg("--manifests").arg(folder.path()).arg("--bind-address-hard-fail");
     run_in(&namespace, command).assert_refused(&[
         "0.0.0.0:10256",
-        "stop what holds the port or choose another --healthz-bind-address",
+        "stop what holds the port or choose another healthzBindAddress (--healthz-bind-address)",
     ]);
 }
 
@@ -209,10 +209,10 @@ fn taken_port_awaited() {
     let mut child = namespace.run(|| command.spawn()).unwrap();
     let said = || fs::read_to_string(&log).unwrap();
     assert!(wait_until(DEADLINE, || tables(&namespace).len() == 2), "no rules:\n{}", said());
-    let complaint = |text: &str| text.lines().filter(|line| line.contains("Cannot serve the probes")).count();
+    let complaint = |text: &str| text.lines().filter(|line| line.contains("cannot serve the probes")).count();
     assert!(wait_until(DEADLINE, || complaint(&said()) > 0), "no word about the port:\n{}", said());
     let text = said();
-    let line = text.lines().find(|line| line.contains("Cannot serve")).unwrap();
+    let line = text.lines().find(|line| line.contains("cannot serve the probes")).unwrap();
     for word in ["127.0.0.1:10256", "stop what holds the port", "--healthz-bind-address"] {
         assert!(line.contains(word), "no {word:?} in {line}");
     }
