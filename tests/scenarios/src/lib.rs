@@ -22,4 +22,4 @@ pub use manifest::{EndpointManifest, ManifestFolder, ServiceManifest, SliceManif
 pub use node_agent::{LEAVE_ALONE, NodeAgent, Source};
 pub use report::{Case, Report, Verdict};
 pub use variant::Variant;
-pub use wait::wait_until;
+pub use wait::{at_load, wait_until};

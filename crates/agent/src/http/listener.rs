@@ -7,7 +7,9 @@ use model::Family;
 use tokio::net::{TcpListener, TcpSocket};
 
 /// Connections that wait to be accepted; more are refused by the kernel.
-const BACKLOG: u32 = 1024;
+const BACKLOG: u32 = 4096;
+const SEND_BUFFER: u32 = 128 * 1024;
+const RECEIVE_BUFFER: u32 = 16 * 1024;
 
 /// What one listening socket covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,6 +50,9 @@ pub(crate) fn unspecified(family: Family) -> IpAddr {
 fn open(address: SocketAddr, scope: Scope) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_reuseaddr(true)?;
+    // Inherited by each connection; the kernel's memory is to have an end as well.
+    socket.set_send_buffer_size(SEND_BUFFER)?;
+    socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
     if address.is_ipv6() {
         rustix::net::sockopt::set_ipv6_v6only(&socket, scope == Scope::Family)?;
     }

@@ -5,9 +5,9 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Limited};
+use hyper::StatusCode;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
-use hyper::{Request, StatusCode};
 
 use super::answer::{self, Answer};
 
@@ -18,7 +18,7 @@ const BODY_DEADLINE: Duration = Duration::from_secs(10);
 /// A request whose body nobody has read yet.
 pub(crate) struct Asked {
     pub(crate) parts: Parts,
-    body: Incoming,
+    pub(super) body: Incoming,
 }
 
 impl Asked {
@@ -104,12 +104,18 @@ impl Router {
         self.0.iter().find(serves).map(|route| &route.handler)
     }
 
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Answer {
-        let (parts, body) = request.into_parts();
+    /// What answers on this path, if it takes its time.
+    pub(super) fn slow_page(&self, path: &str) -> Option<&dyn Fn(Asked) -> Slow> {
+        match self.find(path) {
+            Some(Handler::Slow(page)) => Some(page),
+            _ => None,
+        }
+    }
+
+    pub(super) fn answer(&self, parts: &Parts) -> Answer {
         match self.find(parts.uri.path()) {
-            Some(Handler::Page(page)) => page(&parts),
-            Some(Handler::Slow(page)) => page(Asked { parts, body }).await,
-            None => self.not_found(),
+            Some(Handler::Page(page)) => page(parts),
+            _ => self.not_found(),
         }
     }
 

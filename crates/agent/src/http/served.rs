@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 
 use super::listener::{Scope, listen};
 use super::role::{BindError, Role};
+use super::router::Router;
 use super::seats::Seats;
 use super::server::{self, Pages};
 use crate::Options;
@@ -36,7 +37,7 @@ impl Served {
             node: options.node_name.clone(),
             address: role.address(options),
             claimed: None,
-            pages: Pages::default(),
+            pages: Pages::new(Router::default()),
             seats: Seats::new(SEATS),
             task: None,
         }
@@ -105,8 +106,11 @@ async fn bind_patiently(role: Role, address: SocketAddr, refused: impl Fn(&io::E
             Ok(listener) => return listener,
             Err(error) => {
                 refused(&error);
-                let error = BindError { role, address, source: error };
-                tracing::error!("{error}; trying again every {} s", BIND_RETRY.as_secs());
+                tracing::error!(
+                    %address, %error,
+                    "Cannot serve the {}: stop what holds the port or choose another {}; trying again every {} s",
+                    role.what(), role.setting(), BIND_RETRY.as_secs()
+                );
             }
         }
         tokio::time::sleep(BIND_RETRY).await;

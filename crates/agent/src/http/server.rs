@@ -5,52 +5,74 @@
 
 use std::cell::RefCell;
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 
-use super::router::Router;
+use super::answer::Answer;
+use super::router::{Asked, Router};
 use super::seats::{Seat, Seats};
 use super::stream::ImpatientStream;
 
 /// From the first wait for a request to the end of its head, be it the first one or one after an answer.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 /// A head that is longer is refused.
-const LARGEST_HEAD: usize = 16 * 1024;
+const LARGEST_HEAD: usize = 8 * 1024;
+/// Connections that are accepted before those that are open have their turn.
+const AT_A_TIME: usize = 32;
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// The pages of a server, which may be exchanged while it runs.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Pages(Rc<RefCell<Rc<Router>>>);
+#[derive(Clone, Debug)]
+pub(crate) struct Pages {
+    router: Rc<RefCell<Rc<Router>>>,
+    /// One page at a time, so that those who ask a lot do not hold up the other servers of this thread.
+    turn: Rc<Semaphore>,
+}
 
 impl Pages {
     pub(crate) fn new(router: Router) -> Pages {
-        Pages(Rc::new(RefCell::new(Rc::new(router))))
+        Pages { router: Rc::new(RefCell::new(Rc::new(router))), turn: Rc::new(Semaphore::new(1)) }
     }
 
     pub(crate) fn exchange(&self, router: Router) {
-        *self.0.borrow_mut() = Rc::new(router);
+        *self.router.borrow_mut() = Rc::new(router);
     }
 
-    fn now(&self) -> Rc<Router> {
-        self.0.borrow().clone()
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
+        let router = self.router.borrow().clone();
+        let (parts, body) = request.into_parts();
+        if let Some(page) = router.slow_page(parts.uri.path()) {
+            return page(Asked { parts, body }).await;
+        }
+        // It is never closed.
+        let _turn = self.turn.acquire().await;
+        let answer = router.answer(&parts);
+        tokio::task::yield_now().await;
+        answer
     }
 }
 
 /// Answer for as long as this is polled.
 pub(crate) async fn serve(listener: TcpListener, pages: Pages, seats: Seats) {
-    let mut is_refused = false;
+    let (mut is_refused, mut in_a_row) = (false, 0);
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
                 is_refused = false;
-                admit(stream, pages.clone(), &seats);
-                // So that it is heard before the next one comes.
-                tokio::task::yield_now().await;
+                admit(stream, peer.ip(), pages.clone(), &seats);
+                in_a_row = (in_a_row + 1) % AT_A_TIME;
+                if in_a_row == 0 {
+                    tokio::task::yield_now().await;
+                }
             }
             Err(error) => {
                 if !is_refused {
@@ -63,23 +85,22 @@ pub(crate) async fn serve(listener: TcpListener, pages: Pages, seats: Seats) {
     }
 }
 
-fn admit(stream: TcpStream, pages: Pages, seats: &Seats) {
-    let seat = seats.take();
+fn admit(stream: TcpStream, peer: IpAddr, pages: Pages, seats: &Seats) {
+    let seat = seats.take(peer);
     let number = seat.number();
     let task = tokio::task::spawn_local(converse(stream, pages, seat));
     seats.occupy(number, task.abort_handle());
 }
 
 async fn converse(stream: TcpStream, pages: Pages, seat: Seat) {
-    let seat = &seat;
-    let answer = service_fn(|request| {
-        let router = pages.now();
-        async move {
-            seat.set_busy(true);
-            let answer = router.answer(request).await;
-            seat.set_busy(false);
-            Ok::<_, Infallible>(answer)
-        }
+    let stream = ImpatientStream::new(stream);
+    let (seat, pages, reads) = (&seat, &pages, &stream.reads());
+    let answer = service_fn(|request| async move {
+        reads.set(0);
+        seat.set_busy(true);
+        let answer = pages.answer(request).await;
+        seat.set_busy(false);
+        Ok::<_, Infallible>(answer)
     });
     let mut connection = http1::Builder::new();
     connection
@@ -88,5 +109,5 @@ async fn converse(stream: TcpStream, pages: Pages, seat: Seat) {
         .max_buf_size(LARGEST_HEAD)
         .title_case_headers(true);
     // A client that hangs up early is its own affair.
-    let _ = connection.serve_connection(TokioIo::new(ImpatientStream::new(stream)), answer).await;
+    let _ = connection.serve_connection(TokioIo::new(stream), answer).await;
 }

@@ -1,7 +1,9 @@
-//! A connection whose other side must take what it asked for.
+//! A connection whose other side must ask in a few words and take what it asked for.
 
+use std::cell::Cell;
 use std::io;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,16 +13,25 @@ use tokio::time::Sleep;
 
 /// A write that makes no progress for so long ends the connection.
 const WRITE_DEADLINE: Duration = Duration::from_secs(10);
+/// A request that comes in more pieces is refused: each piece costs another look at all of them.
+const MOST_READS: u32 = 64;
 
 pub(super) struct ImpatientStream {
     stream: TcpStream,
     /// Runs while a write waits.
     deadline: Option<Pin<Box<Sleep>>>,
+    /// Since the last request.
+    reads: Rc<Cell<u32>>,
 }
 
 impl ImpatientStream {
     pub(super) fn new(stream: TcpStream) -> ImpatientStream {
-        ImpatientStream { stream, deadline: None }
+        ImpatientStream { stream, deadline: None, reads: Rc::default() }
+    }
+
+    /// To be set to zero when a request has come.
+    pub(super) fn reads(&self) -> Rc<Cell<u32>> {
+        self.reads.clone()
     }
 
     fn judge(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
@@ -42,7 +53,14 @@ impl AsyncRead for ImpatientStream {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if read.is_ready() {
+            self.reads.set(self.reads.get() + 1);
+        }
+        match self.reads.get() > MOST_READS {
+            true => Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
+            false => read,
+        }
     }
 }
 

@@ -7,13 +7,12 @@ mod orders;
 
 use std::fs;
 use std::io::{self, Read};
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use kernel::nft::{self, Connection, ProbeError, Transport};
 use sandbox::Namespace;
@@ -48,8 +47,6 @@ fn cases() -> Vec<Case<'static>> {
     let mut cases = manifests::cases();
     cases.extend(orders::cases());
     cases.extend([
-        case("a port that is taken is waited for", taken_port_awaited),
-        case("a port that is taken ends the agent if asked to", taken_port_fatal),
         Case::new("no right to use nf_tables", no_permission),
         Case::new("a kernel that is too old", old_kernel),
         case("words for a kernel without nf_tables", absent_nf_tables),
@@ -185,43 +182,6 @@ fn absent_nf_tables() {
     let text = ProbeError::Absent(io::Error::from_raw_os_error(93)).to_string();
     assert!(text.contains("no nf_tables") && text.contains("load module nf_tables"), "{text}");
     assert!(!text.contains('\n'), "{text}");
-}
-
-fn taken_port_fatal() {
-    let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
-    let _taken = namespace.run(|| TcpListener::bind("0.0.0.0:10256")).unwrap();
-    let mut command = kube_proxy();
-    command.arg("--manifests").arg(folder.path()).arg("--bind-address-hard-fail");
-    run_in(&namespace, command).assert_refused(&[
-        "0.0.0.0:10256",
-        "stop what holds the port or choose another healthzBindAddress (--healthz-bind-address)",
-    ]);
-}
-
-/// The rules are what matters; the probes follow when they can.
-fn taken_port_awaited() {
-    let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
-    let log = folder.path().join(".log");
-    let taken = namespace.run(|| TcpListener::bind("127.0.0.1:10256")).unwrap();
-    let mut command = kube_proxy();
-    command.arg("--manifests").arg(folder.path()).arg("--healthz-bind-address=127.0.0.1:10256");
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(fs::File::create(&log).unwrap());
-    let mut child = namespace.run(|| command.spawn()).unwrap();
-    let said = || fs::read_to_string(&log).unwrap();
-    assert!(wait_until(DEADLINE, || tables(&namespace).len() == 2), "no rules:\n{}", said());
-    let complaint = |text: &str| text.lines().filter(|line| line.contains("cannot serve the probes")).count();
-    assert!(wait_until(DEADLINE, || complaint(&said()) > 0), "no word about the port:\n{}", said());
-    let text = said();
-    let line = text.lines().find(|line| line.contains("cannot serve the probes")).unwrap();
-    for word in ["127.0.0.1:10256", "stop what holds the port", "--healthz-bind-address"] {
-        assert!(line.contains(word), "no {word:?} in {line}");
-    }
-    drop(taken);
-    let freed = Instant::now();
-    assert!(wait_until(DEADLINE, || is_ready(&namespace)), "never served:\n{}", said());
-    println!("a freed port was served after {:?}", freed.elapsed());
-    child.kill().unwrap();
-    child.wait().unwrap();
 }
 
 fn is_ready(namespace: &Namespace) -> bool {

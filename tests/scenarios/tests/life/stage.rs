@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 use super::nft;
 use super::places::{PORT, client_address, cluster_ip};
 
+pub(crate) use scenarios::at_load;
+
 pub(crate) const NODE: &str = "node-1";
 pub(crate) const OTHER_NODE: &str = "node-2";
 
@@ -37,14 +39,6 @@ pub(crate) const PROMPT: &str = "--iptables-min-sync-period=100ms";
 
 /// Set by `main`, before any case runs.
 pub(crate) static BINARY: OnceLock<PathBuf> = OnceLock::new();
-
-/// A time limit on this machine as it is: in proportion to how many others want each of its processors.
-pub(crate) fn at_load(limit: Duration) -> Duration {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let wanting: f64 = text.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(1.0);
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    limit.mul_f64((wanting / processors as f64).max(1.0))
-}
 
 pub(crate) struct Stage {
     // Dropped in this order: the agent before the namespaces it lives in.

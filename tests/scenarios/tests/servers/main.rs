@@ -1,0 +1,47 @@
+//! What the agent serves over HTTP, asked of the real binary in a namespace of its own: probes, pages, the health
+//! checks of services, and that nobody can shout it down.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod ask;
+mod checks;
+mod flood;
+mod pages;
+mod probes;
+mod site;
+mod taken;
+
+use std::process::ExitCode;
+
+use scenarios::{Case, Report, Verdict, binary};
+
+fn main() -> ExitCode {
+    let mut report = Report::from_args();
+    let cases = cases();
+    if report.is_list_only() {
+        report.run(&cases, 1);
+        return report.finish();
+    }
+    // As the user whose build folder it is, hence before a user namespace is entered.
+    match (binary::kube_proxy(), kernel::netns::acquire()) {
+        (Err(why), _) => report.count("build", Verdict::Failed(why)),
+        (_, Err(denied)) => report.count("servers", Verdict::Skipped(denied.to_string())),
+        (Ok(path), Ok(_)) => {
+            drop(site::BINARY.set(path));
+            report.run(&cases, 2);
+        }
+    }
+    report.finish()
+}
+
+fn cases() -> Vec<Case<'static>> {
+    let modules = [flood::cases(), taken::cases(), checks::cases(), probes::cases(), pages::cases()];
+    modules.into_iter().flatten().collect()
+}
+
+/// A case that fails by panicking.
+fn case(name: &'static str, run: fn()) -> Case<'static> {
+    Case::new(name, move || {
+        run();
+        Verdict::Passed
+    })
+}

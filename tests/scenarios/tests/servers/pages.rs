@@ -1,0 +1,87 @@
+//! What is served beside the metrics.
+
+use scenarios::Case;
+use serde_json::json;
+
+use crate::ask::{self, Reply};
+use crate::case;
+use crate::site::{PAGES, Site};
+
+pub(crate) fn cases() -> Vec<Case<'static>> {
+    vec![
+        case("metrics and the pages beside them", pages),
+        case("debugging pages in text, JSON and YAML", negotiated),
+        case("the level of the log is set by PUT, with profiling only", verbosity),
+        case("gates and an address of zero turn pages off", off),
+    ]
+}
+
+fn with_accept(site: &Site, path: &str, accept: &str) -> Reply {
+    ask::ask(&site.namespace, PAGES, "GET", path, &[&format!("Accept: {accept}")], "").unwrap()
+}
+
+fn pages() {
+    let site = Site::start(&["--cluster-cidr=10.1.0.0/16", "--proxy-mode=nftables"]);
+    assert_eq!(site.get(PAGES, "/healthz").body, "ok");
+    assert_eq!(site.get(PAGES, "/healthz?verbose").body, "[+]ping ok\nhealthz check passed\n");
+    assert_eq!(site.get(PAGES, "/proxyMode").body, "nftables");
+    let metrics = site.get(PAGES, "/metrics");
+    let kind = metrics.header("Content-Type").unwrap();
+    assert!(kind.starts_with("text/plain; version=0.0.4; charset=utf-8"), "{kind}");
+    assert!(metrics.header("Process-Start-Time-Unix").unwrap().parse::<u64>().unwrap() > 1_700_000_000);
+    assert!(metrics.body.contains("# TYPE kubeproxy_proxy_healthz_total counter\n"), "{}", metrics.body);
+    let slis = site.get(PAGES, "/metrics/slis").body;
+    assert!(slis.contains("kubernetes_healthcheck{name=\"ping\",type=\"healthz\"} 1\n"), "{slis}");
+    let configz = site.get(PAGES, "/configz");
+    assert_eq!(configz.header("Content-Type"), Some("application/json"));
+    let configuration = &configz.json()["kubeproxy.config.k8s.io"];
+    assert_eq!(configuration["kind"], "KubeProxyConfiguration");
+    assert_eq!(configuration["apiVersion"], "kubeproxy.config.k8s.io/v1alpha1");
+    assert_eq!(configuration["clusterCIDR"], "10.1.0.0/16");
+    assert_eq!(configuration["logging"]["verbosity"], 4);
+    assert_eq!(site.get(PAGES, "/nowhere").code, 404);
+    let index = site.get(PAGES, "/").body;
+    assert!(["/metrics\n", "/configz\n", "/statusz\n"].iter().all(|path| index.contains(path)), "{index}");
+}
+
+fn negotiated() {
+    let site = Site::start(&["--cluster-cidr=10.1.0.0/16"]);
+    let text = site.get(PAGES, "/flagz").body;
+    assert!(text.contains("\ncluster-cidr 10.1.0.0/16\n") && text.contains("\ncleanup false\n"), "{text}");
+    let flags = with_accept(&site, "/flagz", "application/json;as=Flagz;v=v1beta1;g=config.k8s.io");
+    assert_eq!(flags.header("Content-Type"), Some("application/json;g=config.k8s.io;v=v1beta1;as=Flagz"));
+    let body = flags.json();
+    assert_eq!((&body["kind"], &body["flags"]["cluster-cidr"]), (&json!("Flagz"), &json!("10.1.0.0/16")));
+    let status = with_accept(&site, "/statusz", "application/json;as=Statusz;v=v1alpha1;g=config.k8s.io");
+    assert!(status.header("Warning").unwrap().starts_with("299 "));
+    let paths = ["/configz", "/flagz", "/healthz", "/metrics", "/proxyMode"];
+    assert_eq!(status.json()["paths"], json!(paths));
+    let status = with_accept(&site, "/statusz", "application/yaml;as=Statusz;v=v1beta1;g=config.k8s.io");
+    assert!(status.body.contains("\nkind: Statusz\n"), "{}", status.body);
+    let refused = with_accept(&site, "/statusz", "application/json");
+    assert_eq!((refused.code, &refused.json()["reason"]), (406, &json!("NotAcceptable")));
+}
+
+fn verbosity() {
+    let site = Site::start(&["--profiling", "-v=0"]);
+    let put = |level: &str| ask::ask(&site.namespace, PAGES, "PUT", "/debug/flags/v", &[], level).unwrap();
+    let synced = || site.agent.log().matches("\"Synced\"").count();
+    let before = synced();
+    assert_eq!(put("5").code, 200);
+    site.put_checked("web", 32000);
+    site.await_word("\"Synced\"");
+    assert_eq!(before, 0, "not at level 0");
+    assert_eq!(put("loud").code, 400);
+    assert_eq!(put(&"9".repeat(10_000)).code, 413);
+    assert_eq!(site.get(PAGES, "/debug/flags/v").code, 406);
+    let quiet = Site::start(&[]);
+    assert_eq!(quiet.get(PAGES, "/debug/flags/v").code, 404);
+}
+
+fn off() {
+    let site = Site::start(&["--feature-gates=ComponentFlagz=false,ComponentStatusz=false"]);
+    assert_eq!((site.get(PAGES, "/flagz").code, site.get(PAGES, "/statusz").code), (404, 404));
+    assert_eq!(site.get(PAGES, "/configz").code, 200);
+    let site = Site::start(&["--metrics-port=0"]);
+    assert!(site.try_get(PAGES, "/metrics").is_err(), "served although turned off");
+}
