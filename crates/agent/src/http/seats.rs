@@ -107,6 +107,12 @@ impl Seat {
         self.number
     }
 
+    /// Half of the seats are taken: nobody should keep one for a next question.
+    pub(super) fn is_crowded(&self) -> bool {
+        let table = self.table.0.borrow();
+        table.taken.len() * 2 >= table.capacity
+    }
+
     pub(super) fn set_busy(&self, is_busy: bool) {
         self.table.with(self.number, |guest| guest.is_busy = is_busy);
     }

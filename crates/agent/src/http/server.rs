@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use hyper::Request;
 use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -98,8 +99,11 @@ async fn converse(stream: TcpStream, pages: Pages, seat: Seat) {
     let answer = service_fn(|request| async move {
         reads.set(0);
         seat.set_busy(true);
-        let answer = pages.answer(request).await;
+        let mut answer = pages.answer(request).await;
         seat.set_busy(false);
+        if seat.is_crowded() {
+            answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         Ok::<_, Infallible>(answer)
     });
     let mut connection = http1::Builder::new();
