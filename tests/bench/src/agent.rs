@@ -1,8 +1,7 @@
 //! The real agent on generated manifests: how long until it is ready, what it weighs, what it does when idle.
 
 use std::fs::File;
-use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,7 +10,7 @@ use kernel::netns::Namespace;
 
 use crate::results::AgentResult;
 use crate::scratch::Scratch;
-use crate::{Failure, manifests, world};
+use crate::{Failure, manifests, scrape, world};
 use gauges::gauge::{self, Resident, Ticks};
 
 const PROBES: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10256);
@@ -56,6 +55,7 @@ pub(crate) fn measure(kube_proxy: &Path, services: u32, idle: Duration) -> Resul
     let (before, before_us, since) = (agent.ticks()?, agent.scheduled_us(), Instant::now());
     std::thread::sleep(idle);
     let (after, after_us) = (agent.ticks()?, agent.scheduled_us());
+    let scrape = namespace.try_run(scrape::measure)??;
     Ok(AgentResult {
         services,
         manifest_bytes,
@@ -65,6 +65,7 @@ pub(crate) fn measure(kube_proxy: &Path, services: u32, idle: Duration) -> Resul
         idle_seconds: since.elapsed().as_secs_f64(),
         idle_ticks: after.0 - before.0,
         idle_us: after_us - before_us,
+        scrape,
     })
 }
 
@@ -143,13 +144,5 @@ impl Drop for Agent {
 }
 
 fn is_ready() -> bool {
-    let ask = || -> std::io::Result<bool> {
-        let mut stream = TcpStream::connect_timeout(&PROBES, Duration::from_secs(1))?;
-        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
-        stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        Ok(answer.starts_with("HTTP/1.1 200"))
-    };
-    ask().unwrap_or(false)
+    scrape::get(PROBES, "/readyz").is_ok_and(|(good, _)| good)
 }

@@ -1,10 +1,13 @@
 //! The limits, and whether what was measured keeps them. A part that was not measured is not judged.
 
-use crate::results::{Changes, Limit, Results, SizeResult};
+use crate::results::{Changes, Limit, Results, ScrapeResult, SizeResult};
 
 const CHANGE_MS: f64 = 1.0;
 const GROWTH: f64 = 2.0;
 const AGENT_RSS_MB: f64 = 20.0;
+const SCRAPE_MS: f64 = 10.0;
+/// As a full load, with what is planned and read before it.
+const REWRITE_MS: f64 = 600.0;
 const YARDSTICK_RATIO: f64 = 20.0;
 const YARDSTICK_SERVICES: u32 = 5_000;
 
@@ -70,10 +73,21 @@ fn agents(limits: &mut Vec<Limit>, results: &Results) {
         if agent.services == 10_000 {
             let rss = agent.resident.now_kib as f64 * 1024.0 / 1e6;
             limits.push(at_most("10000 services: memory of the agent".to_owned(), rss, AGENT_RSS_MB, "MB"));
+            scrapes(limits, &agent.scrape);
         }
         let what = format!("{} services: CPU of the idle agent", agent.services);
         limits.push(at_most(what, agent.idle_ticks as f64, 0.0, "ticks"));
     }
+}
+
+/// They wait for no sync, and no sync for them.
+fn scrapes(limits: &mut Vec<Limit>, scrape: &ScrapeResult) {
+    let mut push = |what: &str, measured_ms, limit_ms| {
+        limits.push(at_most(format!("10000 services: {what}"), measured_ms, limit_ms, "ms"));
+    };
+    push("a scrape", scrape.idle.median_us / 1e3, SCRAPE_MS);
+    push("a scrape during a rewrite", scrape.busy.median_us / 1e3, SCRAPE_MS);
+    push("a rewrite during scrapes", scrape.rewrite_ms, REWRITE_MS);
 }
 
 fn at_most(what: String, measured: f64, limit: f64, unit: &str) -> Limit {
@@ -89,11 +103,15 @@ fn at_most(what: String, measured: f64, limit: f64, unit: &str) -> Limit {
 mod tests {
     use super::*;
     use crate::results::{AgentResult, YardstickResult};
-    use gauges::gauge::Resident;
+    use gauges::gauge::{Resident, Summary};
 
     #[test]
     fn at_the_limit_is_kept_and_above_is_missed() {
-        let agent = |now_kib, idle_ticks| AgentResult {
+        let scrape = |median_us, rewrite_ms| {
+            let summary = Summary { median_us, ..Summary::default() };
+            ScrapeResult { bytes: 0, idle: summary, busy: summary, rewrite_ms }
+        };
+        let agent = |now_kib, idle_ticks, scrape| AgentResult {
             services: 10_000,
             manifest_bytes: 0,
             ready_ms: 0.0,
@@ -102,6 +120,7 @@ mod tests {
             idle_seconds: 5.0,
             idle_ticks,
             idle_us: 0.0,
+            scrape,
         };
         let yardstick = |ratio| YardstickResult {
             services: YARDSTICK_SERVICES,
@@ -113,16 +132,16 @@ mod tests {
         };
         let kept = |results: &Results| judge(results).iter().map(|limit| limit.kept).collect::<Vec<_>>();
         let good = Results {
-            agents: vec![agent(19_000, 0)],
+            agents: vec![agent(19_000, 0, scrape(10_000.0, 600.0))],
             yardsticks: vec![yardstick(20.0)],
             ..Results::default()
         };
-        assert_eq!(kept(&good), [true, true, true]);
+        assert_eq!(kept(&good), [true; 6]);
         let bad = Results {
-            agents: vec![agent(20_000, 1)],
+            agents: vec![agent(20_000, 1, scrape(10_001.0, 601.0))],
             yardsticks: vec![yardstick(19.9)],
             ..Results::default()
         };
-        assert_eq!(kept(&bad), [false, false, false]);
+        assert_eq!(kept(&bad), [false; 6]);
     }
 }

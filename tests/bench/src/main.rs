@@ -11,6 +11,7 @@ mod load;
 mod manifests;
 mod report;
 mod results;
+mod scrape;
 mod scratch;
 mod timed;
 mod upstream;

@@ -182,7 +182,18 @@ fn print_wide(results: &Results) {
 }
 
 fn print_agents(results: &Results) {
-    let head = ["services", "manifests", "ready", "CPU", "RSS", "peak", "idle CPU"];
+    let head = [
+        "services",
+        "manifests",
+        "ready",
+        "CPU",
+        "RSS",
+        "peak",
+        "idle CPU",
+        "a scrape",
+        "during a rewrite",
+        "the rewrite",
+    ];
     let mut rows = vec![row(head)];
     for agent in &results.agents {
         rows.push(vec![
@@ -193,6 +204,9 @@ fn print_agents(results: &Results) {
             kib(agent.resident.now_kib),
             kib(agent.resident.peak_kib),
             format!("{} ticks, {} in {:.0} s", agent.idle_ticks, time(agent.idle_us), agent.idle_seconds),
+            time(agent.scrape.idle.median_us),
+            time(agent.scrape.busy.median_us),
+            time(agent.scrape.rewrite_ms * 1e3),
         ]);
     }
     table::print("The agent on manifests", &rows);

@@ -81,6 +81,17 @@ pub(crate) struct AgentResult {
     pub(crate) idle_ticks: u64,
     /// The same by the scheduler's own clock.
     pub(crate) idle_us: f64,
+    pub(crate) scrape: ScrapeResult,
+}
+
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct ScrapeResult {
+    pub(crate) bytes: usize,
+    pub(crate) idle: Summary,
+    /// While all rules of IPv4 were written anew.
+    pub(crate) busy: Summary,
+    /// How long that took.
+    pub(crate) rewrite_ms: f64,
 }
 
 #[derive(Debug, Serialize)]

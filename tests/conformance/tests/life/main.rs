@@ -8,6 +8,7 @@ mod bad_input;
 mod cycle;
 mod expired;
 mod handover;
+mod metrics;
 mod outage;
 mod rights;
 mod token;
@@ -37,6 +38,7 @@ const CASES: &[(&str, Run)] = &[
 /// These do not depend on how lists are sent.
 const ONCE: &[(&str, Run)] = &[
     ("upstream takes over from us, and we from upstream", handover::there_and_back),
+    ("metrics in the shape of upstream's", metrics::as_upstream),
     ("a kubeconfig that cannot be used", bad_input::kubeconfigs),
     ("a server that is not there", bad_input::dead_server),
     ("a client certificate, and an exec plugin", token::ways),
