@@ -23,6 +23,14 @@ impl Role {
         }
     }
 
+    /// Connections at a time. Metrics are large, and a few scrapers all who read them.
+    pub(super) fn seats(self) -> usize {
+        match self {
+            Role::Probes => 256,
+            Role::Pages => 64,
+        }
+    }
+
     pub(super) fn what(self) -> &'static str {
         match self {
             Role::Probes => "probes",

@@ -16,8 +16,6 @@ use super::server::{self, Pages};
 use crate::Options;
 
 pub(super) const BIND_RETRY: Duration = Duration::from_secs(5);
-/// Probes and scrapers need a few.
-const SEATS: usize = 256;
 
 pub(super) struct Served {
     role: Role,
@@ -38,7 +36,7 @@ impl Served {
             address: role.address(options),
             claimed: None,
             pages: Pages::new(Router::default()),
-            seats: Seats::new(SEATS),
+            seats: Seats::new(role.seats()),
             task: None,
         }
     }
