@@ -15,7 +15,6 @@ mod failures;
 pub mod flags;
 mod flows;
 mod health;
-#[allow(dead_code, reason = "the servers are being built")]
 mod http;
 mod lane;
 pub mod logging;

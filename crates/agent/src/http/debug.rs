@@ -9,10 +9,8 @@ use super::answer::{self, Answer};
 use super::router::{Asked, Router, Slow};
 use super::{Context, negotiate};
 use crate::config::{Node, gates, json};
-use crate::{Options, flags, logging};
+use crate::{Options, flags, logging, version};
 
-/// Whose behaviour this is.
-const KUBERNETES: &str = "1.37";
 const WARNING: &str = "Warning: for people who debug; this text may look different in every release.";
 
 pub(super) fn configz(router: Router, options: &Options) -> Router {
@@ -53,6 +51,16 @@ fn tops<'a>(paths: impl Iterator<Item = &'a str>) -> Vec<String> {
     tops
 }
 
+fn binary_version() -> &'static str {
+    version::FULL.trim_start_matches('v')
+}
+
+/// The release whose behaviour this is.
+fn emulation_version() -> String {
+    let (major, minor) = version::KUBERNETES;
+    format!("{major}.{minor}")
+}
+
 struct Status<'a> {
     paths: &'a [String],
     started: SystemTime,
@@ -74,12 +82,13 @@ impl Status<'_> {
         let up = self.uptime();
         format!(
             "\nkube-proxy statusz\n{WARNING}\n\nStarted: {}\nUp: {} hr {:02} min {:02} sec\nProgram: Pointsman, in Rust\n\
-             Binary version: {}\nEmulation version: {KUBERNETES}\nPaths: {}\n",
+             Binary version: {}\nEmulation version: {}\nPaths: {}\n",
             self.start(),
             up / 3600,
             up / 60 % 60,
             up % 60,
-            env!("CARGO_PKG_VERSION"),
+            binary_version(),
+            emulation_version(),
             self.paths.join(" ")
         )
     }
@@ -90,8 +99,8 @@ impl Status<'_> {
             ("uptimeSeconds", Node::Number(self.uptime().to_string())),
             // The field must be there; this is no Go program.
             ("goVersion", Node::text("")),
-            ("binaryVersion", Node::text(env!("CARGO_PKG_VERSION"))),
-            ("emulationVersion", Node::text(KUBERNETES)),
+            ("binaryVersion", Node::text(binary_version())),
+            ("emulationVersion", Node::text(emulation_version())),
             ("paths", Node::List(self.paths.iter().map(|path| Node::text(path.as_str())).collect())),
         ]
     }
@@ -103,7 +112,7 @@ pub(super) fn levels(router: Router) -> Router {
     router
         .unlisted("/debug/flags", index)
         .unlisted("/debug/flags/", index)
-        .slow_unlisted("/debug/flags/v", |asked| Box::pin(set_verbosity(asked)) as Slow)
+        .slow("/debug/flags/v", |asked| Box::pin(set_verbosity(asked)) as Slow)
 }
 
 /// `curl -X PUT -d 4 …/debug/flags/v`, with the codes of other Kubernetes components.

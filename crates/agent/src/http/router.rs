@@ -66,11 +66,8 @@ impl Router {
         self.with(Route { path, is_tree: false, is_listed: false, handler: Handler::Page(Box::new(page)) })
     }
 
+    /// One that takes its time; the index does not name it.
     pub(crate) fn slow(self, path: &'static str, page: impl Fn(Asked) -> Slow + 'static) -> Router {
-        self.with(Route { path, is_tree: false, is_listed: true, handler: Handler::Slow(Box::new(page)) })
-    }
-
-    pub(crate) fn slow_unlisted(self, path: &'static str, page: impl Fn(Asked) -> Slow + 'static) -> Router {
         self.with(Route { path, is_tree: false, is_listed: false, handler: Handler::Slow(Box::new(page)) })
     }
 
