@@ -55,7 +55,11 @@ fn measured(context: &Context, text: String) -> Answer {
 }
 
 fn with_profiles(router: Router) -> Router {
-    router.tree(profiling::PREFIX, |asked| {
+    let redirect = |_: &Parts| {
+        let answer = answer::text(StatusCode::FOUND, "");
+        answer::with_header(answer, "location", profiling::PREFIX)
+    };
+    router.unlisted(profiling::PREFIX.trim_end_matches('/'), redirect).tree(profiling::PREFIX, |asked| {
         Box::pin(async move {
             let uri = &asked.parts.uri;
             profiling::respond(uri.path(), uri.query()).await

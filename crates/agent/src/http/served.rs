@@ -99,10 +99,17 @@ impl Drop for Running {
 
 /// Bind, trying again for as long as it takes; `refused` hears of each failure.
 async fn bind_patiently(role: Role, address: SocketAddr, refused: impl Fn(&io::Error)) -> TcpListener {
+    let mut has_failed = false;
     loop {
         match listen(address, Scope::Both) {
-            Ok(listener) => return listener,
+            Ok(listener) => {
+                if has_failed {
+                    tracing::info!(%address, "The {} are served now", role.what());
+                }
+                return listener;
+            }
             Err(error) => {
+                has_failed = true;
                 refused(&error);
                 tracing::error!(
                     %address, %error,

@@ -6,7 +6,7 @@ pub(super) const SYNC: &[f64] = &doubling(0.001);
 /// Four times finer at the start than [`SYNC`]: what syncs are made of is short.
 pub(super) const PHASE: &[f64] = &[0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0];
 
-/// A quarter of a second to five minutes.
+/// Zero, for clocks that disagree; a quarter of a second to five minutes.
 pub(super) const NETWORK_PROGRAMMING: &[f64] = &network_programming();
 
 pub(super) const REQUEST: &[f64] = &[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
@@ -24,15 +24,15 @@ const fn doubling(first: f64) -> [f64; 15] {
     bounds
 }
 
-const fn network_programming() -> [f64; 80] {
-    let mut bounds = [0.25; 80];
-    bounds[1] = 0.5;
-    let mut i = 2;
+const fn network_programming() -> [f64; 81] {
+    let mut bounds = [0.0; 81];
+    let mut i = 1;
     while i < bounds.len() {
         bounds[i] = match i {
-            2..61 => (i - 1) as f64,
-            61..73 => 60.0 + (i - 61) as f64 * 5.0,
-            _ => 120.0 + (i - 73) as f64 * 30.0,
+            1..3 => i as f64 * 0.25,
+            3..62 => (i - 2) as f64,
+            62..74 => 60.0 + (i - 62) as f64 * 5.0,
+            _ => 120.0 + (i - 74) as f64 * 30.0,
         };
         i += 1;
     }
