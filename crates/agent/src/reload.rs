@@ -34,11 +34,15 @@ fn asked_for(config: Option<&mut ConfigWatch>) -> Option<Change> {
         tracing::info!("Got SIGHUP; there is no configuration file to read again, see --config");
         return None;
     };
-    let change = config.reread();
-    if change.is_none() {
-        tracing::info!(file = %config.path().display(), "Got SIGHUP; the configuration file asks for nothing new");
+    let file = config.path().display().to_string();
+    match config.reread() {
+        Ok(Some(change)) => return Some(change),
+        Ok(None) => tracing::info!(%file, "Got SIGHUP; the configuration file asks for nothing new"),
+        Err(error) => tracing::error!(
+            %file, %error, "Got SIGHUP; the configuration file cannot be read, the old settings stay in force"
+        ),
     }
-    change
+    None
 }
 
 /// Carry a change out, or say why not.

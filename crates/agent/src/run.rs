@@ -66,7 +66,10 @@ pub fn run(options: Options) -> Result<(), StartError> {
         .build()
         .map_err(system("start the event loop"))?;
     let tasks = tokio::task::LocalSet::new();
-    tasks.block_on(&runtime, serve_until_stopped(options))
+    let outcome = tasks.block_on(&runtime, serve_until_stopped(options));
+    // What still waits for something, like an exec plugin, is not waited for.
+    runtime.shutdown_background();
+    outcome
 }
 
 async fn serve_until_stopped(options: Options) -> Result<(), StartError> {

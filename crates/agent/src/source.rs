@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 
 use cluster::Update;
-use cluster::apiserver::{self, Observer, Opened, Recorder};
+use cluster::apiserver::{self, ConnectError, Observer, Opened, Recorder};
 use cluster::manifests::{ManifestSource, ManifestWatch};
 use model::LocalDetector;
 
+use crate::config::Mode;
 use crate::options::{ApiserverOptions, DetectLocal, Options, Source};
 use crate::run::StartError;
 use crate::sync::Event;
@@ -39,13 +40,13 @@ pub(crate) fn start(
     match &options.source {
         Source::Manifests(path) => {
             let watch = ManifestSource::new(path).watch(deliver).map_err(StartError::Manifests)?;
-            tracing::info!(version = VERSION, mode = "nftables", node = %options.node_name, manifests = %path.display(), "Starting");
+            tracing::info!(version = VERSION, mode = Mode::Nftables.word(), node = %options.node_name, manifests = %path.display(), "Starting");
             Ok(running(Recorder::nowhere(), Some(watch)))
         }
         Source::Apiserver(apiserver) => {
             let settings = settings(apiserver, &options.node_name);
             let opened = apiserver::open(settings, observed).map_err(StartError::Apiserver)?;
-            tracing::info!(version = VERSION, mode = "nftables", node = %options.node_name, "Starting");
+            tracing::info!(version = VERSION, mode = Mode::Nftables.word(), node = %options.node_name, "Starting");
             warn_without_detector(options);
             Ok(running(opened.watch(deliver), None))
         }
@@ -65,7 +66,11 @@ impl Running {
                     what: "prepare another connection to the apiserver",
                     source: error.into(),
                 })?;
-                opened.map(Some).map_err(StartError::Apiserver)
+                match opened.map_err(StartError::Apiserver)? {
+                    opened if opened.is_ready() => Ok(Some(opened)),
+                    // What works is not given up for what may never.
+                    _ => Err(StartError::Apiserver(ConnectError::NotInTime)),
+                }
             }
             // Manifests are named on the command line, which does not change.
             _ => Ok(None),
@@ -76,7 +81,7 @@ impl Running {
     pub(crate) fn switch(&mut self, opened: Opened) {
         self.is_wanted.store(false, Ordering::Release);
         self.is_wanted = Arc::new(AtomicBool::new(true));
-        let recorder = opened.watch(deliver(self.events.clone(), self.is_wanted.clone()));
+        let recorder = opened.take_over(deliver(self.events.clone(), self.is_wanted.clone()));
         self.recorder.redirect(recorder);
     }
 }

@@ -184,9 +184,9 @@ impl<B: Backend> SyncLoop<B> {
         });
         self.detect_local();
         let node = observe_node(self.own_node.facts(), &self.options.node_name, &self.addresses);
-        // Hints and source ranges look at these, so that any plan may change.
-        let all_move = node.zone != self.node.zone || node.primary != self.node.primary;
-        let all_move = std::mem::take(&mut self.replan) || all_move;
+        // Policies, hints and source ranges look at these, so that any plan may change.
+        let seen_by_plans = |node: &NodeView| (node.name.clone(), node.zone.clone(), node.primary);
+        let all_move = std::mem::take(&mut self.replan) || seen_by_plans(&node) != seen_by_plans(&self.node);
         let everything: Vec<ServiceKey> = match all_move {
             true => self.state.services().cloned().collect(),
             false => Vec::new(),
@@ -198,6 +198,7 @@ impl<B: Backend> SyncLoop<B> {
         }
         self.node = node;
         self.outlets.checks.mark(&dirty.services, &self.state);
+        self.outlets.checks.mark(&everything, &self.state);
         self.state.clear_dirty(&dirty);
         for lane in &self.lanes {
             if self.has_work(lane) {
@@ -231,6 +232,8 @@ impl<B: Backend> SyncLoop<B> {
         for lane in &mut self.lanes {
             if self.reconciler.check(lane.family) {
                 lane.note_damage();
+                lane.note_queued();
+                self.outlets.health.queued(lane.family);
                 tracing::warn!(family = %lane.family, "Our table in nf_tables is gone; writing all rules anew");
             }
         }

@@ -75,10 +75,16 @@ impl ConfigWatch {
         }
     }
 
-    /// Judge the file once more, even if its text was judged before.
-    pub(crate) fn reread(&mut self) -> Option<Change> {
-        self.seen.clear();
-        self.judge()
+    /// Judge the file once more, even if its text was judged before; an error if there is nothing to judge.
+    pub(crate) fn reread(&mut self) -> Result<Option<Change>, String> {
+        match std::fs::read_to_string(&self.file.path) {
+            Ok(text) if text.trim().is_empty() => Err("it is empty".into()),
+            Ok(_) => {
+                self.seen.clear();
+                Ok(self.judge())
+            }
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     /// This is in force now.
@@ -115,19 +121,26 @@ fn subscribe(path: &Path) -> io::Result<Receiver<()>> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let inotify = inotify::init(CreateFlags::CLOEXEC)?;
     let events = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE;
-    inotify::add_watch(&inotify, parent.unwrap_or(Path::new(".")), events)?;
+    let (path, folder) = (path.to_owned(), parent.unwrap_or(Path::new(".")).to_owned());
+    inotify::add_watch(&inotify, &folder, events)?;
     let (touch, touched) = channel(1);
     let relay = move || {
         let error = loop {
             match rustix::io::read(&inotify, &mut [0; 4096]) {
                 // Which event it was does not matter, and one that waits already says the same.
                 Ok(_) if touch.is_closed() => return,
-                Ok(_) => drop(touch.try_send(())),
+                Ok(_) => {
+                    let _ = touch.try_send(());
+                    // A folder that was deleted, or put in the place of another, is not watched any more.
+                    if let Err(error) = inotify::add_watch(&inotify, &folder, events) {
+                        break error;
+                    }
+                }
                 Err(Errno::INTR) => {}
                 Err(error) => break error,
             }
         };
-        tracing::error!(%error, "The configuration file is watched no longer: send SIGHUP after a change");
+        tracing::error!(file = %path.display(), %error, "The configuration file is watched no longer: send SIGHUP after a change");
     };
     thread::Builder::new().name("config".into()).spawn(relay)?;
     Ok(touched)
@@ -257,7 +270,7 @@ mod tests {
             }
             assert!(watch.judge().is_none(), "{text:?} is reported again");
         }
-        assert!(matches!(watch.reread(), Some(Change::Unusable(_))), "who asks again is told again");
+        assert!(matches!(watch.reread(), Ok(Some(Change::Unusable(_)))), "who asks again is told again");
         mount.publish("5", &text("oomScoreAdj: 5\n"));
         assert!(matches!(watch.judge(), Some(Change::Usable(_))));
     }
@@ -274,8 +287,9 @@ mod tests {
         mount.publish("4", &text("oomScoreAdj: 5\n"));
         let Some(Change::Usable(options)) = watch.judge() else { panic!("no change") };
         watch.accept(&options.configuration);
-        assert!(watch.reread().is_none(), "it is in force already");
+        assert!(matches!(watch.reread(), Ok(None)), "it is in force already");
         fs::remove_file(mount.0.join("config.conf")).unwrap();
         assert!(watch.judge().is_none());
+        assert!(watch.reread().is_err(), "who asks is told that the file is gone");
     }
 }

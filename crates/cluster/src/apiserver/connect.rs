@@ -18,12 +18,28 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// Why there is no way to the apiserver: something the operator has to mend.
 #[derive(Debug)]
 pub enum ConnectError {
-    Kubeconfig { path: PathBuf, why: String },
-    TokenFile { path: PathBuf, why: String },
-    Master { url: String, why: String },
-    NotInCluster { why: String },
-    Client { server: String, why: String },
+    Kubeconfig {
+        path: PathBuf,
+        why: String,
+    },
+    TokenFile {
+        path: PathBuf,
+        why: String,
+    },
+    Master {
+        url: String,
+        why: String,
+    },
+    NotInCluster {
+        why: String,
+    },
+    Client {
+        server: String,
+        why: String,
+    },
     Thread(std::io::Error),
+    /// An exec plugin takes its time.
+    NotInTime,
 }
 
 impl fmt::Display for ConnectError {
@@ -49,6 +65,10 @@ impl fmt::Display for ConnectError {
             ConnectError::Thread(source) => {
                 write!(f, "cannot start the thread of the apiserver source: {source}")
             }
+            ConnectError::NotInTime => write!(
+                f,
+                "credentials for the apiserver are still not there; does the exec plugin of the kubeconfig hang?"
+            ),
         }
     }
 }

@@ -11,6 +11,7 @@ use hyper::header::CONTENT_TYPE;
 use model::ServiceKey;
 use serde_json::json;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
 
 use super::failure::Failure;
 use super::link::Link;
@@ -71,9 +72,26 @@ impl Regarding {
     }
 }
 
-/// Where events are recorded, if anywhere. Clones share it.
+/// Where events are recorded, if anywhere. Clones share it; the source runs for as long as there is one.
 #[derive(Clone, Debug)]
-pub struct Recorder(Arc<Mutex<Option<Sender<Event>>>>);
+pub struct Recorder(Arc<Mutex<Option<Desk>>>);
+
+#[derive(Clone, Debug)]
+struct Desk {
+    events: Sender<Event>,
+    /// Its end is heard at once, whatever still waits to be written.
+    _hold: Arc<oneshot::Sender<()>>,
+}
+
+/// The source's end: tells when the last recorder is gone.
+pub(super) struct Leash(oneshot::Receiver<()>);
+
+impl Leash {
+    pub(super) async fn dropped(self) {
+        // Nothing is ever sent.
+        let _ = self.0.await;
+    }
+}
 
 impl Recorder {
     /// For a source that has nobody to tell.
@@ -81,27 +99,29 @@ impl Recorder {
         Recorder(Arc::default())
     }
 
-    pub(super) fn new() -> (Recorder, Receiver<Event>) {
-        let (sender, receiver) = channel(QUEUE);
-        (Recorder(Arc::new(Mutex::new(Some(sender)))), receiver)
+    pub(super) fn new() -> (Recorder, Receiver<Event>, Leash) {
+        let (events, receiver) = channel(QUEUE);
+        let (hold, held) = oneshot::channel();
+        let desk = Desk { events, _hold: Arc::new(hold) };
+        (Recorder(Arc::new(Mutex::new(Some(desk)))), receiver, Leash(held))
     }
 
     /// Record where `other` does from now on, with all clones.
     pub fn redirect(&self, other: Recorder) {
-        let sender = other.lock().clone();
-        *self.lock() = sender;
+        let desk = other.lock().clone();
+        *self.lock() = desk;
     }
 
     /// Never waits.
     pub fn record(&self, event: Event) {
-        let Some(sender) = &*self.lock() else { return };
-        if let Err(error) = sender.try_send(event) {
+        let Some(desk) = &*self.lock() else { return };
+        if let Err(error) = desk.events.try_send(event) {
             let (full, event) = (error.to_string(), error.into_inner());
             tracing::debug!(error = full, reason = event.reason, note = event.note, "An event was dropped");
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Sender<Event>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Desk>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

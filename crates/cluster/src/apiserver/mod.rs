@@ -37,6 +37,7 @@ use reflector::Reflector;
 use resource::Resource;
 
 pub use connect::ConnectError;
+use events::Leash;
 pub use events::{Event, Recorder, Regarding};
 pub use observer::{Observer, Phase, RequestSeen};
 pub use timing::Timing;
@@ -66,25 +67,6 @@ const RETRY: Duration = Duration::from_secs(5);
 
 type Deliver = Box<dyn Fn(Update) -> ControlFlow<()> + Send>;
 
-/// Start to watch; `deliver` gets everything, on the source's thread, until it breaks off.
-pub fn watch(
-    settings: Settings,
-    observer: Arc<dyn Observer>,
-    deliver: impl Fn(Update) -> ControlFlow<()> + Send + 'static,
-) -> Result<Recorder, ConnectError> {
-    Ok(open(settings, observer)?.watch(deliver))
-}
-
-/// The same with other ideas of how long an apiserver may take.
-pub fn watch_in_time(
-    settings: Settings,
-    timing: Timing,
-    observer: Arc<dyn Observer>,
-    deliver: impl Fn(Update) -> ControlFlow<()> + Send + 'static,
-) -> Result<Recorder, ConnectError> {
-    Ok(open_in_time(settings, timing, observer)?.watch(deliver))
-}
-
 /// Read the credentials and get ready to ask. What needs the operator, like a kubeconfig that cannot be read, is an
 /// error now; a server that does not answer is waited for, later.
 pub fn open(settings: Settings, observer: Arc<dyn Observer>) -> Result<Opened, ConnectError> {
@@ -93,21 +75,51 @@ pub fn open(settings: Settings, observer: Arc<dyn Observer>) -> Result<Opened, C
 
 /// A source that asks nothing yet. Dropped, it ends.
 pub struct Opened {
-    start: mpsc::Sender<(Deliver, Receiver<Event>)>,
+    start: mpsc::Sender<Order>,
+    is_ready: bool,
+}
+
+/// What the source is to do once it can.
+struct Order {
+    deliver: Deliver,
+    events: Receiver<Event>,
+    leash: Leash,
+    /// Somebody else delivered before: what is not in the first lists is to go.
+    replaces: bool,
 }
 
 impl Opened {
-    /// Start to watch. It goes on for as long as somebody holds the recorder and `deliver` does not break off.
+    /// Whether the credentials are there. They may still be waited for, from an exec plugin that takes its time.
+    pub fn is_ready(&self) -> bool {
+        self.is_ready
+    }
+
+    /// Start to watch; `deliver` gets everything, on the source's thread. It goes on for as long as somebody holds the recorder and `deliver` does not break off.
     pub fn watch(self, deliver: impl Fn(Update) -> ControlFlow<()> + Send + 'static) -> Recorder {
-        let (recorder, events) = Recorder::new();
-        let deliver: Deliver = Box::new(deliver);
+        if !self.is_ready {
+            tracing::warn!(
+                "Credentials for the apiserver are still not there; does the exec plugin of the kubeconfig hang? \
+                 Rules of an earlier run stay as they are"
+            );
+        }
+        self.start(Box::new(deliver), false)
+    }
+
+    /// The same after another source that delivered to the same place, and does so no more.
+    pub fn take_over(self, deliver: impl Fn(Update) -> ControlFlow<()> + Send + 'static) -> Recorder {
+        self.start(Box::new(deliver), true)
+    }
+
+    fn start(self, deliver: Deliver, replaces: bool) -> Recorder {
+        let (recorder, events, leash) = Recorder::new();
         // The thread waits for this, or still for its credentials.
-        let _ = self.start.send((deliver, events));
+        let _ = self.start.send(Order { deliver, events, leash, replaces });
         recorder
     }
 }
 
-fn open_in_time(
+/// The same with other ideas of how long an apiserver may take.
+pub fn open_in_time(
     settings: Settings,
     timing: Timing,
     observer: Arc<dyn Observer>,
@@ -117,21 +129,43 @@ fn open_in_time(
     std::thread::Builder::new()
         .name("apiserver".into())
         .spawn(move || {
-            let Some((runtime, link)) = keep_opening(&settings, timing, &observer, report) else { return };
-            if let Ok((deliver, events)) = orders.recv() {
-                run(&runtime, link, deliver, events);
+            let mut orders = Orders { orders, first: None };
+            let opened = keep_opening(&settings, timing, &observer, report, &mut orders);
+            if let (Some((runtime, link)), Some(order)) = (opened, orders.wait()) {
+                run(&runtime, link, order);
             }
         })
         .map_err(ConnectError::Thread)?;
     match started.recv_timeout(START) {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => return Err(error),
-        Err(_) => tracing::warn!(
-            "Credentials for the apiserver are still not there; does the exec plugin of the kubeconfig hang? \
-             Rules of an earlier run stay as they are"
-        ),
+        Ok(outcome) => outcome.map(|()| Opened { start, is_ready: true }),
+        Err(_) => Ok(Opened { start, is_ready: false }),
     }
-    Ok(Opened { start })
+}
+
+/// The one order there will be, or the news that nobody wants the source any more.
+struct Orders {
+    orders: mpsc::Receiver<Order>,
+    first: Option<Order>,
+}
+
+impl Orders {
+    fn wait(self) -> Option<Order> {
+        self.first.or_else(|| self.orders.recv().ok())
+    }
+
+    fn are_over(&mut self) -> bool {
+        let gone = match self.orders.try_recv() {
+            Ok(order) => {
+                self.first = Some(order);
+                false
+            }
+            Err(error) => error == mpsc::TryRecvError::Disconnected,
+        };
+        match &self.first {
+            Some(order) => order.events.is_closed(),
+            None => gone,
+        }
+    }
 }
 
 /// The first error goes to whoever started us; one that comes later is logged, and all is tried again.
@@ -140,6 +174,7 @@ fn keep_opening(
     timing: Timing,
     observer: &Arc<dyn Observer>,
     report: mpsc::Sender<Result<(), ConnectError>>,
+    orders: &mut Orders,
 ) -> Option<(Runtime, Link)> {
     loop {
         match try_open(settings, timing, observer) {
@@ -150,6 +185,7 @@ fn keep_opening(
             }
             Err(error) => match report.send(Err(error)) {
                 Ok(()) => return None,
+                Err(_) if orders.are_over() => return None,
                 Err(mpsc::SendError(late)) => {
                     late.err().into_iter().for_each(|error| tracing::error!("{error}; trying again"));
                     std::thread::sleep(RETRY);
@@ -170,15 +206,17 @@ fn try_open(
     Ok((runtime, link))
 }
 
-/// Everything ends with the last recorder.
-fn run(runtime: &Runtime, link: Link, deliver: Deliver, events: Receiver<Event>) {
+/// Everything ends with the last recorder, events that wait included.
+fn run(runtime: &Runtime, link: Link, order: Order) {
     tracing::info!(server = %link.server(), "Watching the apiserver");
+    let Order { deliver, events, leash, replaces } = order;
     let outages = Rc::new(Outages::new(link.server()));
     let (link, deliver) = (Rc::new(link), Rc::new(deliver));
     let tasks = LocalSet::new();
     for resource in Resource::all(link.node()) {
-        let reflector = Reflector::new(resource, link.clone(), deliver.clone(), outages.clone());
+        let reflector = Reflector::new(resource, link.clone(), deliver.clone(), outages.clone(), replaces);
         tasks.spawn_local(reflector.run());
     }
-    runtime.block_on(tasks.run_until(events::write(link, events)));
+    tasks.spawn_local(events::write(link, events));
+    runtime.block_on(tasks.run_until(leash.dropped()));
 }

@@ -47,6 +47,8 @@ pub(super) struct Reflector {
     is_denied: bool,
     /// Something was handed over, so that a new list may miss something that has to go.
     delivered: bool,
+    /// Another source delivered before: its objects go unless they are listed.
+    replaces: bool,
 }
 
 /// Whether lists come as streams.
@@ -100,6 +102,7 @@ impl Reflector {
         link: Rc<Link>,
         deliver: Rc<Deliver>,
         outages: Rc<Outages>,
+        replaces: bool,
     ) -> Reflector {
         Reflector {
             resource,
@@ -114,6 +117,7 @@ impl Reflector {
             synced: false,
             is_denied: false,
             delivered: false,
+            replaces,
         }
     }
 
@@ -193,6 +197,9 @@ impl Reflector {
         self.version = None;
         self.works();
         self.phase(Phase::Absent);
+        if std::mem::take(&mut self.replaces) {
+            self.tell(Update::Retain(self.resource.kind, HashSet::new()))?;
+        }
         self.mark_synced()?;
         Ok(self.link.timing.absent_kind)
     }
@@ -238,7 +245,7 @@ impl Reflector {
     }
 
     fn new_listing(&self) -> Listing {
-        Listing(self.delivered.then(HashSet::new))
+        Listing((self.delivered || self.replaces).then(HashSet::new))
     }
 
     /// The list is whole: what is not in it goes.

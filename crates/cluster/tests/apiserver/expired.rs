@@ -112,3 +112,15 @@ fn a_list_whose_rest_expires_is_begun_anew() {
         assert_eq!((asked[5].wish, asked[5].parameter("resourceVersion")), (Wish::Watch, "100"));
     }
 }
+
+/// As after a changed kubeconfig: another connection, and the same place where objects go.
+#[test]
+fn a_source_that_takes_over_removes_what_it_does_not_list() {
+    let encoding = Encoding::Json;
+    let first = follow(encoding, vec![Answer::ok(encoding, before(encoding), End::Silence)]);
+    first.await_services("gone=10.0.0.2 stays=10.0.0.1");
+    let second = first.replaced_by(vec![Answer::ok(encoding, stream(encoding, 100, &after()), End::Silence)]);
+    let wanted = "new=10.0.0.3 stays=10.0.0.1";
+    let seen = second.await_that(wanted, |seen| seen.services() == wanted);
+    assert_eq!(seen.count("delete"), 0, "{:?}", seen.updates);
+}

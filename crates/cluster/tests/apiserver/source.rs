@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use cluster::apiserver::{Encoding, Recorder, Settings, Timing, watch_in_time};
+use cluster::apiserver::{Encoding, Recorder, Settings, Timing, open_in_time};
 use cluster::{Change, ClusterState, Kind, Update};
 
 use super::log;
@@ -92,6 +92,16 @@ fn in_words(change: &Change) -> Option<String> {
     (key.kind == Kind::Service).then(|| format!("{verb} {}", key.name()))
 }
 
+fn hand_to(seen: &Arc<(Mutex<Seen>, Condvar)>) -> impl Fn(Update) -> ControlFlow<()> + Send + 'static {
+    let own = Arc::downgrade(seen);
+    move |update| {
+        let Some(seen) = own.upgrade() else { return ControlFlow::Break(()) };
+        seen.0.lock().unwrap().take(update);
+        seen.1.notify_all();
+        ControlFlow::Continue(())
+    }
+}
+
 /// Without a limit on requests, and of this node.
 pub(crate) fn settings(address: SocketAddr, encoding: Encoding) -> Settings {
     Settings {
@@ -118,15 +128,19 @@ impl Source {
     pub(crate) fn start(server: Server, settings: Settings, timing: Timing) -> Source {
         log::keep();
         let seen: Arc<(Mutex<Seen>, Condvar)> = Arc::default();
-        let own = Arc::downgrade(&seen);
         let observed: Arc<Observed> = Arc::default();
-        let recorder = watch_in_time(settings, timing, observed.clone(), move |update| {
-            let Some(seen) = own.upgrade() else { return ControlFlow::Break(()) };
-            seen.0.lock().unwrap().take(update);
-            seen.1.notify_all();
-            ControlFlow::Continue(())
-        });
-        Source { server, observed, seen, _recorder: recorder.unwrap() }
+        let opened = open_in_time(settings, timing, observed.clone()).unwrap();
+        let recorder = opened.watch(hand_to(&seen));
+        Source { server, observed, seen, _recorder: recorder }
+    }
+
+    /// Another source in the place of this one, over all that was handed over so far.
+    pub(crate) fn replaced_by(self, answers: Vec<Answer>) -> Source {
+        let server = Server::start(Scripts::from([(Kind::Service, answers.into())]));
+        let settings = settings(server.address, Encoding::Json);
+        let opened = open_in_time(settings, Timing::default(), self.observed.clone()).unwrap();
+        let recorder = opened.take_over(hand_to(&self.seen));
+        Source { server, _recorder: recorder, ..self }
     }
 
     /// Wait until something holds of what was handed over.

@@ -143,7 +143,8 @@ fn refused() {
     configured.write("mode: ipvs\n");
     configured.await_said("not used, the old one stays in force");
     for family in Family::BOTH {
-        assert!(configured.answers_at_node_port(family), "{}", configured.stage.log());
+        let answers = wait_until(SOON, || configured.answers_at_node_port(family));
+        assert!(answers, "{}", configured.stage.log());
     }
     let before = configured.said("stays in force");
     send_signal(configured.process, Signal::Hangup).unwrap();
