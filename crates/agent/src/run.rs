@@ -60,6 +60,10 @@ impl std::error::Error for StartError {}
 /// Run until SIGTERM or SIGINT. The rules stay in place.
 pub fn run(options: Options) -> Result<(), StartError> {
     nft::probe(OLDEST_KERNEL).map_err(StartError::Nftables)?;
+    // Each health check of a service is a listener or two.
+    if let Err(error) = kernel::process::raise_open_files() {
+        tracing::warn!(%error, "The limit of open files stays as it is; many health checks of services may not fit");
+    }
     let system = |what| move |source| StartError::System { what, source };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -160,10 +164,10 @@ impl Agent {
     /// Take other options on, wholly or not at all.
     pub(crate) async fn reconfigure(&mut self, options: Options) -> Result<(), StartError> {
         let opened = self.source.reopen(&self.options, &options).await?;
+        self.servers.reconfigure(&options).await.map_err(StartError::Bind)?;
         if let Some(opened) = opened {
             self.source.switch(opened);
         }
-        self.servers.reconfigure(&options);
         logging::configure(&options.configuration.logging);
         let node = |options: &Options| {
             (options.configuration.oom_score_adj, options.configuration.conntrack.clone())

@@ -24,6 +24,21 @@ impl Signal {
     }
 }
 
+/// Let this process open as many files as it could ask for; the limit at the start is often a thousand.
+pub fn raise_open_files() -> io::Result<()> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the call writes one `rlimit` to the pointer, which points to one that lives on.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: the call reads one `rlimit` from the pointer, which points to one that lives on.
+    if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 /// Let the kernel send `signal` to the command when the thread that starts it ends, however that happens.
 ///
 /// Start the command from a thread that lives as long as the process: it is the thread that counts.

@@ -18,6 +18,9 @@ mod served;
 mod server;
 mod stream;
 
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::SystemTime;
 
 use cluster::apiserver::Recorder;
@@ -51,7 +54,8 @@ pub(crate) struct Servers {
     /// The changes of service checks, until somebody follows them.
     changes: Option<checks::Receiver>,
     checks: Option<Running>,
-    node: String,
+    /// This node's name, for those who tell of it.
+    node: Rc<RefCell<String>>,
 }
 
 impl Servers {
@@ -72,7 +76,7 @@ impl Servers {
             pages,
             changes: Some(changes),
             checks: None,
-            node: options.node_name.clone(),
+            node: Rc::new(RefCell::new(options.node_name.clone())),
         };
         servers.write_pages(options);
         Ok((servers, reporter))
@@ -93,12 +97,34 @@ impl Servers {
         }
     }
 
-    /// Follow changed options: what is bound elsewhere now is bound anew, all else goes on.
-    pub(crate) fn reconfigure(&mut self, options: &Options) {
-        self.context.health.set_sync_period(options.sync_period);
+    /// Follow changed options: what is bound elsewhere now is bound anew, all else goes on. After an error all goes on
+    /// as before.
+    pub(crate) async fn reconfigure(&mut self, options: &Options) -> Result<(), BindError> {
+        self.make_way(options).await;
+        let claimed = self.probes.claim_next(options).and_then(|()| self.pages.claim_next(options));
+        if let Err(error) = claimed {
+            self.probes.stay(&self.recorder);
+            self.pages.stay(&self.recorder);
+            return Err(error);
+        }
+        self.probes.move_on(options, &self.recorder);
+        self.pages.move_on(options, &self.recorder);
+        self.node.replace(options.node_name.clone());
+        self.context.metrics.set_gates(&options.configuration.feature_gates);
         self.write_pages(options);
-        self.probes.reconfigure(options, &self.recorder);
-        self.pages.reconfigure(options, &self.recorder);
+        Ok(())
+    }
+
+    /// A port that one of ours holds is free only after that one has let go: no server is to wait for itself.
+    async fn make_way(&mut self, options: &Options) {
+        let port = |address: Option<SocketAddr>| address.map(|address| address.port());
+        let wanted = [&self.probes, &self.pages].map(|served| served.moves(options).and_then(port));
+        for served in [&mut self.probes, &mut self.pages] {
+            let is_wanted = wanted.iter().flatten().any(|wanted| Some(*wanted) == port(served.address()));
+            if is_wanted && served.moves(options).is_some() {
+                served.let_go().await;
+            }
+        }
     }
 
     fn write_pages(&mut self, options: &Options) {

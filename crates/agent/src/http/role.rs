@@ -27,7 +27,7 @@ impl Role {
     pub(super) fn seats(self) -> usize {
         match self {
             Role::Probes => 256,
-            Role::Pages => 64,
+            Role::Pages => 16,
         }
     }
 

@@ -48,7 +48,9 @@ impl Served {
         Ok(())
     }
 
+    /// Answer from now on, or as soon as the address can be bound; where this served before, until then.
     pub(super) fn start(&mut self, recorder: &Recorder) {
+        let before = self.task.take();
         let Some(address) = self.address else { return };
         let claimed = self.claimed.take();
         let (role, node, recorder) = (self.role, self.node.clone(), recorder.clone());
@@ -59,26 +61,57 @@ impl Served {
                 Some(listener) => listener,
                 None => bind_patiently(role, address, refused).await,
             };
+            drop(before);
             server::serve(listener, pages, seats).await;
         });
         self.task = Some(task);
     }
 
-    pub(super) fn reconfigure(&mut self, options: &Options, recorder: &Recorder) {
-        let address = self.role.address(options);
-        if address == self.address {
-            return;
-        }
-        tracing::info!(from = ?self.address, to = ?address, "The {} are served elsewhere", self.role.what());
-        self.stop();
-        self.address = address;
-        self.start(recorder);
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        self.address
     }
 
-    /// Nobody new is let in; those who are in have their say.
-    fn stop(&mut self) {
+    /// Whether other options mean another address, and which one.
+    pub(super) fn moves(&self, options: &Options) -> Option<Option<SocketAddr>> {
+        let next = self.role.address(options);
+        (next != self.address).then_some(next)
+    }
+
+    /// Free the address, for somebody who waits for it.
+    pub(super) async fn let_go(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.end().await;
+        }
+    }
+
+    /// Take the next address, while the present one is served. Not having it is an error only where it is asked for.
+    pub(super) fn claim_next(&mut self, options: &Options) -> Result<(), BindError> {
+        let Some(Some(address)) = self.moves(options) else { return Ok(()) };
+        match listen(address, Scope::Both) {
+            Ok(listener) => self.claimed = Some(listener),
+            Err(source) if options.bind_address_hard_fail => {
+                return Err(BindError { role: self.role, address, source });
+            }
+            // It is waited for.
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Go on as before; also after [`let_go`](Served::let_go).
+    pub(super) fn stay(&mut self, recorder: &Recorder) {
         self.claimed = None;
-        self.task = None;
+        if self.task.is_none() {
+            self.start(recorder);
+        }
+    }
+
+    pub(super) fn move_on(&mut self, options: &Options, recorder: &Recorder) {
+        self.node.clone_from(&options.node_name);
+        let Some(next) = self.moves(options) else { return };
+        tracing::info!(from = ?self.address, to = ?next, "The {} are served elsewhere", self.role.what());
+        self.address = next;
+        self.start(recorder);
     }
 }
 
@@ -88,6 +121,13 @@ pub(super) struct Running(JoinHandle<()>);
 impl Running {
     pub(super) fn spawn(task: impl Future<Output = ()> + 'static) -> Running {
         Running(tokio::task::spawn_local(task))
+    }
+
+    /// End it, and wait until all it held is free.
+    pub(super) async fn end(mut self) {
+        self.0.abort();
+        // That it was aborted is no news.
+        let _ = (&mut self.0).await;
     }
 }
 

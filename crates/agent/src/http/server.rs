@@ -3,7 +3,7 @@
 //! A client that opens connections without end, sends without end or reads nothing can make others wait for a moment;
 //! it can neither fill the memory nor keep the probes from being answered.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -62,14 +62,24 @@ impl Pages {
     }
 }
 
+/// Open for as long as the server lives; who came in through it leaves after the next answer.
+struct Door(Rc<Cell<bool>>);
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
 /// Answer for as long as this is polled.
 pub(crate) async fn serve(listener: TcpListener, pages: Pages, seats: Seats) {
+    let door = Door(Rc::new(Cell::new(true)));
     let (mut is_refused, mut in_a_row) = (false, 0);
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
                 is_refused = false;
-                admit(stream, peer.ip(), pages.clone(), &seats);
+                admit(stream, peer.ip(), pages.clone(), &seats, door.0.clone());
                 in_a_row = (in_a_row + 1) % AT_A_TIME;
                 if in_a_row == 0 {
                     tokio::task::yield_now().await;
@@ -77,7 +87,9 @@ pub(crate) async fn serve(listener: TcpListener, pages: Pages, seats: Seats) {
             }
             Err(error) => {
                 if !is_refused {
-                    tracing::warn!(%error, "A connection could not be accepted");
+                    let address =
+                        listener.local_addr().map(|address| address.to_string()).unwrap_or_default();
+                    tracing::warn!(%address, %error, "A connection could not be accepted; trying again");
                 }
                 is_refused = true;
                 tokio::time::sleep(ACCEPT_RETRY).await;
@@ -86,22 +98,22 @@ pub(crate) async fn serve(listener: TcpListener, pages: Pages, seats: Seats) {
     }
 }
 
-fn admit(stream: TcpStream, peer: IpAddr, pages: Pages, seats: &Seats) {
+fn admit(stream: TcpStream, peer: IpAddr, pages: Pages, seats: &Seats, is_open: Rc<Cell<bool>>) {
     let seat = seats.take(peer);
     let number = seat.number();
-    let task = tokio::task::spawn_local(converse(stream, pages, seat));
+    let task = tokio::task::spawn_local(converse(stream, pages, seat, is_open));
     seats.occupy(number, task.abort_handle());
 }
 
-async fn converse(stream: TcpStream, pages: Pages, seat: Seat) {
+async fn converse(stream: TcpStream, pages: Pages, seat: Seat, is_open: Rc<Cell<bool>>) {
     let stream = ImpatientStream::new(stream);
-    let (seat, pages, reads) = (&seat, &pages, &stream.reads());
+    let (seat, pages, reads, is_open) = (&seat, &pages, &stream.reads(), &is_open);
     let answer = service_fn(|request| async move {
         reads.set(0);
         seat.set_busy(true);
         let mut answer = pages.answer(request).await;
         seat.set_busy(false);
-        if seat.is_crowded() {
+        if seat.is_crowded() || !is_open.get() {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         Ok::<_, Infallible>(answer)

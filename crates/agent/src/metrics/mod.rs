@@ -101,7 +101,6 @@ impl Metrics {
     }
 
     /// The feature gates are set otherwise from now on.
-    #[allow(dead_code, reason = "for a configuration that is followed live")]
     pub(crate) fn set_gates(&self, gates: &FeatureGates) {
         self.0.about.gates(gates);
     }

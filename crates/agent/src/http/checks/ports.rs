@@ -1,6 +1,6 @@
 //! The event loop's end: opens the ports of services, answers there, and closes them.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -24,7 +24,7 @@ const SEATS: usize = 256;
 /// What an answer looks at, and who hears of failures.
 #[derive(Clone)]
 pub(in crate::http) struct Surroundings {
-    pub(in crate::http) node: String,
+    pub(in crate::http) node: Rc<RefCell<String>>,
     pub(in crate::http) health: Health,
     pub(in crate::http) recorder: Recorder,
 }
@@ -41,7 +41,7 @@ pub(in crate::http) async fn serve(mut changes: Receiver, surroundings: Surround
             },
         };
         match next {
-            Some(changes) => ports.follow(changes),
+            Some(changes) => ports.follow(changes).await,
             None => return,
         }
     }
@@ -78,7 +78,7 @@ impl Ports {
     }
 
     /// Take the changes in; try again, too, what failed before. Ports are closed first: another may want them.
-    fn follow(&mut self, changes: Vec<Change>) {
+    async fn follow(&mut self, changes: Vec<Change>) {
         let mut moved: HashSet<Name> = self.refused.keys().map(|(name, _)| name.clone()).collect();
         for change in changes {
             match change {
@@ -93,7 +93,11 @@ impl Ports {
                 }
             }
         }
-        moved.iter().for_each(|name| self.close(name));
+        for name in &moved {
+            for running in self.close(name) {
+                running.end().await;
+            }
+        }
         moved.iter().for_each(|name| self.open(name));
     }
 
@@ -116,20 +120,20 @@ impl Ports {
         self.addresses[name.0.index()].iter().map(|ip| SocketAddr::new(*ip, wanted.port)).collect()
     }
 
-    fn close(&mut self, name: &Name) {
+    /// Returns those that are to end.
+    fn close(&mut self, name: &Name) -> Vec<Running> {
         let places = self.places(name);
         self.refused.retain(|(of, at), _| of != name || places.contains(at));
-        let Some(open) = self.open.get_mut(name) else { return };
-        open.retain(|at, _| {
-            let stays = places.contains(at);
-            if !stays {
-                tracing::info!(service = %name.1, address = %at, "The health check of a service is closed");
-            }
-            stays
-        });
-        if open.is_empty() {
-            self.open.remove(name);
+        let Some(open) = self.open.remove(name) else { return Vec::new() };
+        let (stay, go): (HashMap<_, _>, HashMap<_, _>) =
+            open.into_iter().partition(|(at, _)| places.contains(at));
+        if !stay.is_empty() {
+            self.open.insert(name.clone(), stay);
         }
+        for at in go.keys() {
+            tracing::info!(service = %name.1, address = %at, "The health check of a service is closed");
+        }
+        go.into_values().collect()
     }
 
     fn open(&mut self, name: &Name) {
@@ -160,7 +164,7 @@ impl Ports {
     }
 
     fn report(&mut self, name: &Name, at: SocketAddr, error: &io::Error) {
-        let event = events::check_not_served(&self.surroundings.node, &name.1, at, error);
+        let event = events::check_not_served(&self.surroundings.node.borrow(), &name.1, at, error);
         self.surroundings.recorder.record(event);
         let why = error.to_string();
         if self.refused.insert((name.clone(), at), why.clone()).is_none_or(|before| before != why) {
