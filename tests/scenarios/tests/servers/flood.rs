@@ -27,7 +27,7 @@ const IN_TIME: Duration = Duration::from_secs(2);
 /// Buffers of all connections that three servers hold, and some.
 const MOST_KIB: usize = 32 * 1024;
 /// Connections that three servers hold, those that are being sent away, and the agent's own files.
-const MOST_FILES: usize = 256 + 64 + 256 + 3 * 32 + 64;
+const MOST_FILES: usize = 256 + 16 + 256 + 3 * 32 + 64;
 const CHECK: &str = "127.0.0.1:32000";
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
