@@ -5,15 +5,18 @@ use std::net::{Ipv4Addr, TcpListener};
 use conformance::log::Mark;
 use conformance::site::{Expect, SOON};
 use scenarios::{NodeAgent, wait_until};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::account;
 use crate::court::{Court, Party};
 use crate::lacking::refusal;
 
 const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
+const SERVICES: &str = "/api/v1/namespaces/default/services";
 const PROBES: (Ipv4Addr, u16) = (Ipv4Addr::UNSPECIFIED, 10256);
 const NOT_SERVED: &str = "FailedToStartProxierHealthcheck";
+const METRICS: (Ipv4Addr, u16) = (Ipv4Addr::UNSPECIFIED, 10249);
+const CHECK: (Ipv4Addr, u16) = (Ipv4Addr::UNSPECIFIED, 32123);
 
 /// Events about the party's node, for one reason.
 pub(crate) fn about(party: &Party<'_>, reason: &str) -> Vec<Value> {
@@ -47,7 +50,8 @@ pub(crate) fn written(court: &Court) {
     }
     agent.stop().unwrap();
 
-    let other = party.site.node().run(|| TcpListener::bind(PROBES)).unwrap();
+    let others = [PROBES, METRICS, CHECK].map(|at| party.site.node().run(|| TcpListener::bind(at)).unwrap());
+    let checked = create_checked(&party);
     agent.launch().unwrap();
     assert!(
         wait_until(SOON, || count(&party) >= Some(2)),
@@ -57,9 +61,35 @@ pub(crate) fn written(court: &Court) {
     );
     assert_eq!(about(&party, NOT_SERVED).len(), 1, "one story, one event");
     assert_eq!(about(&party, "Starting").len(), 2, "each start is a new one");
-    drop(other);
+    assert!(wait_until(SOON, || about(&party, "FailedToStartMetricServer").len() == 1), "{}", agent.log());
+    let mut told = Vec::new();
+    let is_told = wait_until(SOON, || {
+        told = court.api().list(EVENTS).unwrap();
+        told.retain(|event| event["reason"] == "FailedToStartServiceHealthcheck");
+        !told.is_empty()
+    });
+    assert!(is_told, "{}", agent.log());
+    let [kind, name, action] =
+        ["/regarding/kind", "/regarding/name", "/action"].map(|field| told[0].pointer(field).unwrap());
+    assert_eq!((kind, name, action), (&json!("Service"), &json!(checked), &json!("Listen")));
+    drop(others);
     agent.await_ready().unwrap();
     party.expect_first(Expect::By(&["a"]));
+    court.api().delete(&format!("{SERVICES}/{checked}")).unwrap();
+}
+
+/// A service that load balancers are to ask this node about; its name.
+fn create_checked(party: &Party<'_>) -> String {
+    let name = format!("checked-{}", party.name);
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+        "spec": {
+            "type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": CHECK.1,
+            "ports": [{"port": 80}],
+        },
+    });
+    party.court.api().create(SERVICES, &service).unwrap();
+    name
 }
 
 /// Without the right to create.
