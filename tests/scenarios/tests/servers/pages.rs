@@ -1,11 +1,12 @@
 //! What is served beside the metrics.
 
-use scenarios::Case;
+use sandbox::Namespace;
+use scenarios::{Case, ManifestFolder};
 use serde_json::json;
 
 use crate::ask::{self, Reply};
 use crate::case;
-use crate::site::{PAGES, Site};
+use crate::site::{PAGES, PROBES, Site};
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
@@ -13,6 +14,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
         case("debugging pages in text, JSON and YAML", negotiated),
         case("the level of the log is set by PUT, with profiling only", verbosity),
         case("gates and an address of zero turn pages off", off),
+        case("addresses and pages follow a configuration file that changes", reconfigured),
     ]
 }
 
@@ -84,4 +86,29 @@ fn off() {
     assert_eq!(site.get(PAGES, "/configz").code, 200);
     let site = Site::start(&["--metrics-port=0"]);
     assert!(site.try_get(PAGES, "/metrics").is_err(), "served although turned off");
+}
+
+fn reconfigured() {
+    let (namespace, folder) = (Namespace::new().unwrap(), ManifestFolder::create());
+    let write = |folder: &ManifestFolder, body: &str| {
+        let head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
+        let rest = "conntrack: {maxPerCore: 0}\noomScoreAdj: 0\n";
+        folder.put_text(".config", &format!("{head}{rest}{body}"));
+    };
+    write(&folder, "");
+    let flag = format!("--config={}", folder.path().join(".config").display());
+    let site = Site::over(namespace, folder, &[&flag]);
+    let process = site.agent.process();
+    assert_eq!(site.get(PAGES, "/proxyMode").code, 200);
+    write(&site.folder, "metricsBindAddress: 127.0.0.1:11249\nfeatureGates: {ComponentFlagz: false}\n");
+    let configz = site.await_reply("127.0.0.1:11249", "/configz", |reply| reply.code == 200).json();
+    assert_eq!(configz["kubeproxy.config.k8s.io"]["metricsBindAddress"], "127.0.0.1:11249");
+    assert_eq!(site.get("127.0.0.1:11249", "/flagz").code, 404);
+    site.await_silence(PAGES);
+    assert_eq!(site.get(PROBES, "/readyz").code, 200, "the probes are where they were");
+    write(&site.folder, "healthzBindAddress: 127.0.0.1:11256\n");
+    site.await_reply("127.0.0.1:11256", "/readyz", |reply| reply.code == 200);
+    site.await_silence(PROBES);
+    site.await_reply(PAGES, "/flagz", |reply| reply.code == 200);
+    assert_eq!(site.agent.process(), process);
 }
