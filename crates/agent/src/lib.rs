@@ -6,6 +6,8 @@
 
 mod addresses;
 mod cleanup;
+#[cfg(test)]
+mod compatibility;
 pub mod config;
 pub mod demo;
 mod drift;

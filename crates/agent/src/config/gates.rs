@@ -49,7 +49,7 @@ impl FeatureGates {
     }
 
     /// Gates that were set against their default and change nothing here.
-    pub(super) fn ineffective(&self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn ineffective(&self) -> impl Iterator<Item = &'static str> {
         WITHOUT_EFFECT
             .iter()
             .filter(|(name, default)| self.is_on(name, *default) != *default)

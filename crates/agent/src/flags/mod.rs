@@ -19,6 +19,8 @@ use orders::Orders;
 use read::Line;
 
 pub use help::help;
+#[cfg(test)]
+pub(crate) use read::usages;
 pub(crate) use show::values;
 
 /// What the command line asks for.

@@ -79,7 +79,7 @@ fn is_of_kind(kind: &str, value: &str) -> bool {
 }
 
 /// Every flag there is, as `--help` shows it.
-pub(super) fn usages() -> impl Iterator<Item = Usage> {
+pub(crate) fn usages() -> impl Iterator<Item = Usage> {
     ORDERS.iter().map(|order| order.usage).chain(settings::all().filter_map(|setting| setting.flag))
 }
 

@@ -45,6 +45,12 @@ pub(crate) struct Context {
     pub(crate) arguments: Vec<String>,
 }
 
+/// Every path that is served: by the probes, and beside the metrics.
+#[cfg(test)]
+pub(crate) fn paths(options: &Options, context: &Context) -> [Vec<&'static str>; 2] {
+    [probes::router(context).all_paths(), pages::router(options, context).all_paths()]
+}
+
 /// The servers of an agent; they end when this is dropped.
 pub(crate) struct Servers {
     context: Context,

@@ -96,6 +96,12 @@ impl Router {
         self.0.iter().filter(|route| route.is_listed).map(|route| route.path)
     }
 
+    /// Every path, with those that the index leaves out.
+    #[cfg(test)]
+    pub(super) fn all_paths(&self) -> Vec<&'static str> {
+        self.0.iter().map(|route| route.path).collect()
+    }
+
     fn find(&self, path: &str) -> Option<&Handler> {
         let serves = |route: &&Route| route.path == path || (route.is_tree && path.starts_with(route.path));
         self.0.iter().find(serves).map(|route| &route.handler)

@@ -33,6 +33,8 @@ pub(crate) use per_family::PerFamily;
 pub(crate) use probes::ProbeMetrics;
 use process::ProcessMetrics;
 pub(crate) use registry::Collector;
+#[cfg(test)]
+pub(crate) use registry::Description;
 use registry::Registry;
 pub(crate) use sync::SyncMetrics;
 
@@ -76,6 +78,12 @@ impl Metrics {
         };
         everything.about.gates(gates);
         Metrics(Arc::new(everything))
+    }
+
+    /// What may be on the two pages: `/metrics` and `/metrics/slis`.
+    #[cfg(test)]
+    pub(crate) fn described(&self) -> [Vec<Description>; 2] {
+        [&self.0.registry, &self.0.slis].map(|registry| registry.descriptions().copied().collect())
     }
 
     /// The page `/metrics`.

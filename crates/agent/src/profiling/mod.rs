@@ -11,6 +11,8 @@ mod proto;
 mod report;
 mod symbols;
 
+#[cfg(test)]
+pub(crate) use pages::GO_ONLY;
 pub(crate) use pages::respond;
 
 /// Where the pages are.

@@ -28,6 +28,9 @@ or, without Go, as a table with: curl 'http://HOST:PORT/debug/pprof/NAME?debug=1
 Go's goroutine, threadcreate, block, mutex and trace are about Go's own runtime. There is none here.
 ";
 
+/// Profiles of what only Go programs have.
+pub(crate) const GO_ONLY: [&str; 5] = ["goroutine", "threadcreate", "block", "mutex", "trace"];
+
 /// Answer a request for a page under [`PREFIX`]. Lasts as long as a profile does; dropping it ends the profile.
 pub(crate) async fn respond(path: &str, query: Option<&str>) -> Answer {
     let name = path.strip_prefix(PREFIX).unwrap_or(path).trim_matches('/');
@@ -42,7 +45,7 @@ pub(crate) async fn respond(path: &str, query: Option<&str>) -> Answer {
         "allocs" => memory(Memory::Allocated, query).await,
         "cmdline" => text(StatusCode::OK, command_line()),
         "symbol" => text(StatusCode::OK, "num_symbols: 1\n".to_owned()),
-        "goroutine" | "threadcreate" | "block" | "mutex" | "trace" => {
+        name if GO_ONLY.contains(&name) => {
             let why = format!(
                 "{PREFIX}{name} is about the runtime of Go programs; this kube-proxy is none. \
                  {PREFIX} lists what there is.\n"

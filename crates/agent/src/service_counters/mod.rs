@@ -6,6 +6,9 @@
 mod pace;
 mod text;
 
+#[cfg(test)]
+pub(crate) use text::NAMES;
+
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -13,6 +13,9 @@ const PACKETS: &str = "pointsman_service_packets_total";
 const BYTES: &str = "pointsman_service_bytes_total";
 const CONNECTIONS: &str = "pointsman_service_connections_total";
 
+#[cfg(test)]
+pub(crate) const NAMES: [&str; 3] = [PACKETS, BYTES, CONNECTIONS];
+
 /// Of service ports that this node has redirected something for. The others would be most of all series: a node
 /// sees few of a large cluster's services.
 pub(super) fn families(figures: &[Figures]) -> String {

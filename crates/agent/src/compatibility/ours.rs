@@ -1,0 +1,149 @@
+//! What the code has, from the tables that it runs by.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::time::{Duration, SystemTime};
+
+use super::{Things, What};
+use crate::config::settings::{self, Effect};
+use crate::config::{FeatureGates, Mode, OF_A_PROXY, Value};
+use crate::flags::{Command, parse};
+use crate::health::Health;
+use crate::http::{Context, paths};
+use crate::metrics::Metrics;
+use crate::{flags, profiling, service_counters};
+
+const EVENTS: &str = include_str!("../events.rs");
+/// Quoted words there that are no reasons.
+const ACTIONS: [&str; 3] = ["StartKubeProxy", "ReloadConfiguration", "Listen"];
+
+pub(super) struct Ours {
+    pub(super) things: Things,
+    /// Of metrics: type and labels.
+    pub(super) shapes: BTreeMap<String, String>,
+    help: BTreeMap<(What, String), &'static str>,
+    /// What has no effect, or not everywhere.
+    pub(super) limits: BTreeMap<(What, String), String>,
+}
+
+impl Ours {
+    pub(super) fn find() -> Ours {
+        let mut ours = Ours {
+            things: Things::new(),
+            shapes: BTreeMap::new(),
+            help: BTreeMap::new(),
+            limits: BTreeMap::new(),
+        };
+        ours.settings();
+        ours.gates();
+        ours.metrics();
+        ours.pages();
+        for reason in reasons() {
+            ours.add(What::Event, reason);
+        }
+        ours
+    }
+
+    pub(super) fn help(&self, thing: &(What, String)) -> Option<&'static str> {
+        self.help.get(thing).copied()
+    }
+
+    fn add(&mut self, what: What, name: &str) -> (What, String) {
+        let thing = (what, name.to_owned());
+        self.things.insert(thing.clone());
+        thing
+    }
+
+    fn settings(&mut self) {
+        for usage in flags::usages() {
+            let flag = self.add(What::Flag, usage.name);
+            self.help.insert(flag, usage.help);
+        }
+        for field in ["apiVersion", "kind"] {
+            self.add(What::Field, field);
+        }
+        for setting in settings::all() {
+            let field = self.add(What::Field, setting.path);
+            let limit = match setting.effect {
+                Effect::Here | Effect::Only(Mode::Nftables) => continue,
+                _ if setting.works_somewhere() => continue,
+                Effect::NotYet => "read and checked; no effect yet".to_owned(),
+                Effect::OnlyUnspecified => "only `0.0.0.0` and `::`, yet".to_owned(),
+                Effect::Only(mode) => of_mode(mode),
+                Effect::Never => "same: none on Linux".to_owned(),
+            };
+            let flag = setting.flag.map(|usage| (What::Flag, usage.name.to_owned()));
+            self.limits.extend(flag.into_iter().chain([field]).map(|thing| (thing, limit.clone())));
+        }
+    }
+
+    fn gates(&mut self) {
+        for gate in FeatureGates::default().words() {
+            self.add(What::Gate, gate);
+        }
+        let turned = OF_A_PROXY.iter().map(|(name, on)| ((*name).to_owned(), !on)).collect();
+        for gate in FeatureGates(turned).ineffective() {
+            self.limits.insert((What::Gate, gate.to_owned()), "read; no effect yet".to_owned());
+        }
+    }
+
+    fn metrics(&mut self) {
+        let all_gates = FeatureGates(OF_A_PROXY.iter().map(|(name, _)| ((*name).to_owned(), true)).collect());
+        let [usual, slis] = Metrics::new(Mode::Nftables, &FeatureGates::default()).described();
+        let usual: BTreeSet<&str> = usual.iter().map(|about| about.name).collect();
+        for mode in [Mode::Nftables, Mode::Iptables, Mode::Ipvs] {
+            for about in &Metrics::new(mode, &all_gates).described()[0] {
+                let metric = self.add(What::Metric, about.name);
+                self.describe(about.name, about.kind.word(), about.labels);
+                self.help.insert(metric.clone(), about.help);
+                if !usual.contains(about.name) {
+                    let limit = if mode == Mode::Nftables { "not yet".to_owned() } else { of_mode(mode) };
+                    self.limits.entry(metric).or_insert(limit);
+                }
+            }
+        }
+        for about in &slis {
+            self.add(What::Sli, about.name);
+            self.describe(about.name, about.kind.word(), about.labels);
+        }
+        for name in service_counters::NAMES {
+            self.add(What::Metric, name);
+        }
+    }
+
+    fn describe(&mut self, name: &str, kind: &str, labels: &[&str]) {
+        let mut labels = labels.to_vec();
+        labels.sort_unstable();
+        self.shapes.insert(name.to_owned(), format!("{kind} {{{}}}", labels.join(",")));
+    }
+
+    fn pages(&mut self) {
+        let arguments = ["--manifests=x", "--hostname-override=n", "--profiling"].map(OsString::from);
+        let Command::Run(options) = parse(arguments.into_iter()).unwrap().command else { panic!("no run") };
+        let context = Context {
+            health: Health::new(Duration::ZERO),
+            metrics: Metrics::new(Mode::Nftables, &FeatureGates::default()),
+            started: SystemTime::UNIX_EPOCH,
+            arguments: Vec::new(),
+        };
+        let [probes, pages] = paths(&options, &context);
+        probes.iter().for_each(|path| drop(self.add(What::Page, &format!("probes {path}"))));
+        pages.iter().for_each(|path| drop(self.add(What::Page, &format!("metrics {path}"))));
+        // Below the tree of profiles; the real server is asked for each in conformance.
+        for name in ["profile", "heap", "allocs", "cmdline", "symbol"] {
+            assert!(!profiling::GO_ONLY.contains(&name));
+            self.add(What::Page, &format!("metrics {}{name}", profiling::PREFIX));
+        }
+    }
+}
+
+fn of_mode(mode: Mode) -> String {
+    format!("absent: mode {} is not in this build", mode.word())
+}
+
+/// Quoted words in capitals and small letters, which nothing else in that file is.
+fn reasons() -> Vec<&'static str> {
+    let quoted = EVENTS.split('"').skip(1).step_by(2);
+    let is_word = |text: &&str| text.len() > 4 && text.chars().all(|c| c.is_ascii_alphabetic());
+    quoted.filter(is_word).filter(|word| !ACTIONS.contains(word)).collect()
+}
