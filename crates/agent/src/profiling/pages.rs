@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use cluster::apiserver::masked;
 use hyper::StatusCode;
 use kernel::profile::cpu::Denied;
 use prost::Message;
+use tokio::sync::Semaphore;
 
 use super::collect::{self, Memory, Recording};
 use super::symbols::Symbols;
@@ -27,6 +29,8 @@ or, without Go, as a table with: curl 'http://HOST:PORT/debug/pprof/NAME?debug=1
 
 Go's goroutine, threadcreate, block, mutex and trace are about Go's own runtime. There is none here.
 ";
+
+static ONE_MEMORY_PROFILE: Semaphore = Semaphore::const_new(1);
 
 /// Profiles of what only Go programs have.
 pub(crate) const GO_ONLY: [&str; 5] = ["goroutine", "threadcreate", "block", "mutex", "trace"];
@@ -77,6 +81,13 @@ async fn memory(view: Memory, query: &str) -> Answer {
         let why = "Allocations are not being sampled: this build cannot walk stacks on this architecture.\n";
         return text(StatusCode::NOT_IMPLEMENTED, why.to_owned());
     }
+    // One at a time: many would be many threads that read the symbol table.
+    let Ok(_turn) = ONE_MEMORY_PROFILE.try_acquire() else {
+        return text(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "Another memory profile is being written; ask again.\n",
+        );
+    };
     let name = if view == Memory::Live { "heap" } else { "allocs" };
     finish(name, collect::memory(view), query).await
 }
@@ -119,9 +130,13 @@ fn value<'q>(query: &'q str, key: &str) -> Option<&'q str> {
         .map(|(_, value)| value)
 }
 
-/// As Go has it: arguments with a zero between them.
+/// As Go has it: arguments with a zero between them. Passwords in URLs are nobody's business here either.
 fn command_line() -> String {
-    std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()).collect::<Vec<_>>().join("\0")
+    let arguments = std::env::args_os().map(|argument| {
+        let argument = argument.to_string_lossy();
+        if argument.contains("://") { masked(&argument) } else { argument.into_owned() }
+    });
+    arguments.collect::<Vec<_>>().join("\0")
 }
 
 fn download(name: &str, bytes: Vec<u8>) -> Answer {
