@@ -46,7 +46,11 @@ fn remove_and_add(bench: &mut Bench, family: Family, scope: &Scope) -> Result<(S
 }
 
 /// A whole service with its endpoints added, and removed.
-fn services(bench: &mut Bench, family: Family, scope: &Scope) -> Result<(Summary, Summary), Failure> {
+pub(crate) fn services(
+    bench: &mut Bench,
+    family: Family,
+    scope: &Scope,
+) -> Result<(Summary, Summary), Failure> {
     let (mut added, mut removed) = (Vec::new(), Vec::new());
     for turn in 0..scope.repetitions {
         let number = scope.services + turn;

@@ -6,12 +6,13 @@ use std::process::{Command, Stdio};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{Failure, load, wide};
+use crate::{Failure, counting, load, wide};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Part {
     Load(load::Scope),
     Wide { endpoints: u32 },
+    Counting { services: u32 },
 }
 
 /// Run the part in this process.
@@ -19,6 +20,7 @@ pub(crate) fn run(part: &Part) -> Result<String, Failure> {
     Ok(match part {
         Part::Load(scope) => serde_json::to_string(&load::measure(scope)?)?,
         Part::Wide { endpoints } => serde_json::to_string(&wide::measure(*endpoints)?)?,
+        Part::Counting { services } => serde_json::to_string(&counting::measure(*services)?)?,
     })
 }
 

@@ -67,7 +67,7 @@ fn measure_here(scope: &Scope) -> Result<SizeResult, Failure> {
 
 /// What a full load finds in the kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Start {
+pub(crate) enum Start {
     Empty,
     OverOld,
 }
@@ -77,12 +77,19 @@ pub(crate) struct Bench {
     pub(crate) state: ClusterState,
     reconciler: Reconciler<Nftables<Timed>>,
     node: NodeView,
+    count_traffic: bool,
 }
 
 impl Bench {
     pub(crate) fn new(state: ClusterState) -> Result<Bench, Failure> {
         let node = NodeView { name: world::NODE.into(), ..NodeView::default() };
-        Ok(Bench { state, reconciler: reconciler()?, node })
+        Ok(Bench { state, reconciler: reconciler(false)?, node, count_traffic: false })
+    }
+
+    /// With an empty state.
+    pub(crate) fn counting(on: bool) -> Result<Bench, Failure> {
+        let bench = Bench::new(ClusterState::default())?;
+        Ok(Bench { reconciler: reconciler(on)?, count_traffic: on, ..bench })
     }
 
     /// Take the changes in and bring both families of the kernel up to date.
@@ -117,13 +124,13 @@ impl Bench {
     }
 
     /// Load everything anew, as after a restart of the agent.
-    fn repeat_loads(&mut self, times: usize, start: Start) -> Result<Vec<Cost>, Failure> {
+    pub(crate) fn repeat_loads(&mut self, times: usize, start: Start) -> Result<Vec<Cost>, Failure> {
         let mut costs = Vec::with_capacity(times);
         for _ in 0..times {
             if start == Start::Empty {
                 self.cleanup()?;
             }
-            self.reconciler = reconciler()?;
+            self.reconciler = reconciler(self.count_traffic)?;
             costs.push(self.sync()?.0);
         }
         Ok(costs)
@@ -134,7 +141,7 @@ impl Bench {
         let mut loads = Vec::new();
         for _ in 0..FULL_LOADS {
             self.cleanup()?;
-            self.reconciler = reconciler()?;
+            self.reconciler = reconciler(self.count_traffic)?;
             let _monitor = Monitor::open(self.reconciler.backend().transport().port())?;
             loads.push(self.sync()?.0);
         }
@@ -149,7 +156,8 @@ impl Bench {
     }
 }
 
-fn reconciler() -> Result<Reconciler<Nftables<Timed>>, Failure> {
+fn reconciler(count_traffic: bool) -> Result<Reconciler<Nftables<Timed>>, Failure> {
     let pods = world::POD_CIDRS.iter().map(|net| net.parse()).collect::<Result<_, _>>()?;
-    Ok(Reconciler::new(Nftables::new(Timed::open()?, &LocalDetector::Cidrs(pods), MASQUERADE_MARK)))
+    let backend = Nftables::new(Timed::open()?, &LocalDetector::Cidrs(pods), MASQUERADE_MARK);
+    Ok(Reconciler::new(backend.count_traffic(count_traffic)))
 }

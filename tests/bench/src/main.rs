@@ -6,6 +6,7 @@ mod agent;
 mod arguments;
 mod changes;
 mod children;
+mod counting;
 mod judge;
 mod load;
 mod manifests;

@@ -12,6 +12,7 @@ use gauges::machine::Machine;
 use gauges::table::{self, kib, megabytes, row, time};
 
 const WIDE: u32 = 5_000;
+const COUNTED: u32 = 10_000;
 
 /// Measure everything. The yardstick comes last: the kernel takes long to clean up after it.
 pub(crate) fn gather(arguments: &Arguments) -> Result<Results, Failure> {
@@ -34,6 +35,8 @@ pub(crate) fn gather(arguments: &Arguments) -> Result<Results, Failure> {
     }
     note("one wide service");
     results.wide = Some(children::start(&Part::Wide { endpoints: WIDE })?);
+    note("service counters");
+    results.counting = Some(children::start(&Part::Counting { services: COUNTED })?);
     measure_agents(arguments, &mut results)?;
     measure_yardsticks(quick, &mut results)?;
     results.machine.done();
@@ -90,6 +93,7 @@ pub(crate) fn print(results: &Results) {
     print_changes(results);
     print_again(results);
     print_wide(results);
+    print_counting(results);
     print_agents(results);
     print_yardsticks(results);
     results.skipped.iter().for_each(|why| println!("\nSKIPPED: {why}"));
@@ -179,6 +183,37 @@ fn print_wide(results: &Results) {
     rows.push(change_row(&label, "endpoint added", &wide.added));
     rows.push(change_row(&label, "endpoint removed", &wide.removed));
     table::print("One service of many endpoints", &rows);
+}
+
+fn print_counting(results: &Results) {
+    let Some(counting) = &results.counting else { return };
+    let mut rows =
+        vec![row(["--service-counters", "best off", "best on", "median off", "median on", "ratio"])];
+    let mut add = |what: String, best: [f64; 2], median: [f64; 2]| {
+        // Other work on the machine only adds: the best tells most.
+        let ratio = format!("{:.2}", best[1] / best[0]);
+        rows.push(vec![what, time(best[0]), time(best[1]), time(median[0]), time(median[1]), ratio]);
+    };
+    let services = counting.services;
+    for (what, summaries) in [
+        ("full load", &counting.load),
+        ("load over existing rules", &counting.restart),
+        ("a service added", &counting.service_added),
+    ] {
+        let of = |value: fn(&Summary) -> f64| summaries.each_ref().map(value);
+        add(format!("{what}, {services} services"), of(|one| one.best_us), of(|one| one.median_us));
+    }
+    for (what, packets) in ["a packet to a service", "a packet past services"].iter().zip(&counting.packets) {
+        let microseconds = |ns: [f64; 2]| ns.map(|ns| ns / 1e3);
+        add((*what).to_owned(), microseconds(packets.best_ns), microseconds(packets.median_ns));
+    }
+    table::print(
+        "Counting services' traffic; packets: from pod to pod over this node, without answers",
+        &rows,
+    );
+    let [without, with] = counting.kernel_kib.map(kib);
+    let reading = time(counting.reading.median_us);
+    println!("kernel memory {without} without, {with} with; reading the counters of all services: {reading}");
 }
 
 fn print_agents(results: &Results) {

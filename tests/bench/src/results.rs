@@ -10,6 +10,7 @@ pub(crate) struct Results {
     pub(crate) machine: Machine,
     pub(crate) sizes: Vec<SizeResult>,
     pub(crate) wide: Option<WideResult>,
+    pub(crate) counting: Option<CountingResult>,
     pub(crate) agents: Vec<AgentResult>,
     pub(crate) yardsticks: Vec<YardstickResult>,
     pub(crate) skipped: Vec<String>,
@@ -67,6 +68,27 @@ pub(crate) struct WideResult {
     pub(crate) replaced: Summary,
     pub(crate) added: Summary,
     pub(crate) removed: Summary,
+}
+
+/// Each without counters and with them.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct CountingResult {
+    pub(crate) services: u32,
+    pub(crate) load: [Summary; 2],
+    pub(crate) restart: [Summary; 2],
+    pub(crate) service_added: [Summary; 2],
+    pub(crate) kernel_kib: [u64; 2],
+    /// All counters read.
+    pub(crate) reading: Summary,
+    /// Through a service, and past it.
+    pub(crate) packets: [PacketCost; 2],
+}
+
+/// The whole way of a packet from one pod to another, without counters and with them.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct PacketCost {
+    pub(crate) best_ns: [f64; 2],
+    pub(crate) median_ns: [f64; 2],
 }
 
 #[derive(Debug, Serialize)]
