@@ -165,7 +165,9 @@ pub(super) fn apply_beside_file(
     given: &mut Given,
 ) -> Option<String> {
     let mut ignored = Vec::new();
-    for (setting, value) in &line.given {
+    let mut seen = Given::new();
+    // The last word counts, also if it is an empty one.
+    for (setting, value) in line.given.iter().rev().filter(|(setting, _)| seen.insert(setting.path)) {
         match setting.flag {
             Some(usage) if !setting.counts_beside_file() => ignored.push(usage.name),
             // An empty value says nothing: `--hostname-override=` leaves what the file says.
@@ -177,6 +179,7 @@ pub(super) fn apply_beside_file(
             }
         }
     }
+    ignored.reverse();
     ignored.extend(line.orders.healthz_port.map(|_| "healthz-port"));
     ignored.extend(line.orders.metrics_port.map(|_| "metrics-port"));
     let ignored: Vec<String> = ignored.into_iter().map(|name| format!("--{name}")).collect();

@@ -21,6 +21,7 @@ const NODE_PORT: u16 = 30080;
 pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
         case("every setting that concerns packets changes without losing one", live),
+        case("another node name moves every decision about what is local", renamed),
         case("a configuration that cannot be used changes nothing, and the next one does", refused),
     ]
 }
@@ -39,14 +40,19 @@ struct Configured {
 
 impl Configured {
     fn start(body: &str) -> Configured {
-        let mut stage = Stage::new();
+        let stage = Stage::new();
         let ips = Family::BOTH.map(|family| cluster_ip(1, family));
         let web = ServiceManifest::new("web", &ips).with("type", "NodePort");
         stage.folder.put_service(&web.port("main", Protocol::Tcp, PORT, NODE_PORT));
         stage.put_endpoints("web", Protocol::Tcp, &["a", "c"]);
+        Configured::over(stage, body, &[])
+    }
+
+    fn over(mut stage: Stage, body: &str, flags: &[&str]) -> Configured {
         let file = stage.folder.path().join(".config.yaml");
         fs::write(&file, format!("{HEAD}{body}")).unwrap();
-        stage.start_with(&[&format!("--config={}", file.display())]);
+        let config = format!("--config={}", file.display());
+        stage.start_with(&[&[config.as_str()], flags].concat());
         let process = stage.agent().process();
         Configured { stage, file, process }
     }
@@ -136,6 +142,27 @@ fn live() {
     assert!(asked > 20, "{asked} connections only");
     assert_eq!(configured.stage.agent().process(), configured.process);
     assert_eq!(configured.stage.agent().probe("/readyz"), Some(200));
+}
+
+/// Who gave a wrong name and corrects it must not have to wait for each service to change.
+fn renamed() {
+    let stage = Stage::new();
+    let near = stage.service("near", 2, Protocol::Tcp).with("internalTrafficPolicy", "Local");
+    stage.folder.put_service(&near);
+    stage.put_endpoints("near", Protocol::Tcp, &["a"]);
+    // Without a name the flag leaves that of the file.
+    let wrong = with_cidrs("hostnameOverride: somebody-else\n");
+    let configured = Configured::over(stage, &wrong, &["--hostname-override="]);
+    let answers = |family| {
+        let quick = std::time::Duration::from_millis(500);
+        let from = configured.stage.namespace(From::Guest);
+        sandbox::probe::tcp(from, None, at_cluster_ip(2, family), quick).by().is_some()
+    };
+    Family::BOTH.iter().for_each(|family| assert!(!answers(*family), "{}", configured.stage.log()));
+    configured.change(&with_cidrs("hostnameOverride: node-1\n"), "hostnameOverride: somebody-else → node-1");
+    for family in Family::BOTH {
+        assert!(wait_until(SOON, || answers(family)), "{family}\n{}", configured.stage.log());
+    }
 }
 
 fn refused() {
