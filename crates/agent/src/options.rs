@@ -1,6 +1,6 @@
 //! What the agent runs with, after parsing and validation: no strings left to interpret.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ pub struct Options {
     pub min_sync_period: Duration,
     /// Where the probes are served; `None` serves none.
     pub healthz_bind_address: Option<SocketAddr>,
+    /// The node's primary address of its family, whatever the Node object says.
+    pub bind_address: Option<IpAddr>,
     /// Give up when an address cannot be bound, instead of trying again every 5 s.
     pub bind_address_hard_fail: bool,
     /// Followed while the agent runs.

@@ -183,7 +183,10 @@ impl<B: Backend> SyncLoop<B> {
             false => Some(Awaited::Lists),
         });
         self.detect_local();
-        let node = observe_node(self.own_node.facts(), &self.options.node_name, &self.addresses);
+        let mut node = observe_node(self.own_node.facts(), &self.options.node_name, &self.addresses);
+        if let Some(ip) = self.options.bind_address {
+            node.primary[Family::of(ip).index()] = Some(ip);
+        }
         // Policies, hints and source ranges look at these, so that any plan may change.
         let seen_by_plans = |node: &NodeView| (node.name.clone(), node.zone.clone(), node.primary);
         let all_move = std::mem::take(&mut self.replan) || seen_by_plans(&node) != seen_by_plans(&self.node);

@@ -68,7 +68,6 @@ impl Ours {
                 Effect::Here | Effect::Only(Mode::Nftables) => continue,
                 _ if setting.works_somewhere() => continue,
                 Effect::NotYet => "read and checked; no effect yet".to_owned(),
-                Effect::OnlyUnspecified => "only `0.0.0.0` and `::`, yet".to_owned(),
                 Effect::Only(mode) => of_mode(mode),
                 Effect::Never => "same: none on Linux".to_owned(),
             };

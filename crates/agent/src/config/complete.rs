@@ -51,7 +51,6 @@ pub(crate) fn ineffective(configuration: &Configuration, origin: &Origin) -> Vec
         let works = match setting.effect {
             Effect::Here => true,
             Effect::Only(wanted) => wanted == mode,
-            Effect::OnlyUnspecified => configuration.bind_address.is_unspecified(),
             Effect::NotYet | Effect::Never => false,
         };
         if !works && value != setting.default() {

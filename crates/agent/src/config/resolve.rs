@@ -51,6 +51,7 @@ pub(crate) fn resolve(
             sync_period: configuration.nftables.sync_period.0,
             min_sync_period: configuration.nftables.min_sync_period.0,
             healthz_bind_address: configuration.healthz_bind_address.address(),
+            bind_address: Some(configuration.bind_address).filter(|ip| !ip.is_unspecified()),
             bind_address_hard_fail: configuration.bind_address_hard_fail,
             config_file: origin.config_file.clone(),
             configuration,

@@ -88,8 +88,7 @@ fn kind_of_ipv6() {
 fn only_what_was_given_is_called_idle() {
     let idle = |body: &str| idle(with(body)).join(", ");
     assert_eq!(idle("bindAddress: '::'\n"), "");
-    assert_eq!(idle("bindAddress: 192.0.2.1\n"), "bindAddress");
-    assert_eq!(idle("bindAddress: 2001:db8::1\n"), "bindAddress");
+    assert_eq!(idle("bindAddress: 192.0.2.1\n"), "");
     assert_eq!(idle("metricsBindAddress: '[::1]:10249'\n"), "");
     assert_eq!(idle("oomScoreAdj: -999\nconntrack: {min: 0}\n"), "");
 }
@@ -403,7 +402,6 @@ fn documented() -> String {
             }
             settings::Effect::Here => "yes".to_owned(),
             _ if setting.works_somewhere() => "yes, see [Modes](#modes)".to_owned(),
-            settings::Effect::OnlyUnspecified => "only `0.0.0.0` and `::`, yet".to_owned(),
             settings::Effect::NotYet => "not yet".to_owned(),
             settings::Effect::Only(mode) => format!("mode {}", mode.word()),
             settings::Effect::Never => "none".to_owned(),

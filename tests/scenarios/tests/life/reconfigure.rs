@@ -112,6 +112,12 @@ fn live() {
         assert!(closed, "the node port is not closed\n{}", configured.stage.log());
     }
 
+    // Node ports are served on the primary addresses, and this one is not the node's.
+    configured.change(&with_cidrs("bindAddress: 203.0.113.9\n"), "bindAddress: 0.0.0.0 → 203.0.113.9");
+    let moved =
+        || configured.answers_at_node_port(Family::V6) && !configured.answers_at_node_port(Family::V4);
+    assert!(wait_until(SOON, moved), "bindAddress is not the primary address\n{}", configured.stage.log());
+
     configured.change(
         &with_cidrs("nftables: {masqueradeAll: true, masqueradeBit: 11}\n"),
         "nftables.masqueradeAll: false → true",

@@ -67,8 +67,6 @@ pub(crate) enum Effect {
     Here,
     /// Read and kept; nothing looks at it yet.
     NotYet,
-    /// Only an address that names no node, and at most a family.
-    OnlyUnspecified,
     /// Only in this mode.
     Only(Mode),
     /// Of another system, or of the past.

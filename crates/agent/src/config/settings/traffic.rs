@@ -1,6 +1,6 @@
 //! Which packets go where, whatever the mode.
 
-use super::{Effect, Group, Setting, setting};
+use super::{Group, Setting, setting};
 
 pub(super) const ALL: &[Setting] = &[
     setting("mode", |c| &mut c.mode).flag(
@@ -40,7 +40,7 @@ pub(super) const ALL: &[Setting] = &[
         "Node addresses that serve node ports: prefixes, or the words primary, localhost and all. Mode nftables \
          takes primary where none is named.",
     ),
-    setting("bindAddress", |c| &mut c.bind_address).zero_is_unset().effect(Effect::OnlyUnspecified).flag(
+    setting("bindAddress", |c| &mut c.bind_address).zero_is_unset().flag(
         Group::Traffic,
         "bind-address",
         "IP",
