@@ -226,8 +226,9 @@ fn print_agents(results: &Results) {
         "peak",
         "idle CPU",
         "a scrape",
-        "during a rewrite",
-        "the rewrite",
+        "in a rewrite",
+        "rewrite",
+        "scraped",
     ];
     let mut rows = vec![row(head)];
     for agent in &results.agents {
@@ -242,6 +243,7 @@ fn print_agents(results: &Results) {
             time(agent.scrape.idle.median_us),
             time(agent.scrape.busy.median_us),
             time(agent.scrape.rewrite_ms * 1e3),
+            time(agent.scrape.scraped_rewrite_ms * 1e3),
         ]);
     }
     table::print("The agent on manifests", &rows);
