@@ -1,11 +1,18 @@
 //! The two proxies that are asked.
 
+use std::time::Duration;
+
 use conformance::{Kit, Running};
 use scenarios::flows::Flow;
-use scenarios::{Variant, Verdict};
+use scenarios::{Variant, Verdict, wait_until};
 
 use crate::differences;
 use crate::scene::Scene;
+
+/// Upstream writes rules for the ServiceCIDRs it knows at its first sync; one that it hears of a moment later waits for
+/// a full sync, which may be an hour away.
+const TRIES: usize = 5;
+const A_MOMENT: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proxy {
@@ -25,11 +32,19 @@ impl Proxy {
 
     /// Start it and wait until it steers traffic.
     pub(crate) fn start(self, kit: &Kit, scene: &Scene, variant: Variant) -> Result<Running, String> {
-        let start = match self {
-            Proxy::Ours => Running::ours,
-            Proxy::Upstream => Running::upstream,
-        };
-        start(kit, &scene.plane, &scene.ground.sandbox.node, variant)
+        let node = &scene.ground.sandbox.node;
+        if self == Proxy::Ours {
+            return Running::ours(kit, &scene.plane, node, variant);
+        }
+        for _ in 0..TRIES {
+            let mut running = Running::upstream(kit, &scene.plane, node, variant)?;
+            if wait_until(A_MOMENT, || scene.drops_unused_addresses()) {
+                return Ok(running);
+            }
+            running.stop()?;
+            scene.clear()?;
+        }
+        Err("upstream never wrote what becomes of unused service addresses".into())
     }
 
     /// What the verdict on a flow means for this proxy.

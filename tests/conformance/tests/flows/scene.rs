@@ -46,4 +46,15 @@ impl Scene {
             Err(error) => Err(format!("running nft: {error}")),
         }
     }
+
+    /// Whether upstream's rules drop what goes to unused addresses of the ServiceCIDRs, in both families.
+    pub(crate) fn drops_unused_addresses(&self) -> bool {
+        ["ip", "ip6"].iter().all(|family| {
+            let mut nft = Command::new("nft");
+            nft.args(["list", "chain", family, "kube-proxy", "cluster-ips-check"]);
+            let listed = self.ground.sandbox.node.enter(&mut nft).ok().and_then(|_| nft.output().ok());
+            let text = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+            text.is_some_and(|text| text.lines().any(|line| line.contains("daddr") && line.contains("drop")))
+        })
+    }
 }
