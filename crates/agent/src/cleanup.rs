@@ -3,7 +3,9 @@
 
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
+use cluster::apiserver::Recorder;
 use dataplane::nftables::Nftables;
 use dataplane::{Backend, SyncError, iptables};
 use kernel::iptables::{ToolError, Tools};
@@ -11,11 +13,16 @@ use kernel::link::{LinkError, Links};
 use kernel::nft::{Connection, Transport};
 use model::{Family, LocalDetector};
 
+use crate::events;
+
 /// Holds the addresses of services in ipvs mode.
 const IPVS_DEVICE: &str = "kube-ipvs0";
 /// Three lines of heading, then one a virtual server and its endpoints.
 const IPVS_TABLE: &str = "/proc/net/ip_vs";
 const IPVS_HEADING: usize = 3;
+
+/// An agent that runs would have noticed by then.
+const AGENTS_TURN: Duration = Duration::from_millis(300);
 
 /// What is still there, and why.
 #[derive(Debug)]
@@ -37,6 +44,8 @@ pub enum CleanupError {
     Ipvs {
         servers: usize,
     },
+    /// They were gone, and came back.
+    WrittenAgain,
 }
 
 impl fmt::Display for CleanupError {
@@ -57,6 +66,10 @@ impl fmt::Display for CleanupError {
             CleanupError::Device(source) => {
                 write!(f, "the device {IPVS_DEVICE} of ipvs mode may still be there: {source}")
             }
+            CleanupError::WrittenAgain => write!(
+                f,
+                "the rules were removed, and somebody wrote them again at once: stop the kube-proxy of this node first"
+            ),
             CleanupError::Ipvs { servers } => write!(
                 f,
                 "{servers} lines of virtual servers and endpoints are still in IPVS, which this build cannot remove; \
@@ -83,7 +96,29 @@ pub fn cleanup() -> Result<(), Vec<CleanupError>> {
     }
     failures.extend(remove_device().err().map(CleanupError::Device));
     failures.extend(ipvs_left());
+    failures.extend(written_again(&mut backend));
     if failures.is_empty() { Ok(()) } else { Err(failures) }
+}
+
+/// What an earlier kube-proxy of iptables mode left would go on steering traffic beside our rules. Removed in the
+/// background, once ours are in place; what cannot be removed is told.
+pub(crate) fn remove_other_modes(node: String, recorder: Recorder) {
+    let remove = move || {
+        let Ok(mut connection) = Connection::open() else { return };
+        for family in Family::BOTH {
+            // No program is run where there is nothing to find.
+            if !is_seen(&mut connection, family) && !has_legacy_rules(family) {
+                continue;
+            }
+            if let Err(error) = remove_iptables(&mut connection, family) {
+                tracing::error!(%family, "They go on steering traffic beside ours: {error}");
+                recorder.record(events::other_rules(&node, &error));
+            }
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("leftovers".into()).spawn(remove) {
+        tracing::error!(%error, "Cannot look for rules of other modes: run kube-proxy --cleanup before the next start");
+    }
 }
 
 fn remove_iptables(connection: &mut Connection, family: Family) -> Result<(), CleanupError> {
@@ -111,6 +146,16 @@ fn is_seen(connection: &mut Connection, family: Family) -> bool {
     chains.iter().any(|chain| chain == "KUBE-SERVICES")
 }
 
+/// Whether there are any: whose they are only the tools tell.
+fn has_legacy_rules(family: Family) -> bool {
+    let names = match family {
+        Family::V4 => "/proc/self/net/ip_tables_names",
+        Family::V6 => "/proc/self/net/ip6_tables_names",
+    };
+    // Without the file there are no such tables.
+    std::fs::read_to_string(names).is_ok_and(|names| names.lines().any(|name| name == "nat"))
+}
+
 fn remove_device() -> Result<(), LinkError> {
     let mut links = Links::open()?;
     if links.links()?.iter().any(|link| link.name == IPVS_DEVICE) {
@@ -118,6 +163,13 @@ fn remove_device() -> Result<(), LinkError> {
         tracing::info!(device = IPVS_DEVICE, "Removed the device of ipvs mode and its addresses");
     }
     Ok(())
+}
+
+/// A running agent repairs within milliseconds what we call removed.
+fn written_again(backend: &mut Nftables<Connection>) -> Option<CleanupError> {
+    std::thread::sleep(AGENTS_TURN);
+    let is_back = Family::BOTH.iter().any(|family| backend.exists(*family));
+    is_back.then_some(CleanupError::WrittenAgain)
 }
 
 fn ipvs_left() -> Option<CleanupError> {

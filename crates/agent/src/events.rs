@@ -61,6 +61,11 @@ pub(crate) fn configuration_refused(node: &str, problems: &str) -> Event {
     Event { action: RELOAD, ..about_node(node, "ConfigurationRefused", true, note) }
 }
 
+/// Of a mode that is not ours, where the tools to remove them are missing.
+pub(crate) fn other_rules(node: &str, why: &dyn std::fmt::Display) -> Event {
+    about_node(node, "RulesOfOtherMode", true, format!("They go on steering traffic beside ours: {why}"))
+}
+
 fn about_node(node: &str, reason: &'static str, is_warning: bool, note: String) -> Event {
     Event { regarding: Regarding::Node(node.to_owned()), reason, action: START, is_warning, note }
 }

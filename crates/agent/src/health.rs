@@ -90,8 +90,9 @@ impl Health {
         });
     }
 
-    pub(crate) fn set_leaving(&self, leaving: bool) {
-        self.with(|state| state.leaving = leaving);
+    /// Whether that is new.
+    pub(crate) fn set_leaving(&self, leaving: bool) -> bool {
+        self.with(|state| std::mem::replace(&mut state.leaving, leaving) != leaving)
     }
 
     pub(crate) fn set_awaited(&self, awaited: Option<Awaited>) {

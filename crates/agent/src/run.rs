@@ -21,7 +21,7 @@ use crate::http::{BindError, CheckReporter, Context, Servers};
 use crate::metrics::Metrics;
 use crate::sync::{Event, Outlets, StartGuard, SyncLoop};
 use crate::{
-    DetectLocal, Options, addresses, drift, events, flags, flows, logging, node_setup, reload,
+    DetectLocal, Options, addresses, cleanup, drift, events, flags, flows, logging, node_setup, reload,
     service_counters, source,
 };
 
@@ -144,7 +144,9 @@ impl Agent {
         let backend = Nftables::new(connection, &detector, options.masquerade_mark)
             .count_traffic(options.service_counters);
         let outlets = Outlets { health, flows, checks, metrics };
-        let sync = SyncLoop::new(options.clone(), backend, addresses, outlets, guard(sender.clone()));
+        let (node, recorder) = (options.node_name.clone(), source.recorder.clone());
+        let guard = guard(sender.clone(), move || cleanup::remove_other_modes(node, recorder));
+        let sync = SyncLoop::new(options.clone(), backend, addresses, outlets, guard);
         let sync = std::thread::Builder::new()
             .name("sync".into())
             .spawn(move || sync.run(&receiver))
@@ -197,9 +199,14 @@ impl Agent {
     }
 }
 
-/// Watch for changes by others. Whatever they did since our first commit was not watched.
-fn guard(events: Sender<Event>) -> StartGuard<Nftables<Connection>> {
+/// After the first sync: watch for changes by others, whatever they did since our first commit was not watched; and
+/// see to what others left.
+fn guard(
+    events: Sender<Event>,
+    remove_other_modes: impl FnOnce() + Send + 'static,
+) -> StartGuard<Nftables<Connection>> {
     Box::new(move |backend| {
+        remove_other_modes();
         let port = backend.transport().port();
         if let Err(error) = drift::watch(port, events) {
             tracing::error!(

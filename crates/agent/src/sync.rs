@@ -175,7 +175,7 @@ impl<B: Backend> SyncLoop<B> {
     fn collect(&mut self) {
         let dirty = self.state.dirty();
         self.own_node.observe(self.state.node(&self.options.node_name));
-        self.outlets.health.set_leaving(!self.own_node.is_eligible());
+        self.tell_eligibility();
         self.is_informed = self.state.is_complete() && self.own_node.is_known(Instant::now());
         self.outlets.health.set_awaited(match self.is_informed {
             true => None,
@@ -200,6 +200,7 @@ impl<B: Backend> SyncLoop<B> {
             lane.note_triggers(&dirty.triggers, self.started_ms);
         }
         self.node = node;
+        self.warn_of_nothing(!dirty.services.is_empty());
         self.outlets.checks.mark(&dirty.services, &self.state);
         self.outlets.checks.mark(&everything, &self.state);
         self.state.clear_dirty(&dirty);
@@ -210,6 +211,20 @@ impl<B: Backend> SyncLoop<B> {
             }
         }
         self.count_changes();
+    }
+
+    /// Load balancers are told by `/healthz`, and people here.
+    fn tell_eligibility(&mut self) {
+        let is_leaving = !self.own_node.is_eligible();
+        if self.outlets.health.set_leaving(is_leaving) {
+            let node = &self.options.node_name;
+            match is_leaving {
+                true => {
+                    tracing::info!(%node, "The Node is gone or about to go: /healthz answers 503 from now on")
+                }
+                false => tracing::info!(%node, "The Node is to stay: /healthz answers 200 again"),
+            }
+        }
     }
 
     /// What traffic of both families follows, and what it does not yet.
@@ -282,6 +297,17 @@ impl<B: Backend> SyncLoop<B> {
         }
         if synced.full {
             kernel::memory::give_back();
+        }
+    }
+
+    /// Once, when the last service of the manifests goes while the agent runs.
+    fn warn_of_nothing(&self, has_changes: bool) {
+        let Source::Manifests(path) = &self.options.source else { return };
+        if has_changes && self.start_guard.is_none() && self.state.counts().services == 0 {
+            tracing::warn!(
+                manifests = %path.display(),
+                "There is no Service in the manifests any more: all rules of services are removed"
+            );
         }
     }
 

@@ -87,6 +87,12 @@ pub(super) const ALL: &[Note] = &[
     note(Event, "ConfigurationRefused", More, "on the Node: why the old configuration stays"),
     note(
         Event,
+        "RulesOfOtherMode",
+        More,
+        "on the Node: rules of iptables mode that an earlier kube-proxy left and that could not be removed",
+    ),
+    note(
+        Event,
         "readOnlySysFS",
         More,
         "on the Node, as older releases of upstream: the table of flows keeps its size",

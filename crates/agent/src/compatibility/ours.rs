@@ -80,14 +80,14 @@ impl Ours {
         for gate in FeatureGates::default().words() {
             self.add(What::Gate, gate);
         }
-        let turned = OF_A_PROXY.iter().map(|(name, on)| ((*name).to_owned(), !on)).collect();
+        let turned = OF_A_PROXY.iter().map(|gate| (gate.name.to_owned(), !gate.default)).collect();
         for gate in FeatureGates(turned).ineffective() {
             self.limits.insert((What::Gate, gate.to_owned()), "read; no effect yet".to_owned());
         }
     }
 
     fn metrics(&mut self) {
-        let all_gates = FeatureGates(OF_A_PROXY.iter().map(|(name, _)| ((*name).to_owned(), true)).collect());
+        let all_gates = FeatureGates(OF_A_PROXY.iter().map(|gate| (gate.name.to_owned(), true)).collect());
         let [usual, slis] = Metrics::new(Mode::Nftables, &FeatureGates::default()).described();
         let usual: BTreeSet<&str> = usual.iter().map(|about| about.name).collect();
         for mode in [Mode::Nftables, Mode::Iptables, Mode::Ipvs] {

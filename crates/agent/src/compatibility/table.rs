@@ -22,7 +22,7 @@ pub(super) fn fill(document: &str, theirs: &Things, ours: &Ours) -> String {
 fn table(what: What, theirs: &Things, ours: &Ours) -> String {
     let mut rows = BTreeSet::new();
     for thing in theirs.union(&ours.things).filter(|thing| thing.0 == what) {
-        if what == What::Gate && !OF_A_PROXY.iter().any(|(gate, _)| *gate == thing.1) {
+        if what == What::Gate && !OF_A_PROXY.iter().any(|gate| gate.name == thing.1) {
             continue;
         }
         // What shares a word shares a row.

@@ -24,36 +24,81 @@ pub(super) const IPVS: &str = "KubeProxyIPVS";
 /// Whether lines may be JSON.
 pub(super) const LOGGING_BETA: &str = "LoggingBetaOptions";
 
-/// Gates that would change what a proxy does, with their defaults, and that change nothing in this build.
-const WITHOUT_EFFECT: &[(&str, bool)] =
-    &[("KubeProxyNFTablesLocalhostNodePorts", false), ("NativeHistograms", true)];
+const LOCALHOST: &str = "KubeProxyNFTablesLocalhostNodePorts";
+const HISTOGRAMS: &str = "NativeHistograms";
+const CONTEXTUAL: &str = "ContextualLogging";
 
-/// The gates that are about a proxy, with their defaults.
-pub(crate) const OF_A_PROXY: &[(&str, bool)] = &[
-    (EXTERNAL_IPS, true),
-    ("ComponentFlagz", true),
-    ("ComponentStatusz", true),
-    (IPVS, true),
-    ("KubeProxyNFTablesLocalhostNodePorts", false),
-    (LOGGING_ALPHA, false),
-    (LOGGING_BETA, true),
-    ("NativeHistograms", true),
+/// How grown a gate is in Kubernetes 1.37.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Alpha,
+    Beta,
+    Stable,
+    Deprecated,
+}
+
+impl Stage {
+    /// As metrics spell it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Stage::Alpha => "ALPHA",
+            Stage::Beta => "BETA",
+            Stage::Stable => "",
+            Stage::Deprecated => "DEPRECATED",
+        }
+    }
+
+    /// The gate that switches all of this stage which are not named themselves.
+    fn all(self) -> Option<&'static str> {
+        match self {
+            Stage::Alpha => Some("AllAlpha"),
+            Stage::Beta => Some("AllBeta"),
+            Stage::Stable | Stage::Deprecated => None,
+        }
+    }
+}
+
+/// A gate that is about a proxy.
+pub(crate) struct Gate {
+    pub(crate) name: &'static str,
+    pub(crate) stage: Stage,
+    pub(crate) default: bool,
+    /// Whether it changes anything in this build.
+    pub(super) has_effect: bool,
+}
+
+const fn gate(name: &'static str, stage: Stage, default: bool, has_effect: bool) -> Gate {
+    Gate { name, stage, default, has_effect }
+}
+
+pub(crate) const OF_A_PROXY: &[Gate] = &[
+    gate(EXTERNAL_IPS, Stage::Stable, true, true),
+    gate(FLAGZ, Stage::Beta, true, true),
+    gate(STATUSZ, Stage::Beta, true, true),
+    gate(CONTEXTUAL, Stage::Beta, true, false),
+    gate(IPVS, Stage::Deprecated, true, true),
+    gate(LOCALHOST, Stage::Alpha, false, false),
+    gate(LOGGING_ALPHA, Stage::Alpha, false, true),
+    gate(LOGGING_BETA, Stage::Beta, true, true),
+    gate(HISTOGRAMS, Stage::Beta, true, false),
 ];
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeatureGates(pub BTreeMap<String, bool>);
 
 impl FeatureGates {
-    pub fn is_on(&self, name: &str, default: bool) -> bool {
-        self.0.get(name).copied().unwrap_or(default)
+    /// As it was set, by its name or with all of its stage; else its default. Of a gate that is not about a proxy: off.
+    pub(crate) fn is_on(&self, name: &str) -> bool {
+        let gate = OF_A_PROXY.iter().find(|gate| gate.name == name);
+        let by_stage = gate.and_then(|gate| gate.stage.all()).and_then(|all| self.0.get(all));
+        let set = self.0.get(name).or(by_stage).copied();
+        set.unwrap_or(gate.is_some_and(|gate| gate.default))
     }
 
     /// Gates that were set against their default and change nothing here.
     pub(crate) fn ineffective(&self) -> impl Iterator<Item = &'static str> {
-        WITHOUT_EFFECT
-            .iter()
-            .filter(|(name, default)| self.is_on(name, *default) != *default)
-            .map(|(name, _)| *name)
+        let against = |gate: &&Gate| !gate.has_effect && self.is_on(gate.name) != gate.default;
+        OF_A_PROXY.iter().filter(against).map(|gate| gate.name)
     }
 
     fn set(&mut self, name: &str, value: bool) -> Result<(), String> {
@@ -102,5 +147,27 @@ impl Value for FeatureGates {
 
     fn words(&self) -> Vec<&'static str> {
         KNOWN.lines().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gates(text: &str) -> FeatureGates {
+        let mut gates = FeatureGates::default();
+        gates.read_flag(text).unwrap();
+        gates
+    }
+
+    #[test]
+    fn all_of_a_stage_are_switched_but_for_those_that_are_named() {
+        assert!(!gates("").is_on(LOGGING_ALPHA) && gates("").is_on(FLAGZ));
+        let all = gates("AllAlpha=true,AllBeta=false");
+        assert!(all.is_on(LOGGING_ALPHA) && !all.is_on(FLAGZ) && all.is_on(EXTERNAL_IPS) && all.is_on(IPVS));
+        let named = gates("AllAlpha=true,LoggingAlphaOptions=false,AllBeta=false,ComponentFlagz=true");
+        assert!(!named.is_on(LOGGING_ALPHA) && named.is_on(FLAGZ) && !named.is_on(STATUSZ));
+        let idle: Vec<&str> = gates("AllAlpha=true").ineffective().collect();
+        assert_eq!(idle, [LOCALHOST]);
     }
 }

@@ -1,5 +1,6 @@
 //! A document without a type: what a file said, before anybody asks what it means.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -41,10 +42,19 @@ impl Node {
             Node::Null => "null".into(),
             Node::Bool(value) => value.to_string(),
             Node::Number(text) => text.clone(),
-            Node::Text(text) => format!("{text:?}"),
+            Node::Text(text) => format!("{:?}", shortened(text)),
             Node::List(_) => "a list".into(),
             Node::Map(_) => "a mapping".into(),
         }
+    }
+}
+
+/// What was meant shows at its beginning, and a log line has an end.
+fn shortened(text: &str) -> Cow<'_, str> {
+    const LONGEST: usize = 100;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()).into(),
+        None => text.into(),
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn resolve(
             nodeport_addresses: configuration.node_port_addresses.select(),
             settings: Settings {
                 masquerade_all: configuration.nftables.masquerade_all,
-                ignore_external_ips: !configuration.feature_gates.is_on(EXTERNAL_IPS, true),
+                ignore_external_ips: !configuration.feature_gates.is_on(EXTERNAL_IPS),
             },
             mode_is_default: origin.mode_is_default,
             masquerade_mark: 1 << configuration.nftables.masquerade_bit.0,
@@ -108,7 +108,7 @@ fn check_periods(configuration: &Configuration, origin: &Origin) -> Option<Strin
 fn check_logging(configuration: &Configuration, origin: &Origin) -> Vec<String> {
     let logging = &configuration.logging;
     let mut problems = Vec::new();
-    if logging.format == LogFormat::Json && !configuration.feature_gates.is_on(LOGGING_BETA, true) {
+    if logging.format == LogFormat::Json && !configuration.feature_gates.is_on(LOGGING_BETA) {
         let name = origin.name("logging.format");
         problems.push(format!("{name}: json needs the feature gate LoggingBetaOptions, which is turned off"));
     }
@@ -116,7 +116,7 @@ fn check_logging(configuration: &Configuration, origin: &Origin) -> Vec<String> 
         let name = origin.name("logging.vmodule");
         problems.push(format!("{name}: only lines of format text have levels of single files"));
     }
-    if configuration.feature_gates.is_on(LOGGING_ALPHA, false) {
+    if configuration.feature_gates.is_on(LOGGING_ALPHA) {
         return problems;
     }
     for (format, stream) in [("text", &logging.text), ("json", &logging.json)] {
@@ -133,7 +133,7 @@ fn check_logging(configuration: &Configuration, origin: &Origin) -> Vec<String> 
 }
 
 fn check_gate(configuration: &Configuration) -> Result<(), String> {
-    match configuration.mode == Mode::Ipvs && !configuration.feature_gates.is_on(IPVS, true) {
+    match configuration.mode == Mode::Ipvs && !configuration.feature_gates.is_on(IPVS) {
         true => Err(format!("ipvs needs the feature gate {IPVS}, which is turned off")),
         false => Ok(()),
     }
@@ -146,9 +146,9 @@ fn check_listeners(configuration: &Configuration, origin: &Origin) -> Result<(),
     else {
         return Ok(());
     };
-    let is_shared = metrics.ip() == healthz.ip()
-        || (metrics.is_ipv4() == healthz.is_ipv4()
-            && (metrics.ip().is_unspecified() || healthz.ip().is_unspecified()));
+    // An address of all is one of both families where it can be.
+    let is_shared =
+        metrics.ip() == healthz.ip() || metrics.ip().is_unspecified() || healthz.ip().is_unspecified();
     if metrics.port() != healthz.port() || !is_shared {
         return Ok(());
     }

@@ -398,7 +398,9 @@ fn documented() -> String {
         };
         let effect = match setting.effect {
             _ if setting.path == "featureGates" => {
-                format!("only `{}` and `{}`", gates::EXTERNAL_IPS, gates::LOGGING_ALPHA)
+                let effective = gates::OF_A_PROXY.iter().filter(|gate| gate.has_effect);
+                let names: Vec<String> = effective.map(|gate| format!("`{}`", gate.name)).collect();
+                format!("only {}", names.join(", "))
             }
             settings::Effect::Here => "yes".to_owned(),
             _ if setting.works_somewhere() => "yes, see [Modes](#modes)".to_owned(),

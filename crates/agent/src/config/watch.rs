@@ -39,6 +39,10 @@ pub(crate) struct ConfigWatch {
     /// The last text that was looked at: each is judged once.
     seen: String,
     current: Configuration,
+    /// The last text could not be used.
+    is_refused: bool,
+    /// The last look found no file.
+    is_missing: bool,
     /// Something happened in the folder; absent if it cannot be watched.
     touched: Option<Receiver<()>>,
 }
@@ -58,7 +62,7 @@ impl ConfigWatch {
             }
         };
         let (seen, current) = (file.text.clone(), options.configuration.clone());
-        Some(ConfigWatch { file, reader, seen, current, touched })
+        Some(ConfigWatch { file, reader, seen, current, is_refused: false, is_missing: false, touched })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -94,15 +98,41 @@ impl ConfigWatch {
 
     /// A file that is gone or empty is about to be written, or says nothing.
     fn judge(&mut self) -> Option<Change> {
-        let text = std::fs::read_to_string(&self.file.path).ok()?;
+        let text = match std::fs::read_to_string(&self.file.path) {
+            Ok(text) => text,
+            Err(error) => {
+                self.miss(&error);
+                return None;
+            }
+        };
+        self.is_missing = false;
         if text == self.seen || text.trim().is_empty() {
             return None;
         }
         self.seen.clone_from(&text);
         match (self.reader)(&self.file, text) {
-            Ok(options) if options.configuration == self.current => None,
+            Ok(options) if options.configuration == self.current => {
+                if std::mem::take(&mut self.is_refused) {
+                    let file = self.file.path.display();
+                    tracing::info!(%file, "The configuration file is usable again, and asks for what is in force");
+                }
+                None
+            }
             Ok(options) => Some(Change::Usable(Box::new(options))),
-            Err(problems) => Some(Change::Unusable(problems)),
+            Err(problems) => {
+                self.is_refused = true;
+                Some(Change::Unusable(problems))
+            }
+        }
+    }
+
+    /// Said once: the settings stay, but the next start would fail.
+    fn miss(&mut self, error: &io::Error) {
+        if !std::mem::replace(&mut self.is_missing, true) {
+            tracing::warn!(
+                file = %self.file.path.display(), %error,
+                "The configuration file cannot be read; the settings stay in force, but the next start will want it"
+            );
         }
     }
 
@@ -120,7 +150,7 @@ fn subscribe(path: &Path) -> io::Result<Receiver<()>> {
     // A mounted ConfigMap changes by a link beside the file, hence the folder.
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let inotify = inotify::init(CreateFlags::CLOEXEC)?;
-    let events = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE;
+    let events = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE | WatchFlags::DELETE;
     let (path, folder) = (path.to_owned(), parent.unwrap_or(Path::new(".")).to_owned());
     inotify::add_watch(&inotify, &folder, events)?;
     let (touch, touched) = channel(1);
@@ -248,7 +278,15 @@ mod tests {
     fn judging(file: &ConfigFile) -> ConfigWatch {
         let current = reconsider(file, file.text.clone()).unwrap().configuration;
         let file = file.clone();
-        ConfigWatch { seen: file.text.clone(), file, reader: reconsider, current, touched: None }
+        ConfigWatch {
+            seen: file.text.clone(),
+            file,
+            reader: reconsider,
+            current,
+            is_refused: false,
+            is_missing: false,
+            touched: None,
+        }
     }
 
     #[test]

@@ -52,7 +52,8 @@ fn entry(usage: &Usage, default: &str, is_idle: bool) -> String {
 }
 
 fn gates() -> String {
-    let gates: Vec<String> = OF_A_PROXY.iter().map(|(name, default)| format!("{name}={default}")).collect();
+    let gates: Vec<String> =
+        OF_A_PROXY.iter().map(|gate| format!("{}={}", gate.name, gate.default)).collect();
     format!("About a proxy, with their defaults, are: {}.", gates.join(", "))
 }
 

@@ -19,7 +19,7 @@ pub(super) fn configz(router: Router, options: &Options) -> Router {
 }
 
 pub(super) fn flagz(router: Router, options: &Options, context: &Context) -> Router {
-    if !options.configuration.feature_gates.is_on(gates::FLAGZ, true) {
+    if !options.configuration.feature_gates.is_on(gates::FLAGZ) {
         return router;
     }
     let values = flags::values(&context.arguments);
@@ -32,7 +32,7 @@ pub(super) fn flagz(router: Router, options: &Options, context: &Context) -> Rou
 }
 
 pub(super) fn statusz(router: Router, options: &Options, context: &Context) -> Router {
-    if !options.configuration.feature_gates.is_on(gates::STATUSZ, true) {
+    if !options.configuration.feature_gates.is_on(gates::STATUSZ) {
         return router;
     }
     let (paths, started) = (tops(router.paths()), context.started);

@@ -109,7 +109,13 @@ impl Served {
     pub(super) fn move_on(&mut self, options: &Options, recorder: &Recorder) {
         self.node.clone_from(&options.node_name);
         let Some(next) = self.moves(options) else { return };
-        tracing::info!(from = ?self.address, to = ?next, "The {} are served elsewhere", self.role.what());
+        let named =
+            |address: Option<SocketAddr>| address.map_or("nowhere".into(), |address| address.to_string());
+        let (from, to, what) = (named(self.address), named(next), self.role.what());
+        match next.is_none() || self.claimed.is_some() {
+            true => tracing::info!(%from, %to, "The {what} move"),
+            false => tracing::warn!(%from, %to, "The {what} are to move, and stay until they can"),
+        }
         self.address = next;
         self.start(recorder);
     }

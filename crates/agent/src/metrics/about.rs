@@ -1,7 +1,7 @@
 //! What this program is: its version and its feature gates.
 
 use super::registry::{Description, Growing, Kind, Registry};
-use crate::config::FeatureGates;
+use crate::config::{FeatureGates, OF_A_PROXY};
 use crate::version;
 
 const BUILD_INFO: Description = Description {
@@ -27,19 +27,6 @@ const FEATURE: Description = Description {
     help: "Feature gates that concern a proxy: 1 if switched on",
 };
 
-/// Name, stage as Kubernetes 1.37 has it (empty: stable) and default.
-const GATES: &[(&str, &str, bool)] = &[
-    ("AllowServiceExternalIPs", "", true),
-    ("ComponentFlagz", "BETA", true),
-    ("ComponentStatusz", "BETA", true),
-    ("ContextualLogging", "BETA", true),
-    ("KubeProxyIPVS", "DEPRECATED", true),
-    ("KubeProxyNFTablesLocalhostNodePorts", "ALPHA", false),
-    ("LoggingAlphaOptions", "ALPHA", false),
-    ("LoggingBetaOptions", "BETA", true),
-    ("NativeHistograms", "BETA", true),
-];
-
 #[derive(Clone, Debug)]
 pub(super) struct About {
     features: Growing,
@@ -56,9 +43,9 @@ impl About {
     }
 
     pub(super) fn gates(&self, gates: &FeatureGates) {
-        for (name, stage, default) in GATES {
-            let value = if gates.is_on(name, *default) { 1.0 } else { 0.0 };
-            self.features.gauge(&[name, stage]).set(value);
+        for gate in OF_A_PROXY {
+            let value = if gates.is_on(gate.name) { 1.0 } else { 0.0 };
+            self.features.gauge(&[gate.name, gate.stage.word()]).set(value);
         }
     }
 }

@@ -59,7 +59,7 @@ const LOCALHOST_GATE: &str = "KubeProxyNFTablesLocalhostNodePorts";
 pub(super) fn register(registry: &mut Registry, mode: Mode, gates: &FeatureGates) {
     let names: &[Description] = match mode {
         Mode::Iptables => &[PARTIAL_RESTORE_FAILURES, RULES, RULES_LAST, INVALID_DROPPED, LOCALHOST_ACCEPTED],
-        Mode::Nftables | Mode::Unset if gates.is_on(LOCALHOST_GATE, false) => {
+        Mode::Nftables | Mode::Unset if gates.is_on(LOCALHOST_GATE) => {
             &[LISTENERS, LISTENER_FAILURES, LOCALHOST_REJECTED]
         }
         Mode::Nftables | Mode::Unset | Mode::Ipvs => &[],

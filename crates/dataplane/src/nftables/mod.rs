@@ -85,6 +85,12 @@ impl<T: Transport> Nftables<T> {
         self.transport.is_undisturbed()
     }
 
+    /// Whether the kernel holds a table of our name; one that cannot be read counts as none.
+    pub fn exists(&mut self, family: Family) -> bool {
+        let family = self.families[family.index()].dialect.nft_family();
+        self.transport.tables(family).is_ok_and(|tables| tables.iter().any(|table| table.name == TABLE))
+    }
+
     /// Look at the kernel's table once, before a rewrite.
     fn existing(&mut self, family: Family) -> Result<Existing, SyncError> {
         let FamilyTable { dialect, trust, .. } = &self.families[family.index()];

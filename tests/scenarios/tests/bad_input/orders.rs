@@ -16,6 +16,8 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
         case("cleanup removes the rules, and does not mind if there are none", cleanup),
         Case::new("cleanup removes the rules of iptables mode, and nobody else's", cleanup_iptables),
+        Case::new("rules of iptables mode that another kube-proxy left go once ours are in place", leftovers),
+        case("cleanup beside a running agent does not call gone what is back", cleanup_in_vain),
         case("a configuration file that becomes unusable is reported and changes nothing", misconfigured),
         case("a configuration that cannot be written", unwritable),
         case("the node is set up, and what it does not let be set is named", init_only),
@@ -44,23 +46,68 @@ fn cleanup() {
     }
 }
 
-/// Both variants of the tools, both families.
-fn cleanup_iptables() -> Verdict {
-    let namespace = Namespace::new().unwrap();
+fn cleanup_in_vain() {
+    let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
+    let mut command = kube_proxy();
+    command.arg("--manifests").arg(folder.path());
+    let mut child = start(&namespace, &mut command);
+    let is_programmed = wait_until(DEADLINE, || tables(&namespace).len() == 2);
+    // The agent watches its tables a moment after it has written them.
+    let mut ended = order(&namespace, &["--cleanup"]);
+    let said = |ended: &Ended| {
+        ended.lines.iter().any(|line| line.contains("stop the kube-proxy of this node first"))
+    };
+    let is_told = wait_until(DEADLINE, || {
+        ended = order(&namespace, &["--cleanup"]);
+        ended.code == Some(1) && said(&ended)
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(is_programmed && is_told, "{:?}: {:?}", ended.code, ended.lines);
+}
+
+fn leftovers() -> Verdict {
+    let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
+    let tools: Vec<Tools> = [false, true].into_iter().flat_map(Tools::installed).collect();
+    if let Some(why) = leave_rules(&namespace, &tools) {
+        return Verdict::Skipped(why);
+    }
+    let mut command = kube_proxy();
+    command.arg("--manifests").arg(folder.path());
+    let mut child = start(&namespace, &mut command);
+    let saved = || -> String { tools.iter().map(|tools| namespace.run(|| tools.save()).unwrap()).collect() };
+    let is_gone =
+        wait_until(DEADLINE, || tables(&namespace).len() >= 2 && !saved().contains("KUBE-SERVICES"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(is_gone, "{}", saved());
+    assert!(saved().contains("-A PREROUTING -j OTHERS"), "{}", saved());
+    Verdict::Passed
+}
+
+/// As a kube-proxy in iptables mode leaves them, beside rules of others; or why that cannot be.
+fn leave_rules(namespace: &Namespace, tools: &[Tools]) -> Option<String> {
     let rules = "*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-SVC-ERIFXISQEP7F7OF4 - [0:0]\n:KUBE-MARK-MASQ - [0:0]\n\
         :OTHERS - [0:0]\n-A PREROUTING -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES\n\
         -A PREROUTING -j OTHERS\n-A OTHERS -p tcp -j KUBE-MARK-MASQ\n\
         -A KUBE-SERVICES -p tcp -j KUBE-SVC-ERIFXISQEP7F7OF4\nCOMMIT\n\
         *filter\n:KUBE-FIREWALL - [0:0]\n:KUBE-FORWARD - [0:0]\n-A INPUT -j KUBE-FIREWALL\n\
         -A FORWARD -m comment --comment \"kubernetes forwarding rules\" -j KUBE-FORWARD\nCOMMIT\n";
-    let tools: Vec<Tools> = [false, true].into_iter().flat_map(Tools::installed).collect();
     if tools.is_empty() {
-        return Verdict::Skipped("the iptables tools are not installed".into());
+        return Some("the iptables tools are not installed".into());
     }
-    for tools in &tools {
-        if let Err(why) = namespace.run(|| tools.restore(rules)) {
-            return Verdict::Skipped(format!("this kernel takes no rules from {tools:?}: {why}"));
-        }
+    tools.iter().find_map(|tools| {
+        let outcome = namespace.run(|| tools.restore(rules));
+        outcome.err().map(|why| format!("this kernel takes no rules from {tools:?}: {why}"))
+    })
+}
+
+/// Both variants of the tools, both families.
+fn cleanup_iptables() -> Verdict {
+    let namespace = Namespace::new().unwrap();
+    let tools: Vec<Tools> = [false, true].into_iter().flat_map(Tools::installed).collect();
+    if let Some(why) = leave_rules(&namespace, &tools) {
+        return Verdict::Skipped(why);
     }
     let ended = order(&namespace, &["--cleanup"]);
     assert_eq!(ended.code, Some(0), "{:?}", ended.lines);

@@ -221,7 +221,7 @@ fn what_has_no_effect_is_named() {
         "--profiling",
         "--feature-gates=NativeHistograms=false,AllowServiceExternalIPs=false,ContextualLogging=false",
     ]);
-    let wanted = "--ipvs-scheduler, --feature-gates NativeHistograms";
+    let wanted = "--ipvs-scheduler, --feature-gates ContextualLogging, --feature-gates NativeHistograms";
     assert_eq!(idle, format!("These settings have no effect in this build: {wanted}"));
 }
 
