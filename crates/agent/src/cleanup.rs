@@ -104,7 +104,10 @@ pub fn cleanup() -> Result<(), Vec<CleanupError>> {
 /// background, once ours are in place; what cannot be removed is told.
 pub(crate) fn remove_other_modes(node: String, recorder: Recorder) {
     let remove = move || {
-        let Ok(mut connection) = Connection::open() else { return };
+        let mut connection = match Connection::open() {
+            Ok(connection) => connection,
+            Err(error) => return tracing::error!(%error, "Cannot look for rules of other modes"),
+        };
         for family in Family::BOTH {
             // No program is run where there is nothing to find.
             if !is_seen(&mut connection, family) && !has_legacy_rules(family) {

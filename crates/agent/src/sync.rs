@@ -188,8 +188,9 @@ impl<B: Backend> SyncLoop<B> {
             node.primary[Family::of(ip).index()] = Some(ip);
         }
         // Policies, hints and source ranges look at these, so that any plan may change.
-        let seen_by_plans = |node: &NodeView| (node.name.clone(), node.zone.clone(), node.primary);
-        let all_move = std::mem::take(&mut self.replan) || seen_by_plans(&node) != seen_by_plans(&self.node);
+        let NodeView { name, zone, primary, .. } = &self.node;
+        let is_moved = (name, zone, primary) != (&node.name, &node.zone, &node.primary);
+        let all_move = std::mem::take(&mut self.replan) || is_moved;
         let everything: Vec<ServiceKey> = match all_move {
             true => self.state.services().cloned().collect(),
             false => Vec::new(),
