@@ -234,7 +234,7 @@ mod tests {
             Vec::new()
         }
         fn node(&self, _: Family) -> NodePlan {
-            NodePlan { nodeport_ips: Vec::new(), service_cidrs: Vec::new() }
+            NodePlan::default()
         }
     }
 

@@ -16,6 +16,8 @@ pub struct Options {
     pub node_name: String,
     pub detect_local: DetectLocal,
     pub nodeport_addresses: NodePortAddresses,
+    /// Node ports answer on loopback addresses too.
+    pub nodeports_on_loopback: bool,
     pub settings: Settings,
     /// Nobody chose the proxy mode.
     pub mode_is_default: bool,

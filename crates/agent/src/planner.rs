@@ -12,6 +12,8 @@ pub struct ClusterPlanner<'a> {
     pub node: &'a NodeView,
     pub settings: &'a Settings,
     pub nodeport_addresses: &'a NodePortAddresses,
+    /// Node ports answer on loopback addresses too.
+    pub nodeports_on_loopback: bool,
 }
 
 impl Planner for ClusterPlanner<'_> {
@@ -28,7 +30,8 @@ impl Planner for ClusterPlanner<'_> {
 
     fn node(&self, family: Family) -> NodePlan {
         let cidrs = self.state.service_cidrs();
-        model::plan_node(self.node, self.nodeport_addresses, &cidrs, family)
+        let loopback = self.nodeports_on_loopback;
+        model::plan_node(self.node, self.nodeport_addresses, loopback, &cidrs, family)
     }
 }
 

@@ -274,6 +274,7 @@ impl<B: Backend> SyncLoop<B> {
                 node: &self.node,
                 settings: &self.options.settings,
                 nodeport_addresses: &self.options.nodeport_addresses,
+                nodeports_on_loopback: self.options.nodeports_on_loopback,
             };
             let node_ips = planner.node(family).nodeport_ips;
             let lane = &mut self.lanes[family.index()];

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
-use kernel::nft;
+use kernel::{iptables, nft};
 use model::{Family, LocalDetector, NodePlan, ServiceKey, ServicePlan};
 
 /// One service whose plan changed. Pools are in slot order: an endpoint keeps its place while it lives.
@@ -26,6 +26,16 @@ pub struct Committed {
     pub left_behind: bool,
     /// How long it took to know what to send.
     pub rendering: Duration,
+    /// Where rules are what services are made of.
+    pub rules: RuleCount,
+}
+
+/// Rules of ours by table, filter and nat ([`iptables::Table`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RuleCount {
+    pub total: [usize; 2],
+    /// Of these, what this commit wrote.
+    pub written: [usize; 2],
 }
 
 /// A way to carry plans out. What packets see is consistent at every moment; after an error nothing is known of
@@ -53,8 +63,13 @@ pub trait Backend {
     /// The mark of packets to masquerade from the next rewrite on. Returns whether that is new.
     fn masquerade_by(&mut self, family: Family, mark: u32) -> bool;
 
-    /// A cheap look whether our rules are still there at all; damage is otherwise told by notifications.
-    fn is_intact(&mut self, family: Family) -> bool;
+    /// Whether the rules are still there, as far as a look of little cost can tell: these plans are in force.
+    fn is_intact(
+        &mut self,
+        family: Family,
+        plans: &HashMap<ServiceKey, ServicePlan>,
+        node: &NodePlan,
+    ) -> bool;
 
     /// Remove every rule of this mode.
     fn cleanup(&mut self, family: Family) -> Result<(), SyncError>;
@@ -67,6 +82,10 @@ pub enum SyncError {
     Commit(nft::CommitError),
     /// The kernel's tables could not be read.
     Read(nft::Error),
+    /// An iptables tool failed; the services are those at whose rules it stopped.
+    Tool { error: iptables::ToolError, service: Option<ServiceKey> },
+    /// There are services of the family, and no iptables tools that could write their rules.
+    NoTools(Family),
 }
 
 impl fmt::Display for SyncError {
@@ -74,6 +93,13 @@ impl fmt::Display for SyncError {
         match self {
             SyncError::Commit(error) => write!(f, "{error}"),
             SyncError::Read(error) => write!(f, "{error}"),
+            SyncError::Tool { error, service: Some(service) } => write!(f, "service {service}: {error}"),
+            SyncError::Tool { error, service: None } => write!(f, "{error}"),
+            SyncError::NoTools(family) => write!(
+                f,
+                "there are services of {family} and no iptables tools for it: install iptables, or use the image that \
+                 holds it"
+            ),
         }
     }
 }
@@ -83,6 +109,8 @@ impl std::error::Error for SyncError {
         match self {
             SyncError::Commit(error) => Some(error),
             SyncError::Read(error) => Some(error),
+            SyncError::Tool { error, .. } => Some(error),
+            SyncError::NoTools(_) => None,
         }
     }
 }

@@ -9,7 +9,7 @@ mod programmed;
 mod reconciler;
 mod slots;
 
-pub use backend::{Backend, Change, Committed, SyncError};
+pub use backend::{Backend, Change, Committed, RuleCount, SyncError};
 pub use pacing::Pacing;
 pub use programmed::{Programmed, Unserved};
 pub use reconciler::{Phases, Planned, Planner, Reconciler, Synced};

@@ -129,7 +129,10 @@ impl<B: Backend> Reconciler<B> {
 
     /// The periodic check: distrust the kernel's rules if they are gone. Returns whether they are.
     pub fn check(&mut self, family: Family) -> bool {
-        let damaged = !self.is_unknown(family) && !self.backend.is_intact(family);
+        let damaged = match &self.families[family.index()].applied {
+            Applied::Unknown => false,
+            Applied::Known(known) => !self.backend.is_intact(family, &known.plans, &known.node),
+        };
         if damaged {
             self.distrust(family);
         }

@@ -1,8 +1,8 @@
 //! The node the agent runs on, and what it means for every service alike.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 
 use crate::{Family, NodePortAddresses};
 
@@ -35,6 +35,8 @@ pub enum LocalDetector {
 pub struct NodePlan {
     /// Addresses that serve node ports, sorted.
     pub nodeport_ips: Vec<IpAddr>,
+    /// Loopback addresses that serve node ports too, sorted.
+    pub nodeport_loopback: Vec<IpNet>,
     /// ServiceCIDRs, overlaps merged, sorted.
     pub service_cidrs: Vec<IpNet>,
 }
@@ -48,10 +50,12 @@ pub fn default_primary(addresses: &[IpAddr], family: Family) -> Option<IpAddr> {
     addresses.iter().copied().find(|ip| Family::of(*ip) == family && reachable(ip))
 }
 
-/// Choose the node-port addresses and merge the ServiceCIDRs of one family.
+/// Choose the node-port addresses and merge the ServiceCIDRs of one family. Loopback addresses serve `on_loopback`
+/// only, where the kernel is told to route from there.
 pub fn plan_node(
     node: &NodeView,
     selection: &NodePortAddresses,
+    on_loopback: bool,
     service_cidrs: &[IpNet],
     family: Family,
 ) -> NodePlan {
@@ -77,13 +81,40 @@ pub fn plan_node(
         service_cidrs.iter().filter(|net| Family::of_net(net) == family).copied().collect();
     let mut service_cidrs = IpNet::aggregate(&of_family);
     service_cidrs.sort_unstable();
-    NodePlan { nodeport_ips, service_cidrs }
+    let nodeport_loopback = if on_loopback { loopback(selection, family) } else { Vec::new() };
+    NodePlan { nodeport_ips, nodeport_loopback, service_cidrs }
 }
 
 /// Upstream judges each family by its own prefixes: without any, all of it is meant.
 fn is_within(nets: &[IpNet], ip: &IpAddr, family: Family) -> bool {
     let mut of_family = nets.iter().filter(|net| Family::of_net(net) == family).peekable();
     of_family.peek().is_none() || of_family.any(|net| net.contains(ip))
+}
+
+/// The loopback addresses that a selection means.
+fn loopback(selection: &NodePortAddresses, family: Family) -> Vec<IpNet> {
+    let whole = match family {
+        Family::V4 => IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8)),
+        Family::V6 => IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST)),
+    };
+    let common = |net: &IpNet| match () {
+        () if net.contains(&whole) => Some(whole),
+        () if whole.contains(net) => Some(net.trunc()),
+        () => None,
+    };
+    let mut found: Vec<IpNet> = match selection {
+        NodePortAddresses::Primary => Vec::new(),
+        NodePortAddresses::All => vec![whole],
+        NodePortAddresses::Within(nets) if !nets.iter().any(|net| Family::of_net(net) == family) => {
+            vec![whole]
+        }
+        NodePortAddresses::Within(nets) | NodePortAddresses::PrimaryAndWithin(nets) => {
+            nets.iter().filter_map(common).collect()
+        }
+    };
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 /// Nothing here makes the kernel route from loopback, and an IPv6 link-local address names nothing without its link.
@@ -145,15 +176,36 @@ mod tests {
         ];
         for (selection, family, wanted) in cases {
             let wanted: Vec<IpAddr> = wanted.iter().map(|ip| ip.parse().unwrap()).collect();
-            let plan = plan_node(&node(), &selection, &[], family);
+            let plan = plan_node(&node(), &selection, false, &[], family);
             assert_eq!(plan.nodeport_ips, wanted, "{selection:?} {family}");
+        }
+    }
+
+    #[test]
+    fn loopback_serves_node_ports_where_it_is_meant() {
+        use NodePortAddresses::{All, Primary};
+        let cases: [(NodePortAddresses, [&[&str]; 2]); 6] = [
+            (All, [&["127.0.0.0/8"], &["::1/128"]]),
+            (Primary, [&[], &[]]),
+            (within(&["0.0.0.0/0"]), [&["127.0.0.0/8"], &["::1/128"]]),
+            (within(&["127.0.0.1/32", "10.0.0.0/8", "::/0"]), [&["127.0.0.1/32"], &["::1/128"]]),
+            (within(&["10.0.0.0/8", "fd00::/8"]), [&[], &[]]),
+            (primary_and(&["127.0.0.0/8"]), [&["127.0.0.0/8"], &[]]),
+        ];
+        for (selection, wanted) in cases {
+            for family in Family::BOTH {
+                let found = plan_node(&node(), &selection, true, &[], family).nodeport_loopback;
+                let found: Vec<String> = found.iter().map(IpNet::to_string).collect();
+                assert_eq!(found, wanted[family.index()], "{selection:?} {family}");
+                assert!(plan_node(&node(), &selection, false, &[], family).nodeport_loopback.is_empty());
+            }
         }
     }
 
     #[test]
     fn the_primary_address_serves_even_before_the_kernel_lists_it() {
         let node = NodeView { addresses: Vec::new(), ..node() };
-        let plan = plan_node(&node, &NodePortAddresses::Primary, &[], Family::V4);
+        let plan = plan_node(&node, &NodePortAddresses::Primary, false, &[], Family::V4);
         assert_eq!(plan.nodeport_ips, ["10.0.0.7".parse::<IpAddr>().unwrap()]);
     }
 
@@ -161,7 +213,9 @@ mod tests {
     fn a_loopback_primary_address_serves_nothing() {
         let node = NodeView { primary: ["127.0.0.1", "::1"].map(|ip| ip.parse().ok()), ..node() };
         for family in Family::BOTH {
-            assert!(plan_node(&node, &NodePortAddresses::Primary, &[], family).nodeport_ips.is_empty());
+            assert!(
+                plan_node(&node, &NodePortAddresses::Primary, false, &[], family).nodeport_ips.is_empty()
+            );
         }
     }
 
@@ -172,7 +226,7 @@ mod tests {
             .map(|net| net.parse().unwrap())
             .collect();
         let merged = |family| {
-            let plan = plan_node(&node(), &NodePortAddresses::All, &cidrs, family);
+            let plan = plan_node(&node(), &NodePortAddresses::All, false, &cidrs, family);
             plan.service_cidrs.iter().map(IpNet::to_string).collect::<Vec<_>>()
         };
         assert_eq!(merged(Family::V4), ["10.5.0.0/24", "10.96.0.0/15"]);

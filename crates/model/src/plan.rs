@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
 
 use ipnet::IpNet;
 
@@ -31,6 +32,8 @@ pub struct ServicePlan {
     pub cluster_ip: Option<IpAddr>,
     /// ClientIP affinity timeout in seconds.
     pub affinity_seconds: Option<u32>,
+    /// The node answers health checks of a load balancer here, whatever firewall it has.
+    pub health_check_port: Option<NonZeroU16>,
     pub ports: Box<[PortPlan]>,
 }
 
@@ -159,6 +162,7 @@ pub fn plan(
     ServicePlan {
         cluster_ip: service.cluster_ip(family),
         affinity_seconds: service.affinity_seconds,
+        health_check_port: service.health_check_node_port,
         ports: ports.into_boxed_slice(),
     }
 }

@@ -114,6 +114,7 @@ impl Bench {
             node: &self.node,
             settings: &Settings::default(),
             nodeport_addresses: &NodePortAddresses::Primary,
+            nodeports_on_loopback: false,
         };
         let mut bytes = 0;
         for family in Family::BOTH {

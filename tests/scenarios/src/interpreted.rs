@@ -36,6 +36,7 @@ impl StatePlanner<'_> {
             node: &self.node,
             settings: &self.settings,
             nodeport_addresses: &self.nodeport_addresses,
+            nodeports_on_loopback: false,
         }
     }
 }

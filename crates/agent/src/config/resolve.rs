@@ -41,6 +41,8 @@ pub(crate) fn resolve(
             node_name,
             detect_local,
             nodeport_addresses: configuration.node_port_addresses.select(),
+            nodeports_on_loopback: configuration.mode == Mode::Iptables
+                && configuration.iptables.localhost_node_ports,
             settings: Settings {
                 masquerade_all: configuration.nftables.masquerade_all,
                 ignore_external_ips: !configuration.feature_gates.is_on(EXTERNAL_IPS),

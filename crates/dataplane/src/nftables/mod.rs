@@ -123,8 +123,12 @@ impl<T: Transport> Nftables<T> {
         let started = Instant::now();
         let (batch, difference) = table.change(dialect, changes, node);
         let rendering = started.elapsed();
-        let committed =
-            Committed { bytes: batch.len_bytes(), elements: table.elements, left_behind: false, rendering };
+        let committed = Committed {
+            bytes: batch.len_bytes(),
+            elements: table.elements,
+            rendering,
+            ..Committed::default()
+        };
         self.transport.commit(&batch)?;
         Ok((committed, Sweep::after(&difference)))
     }
@@ -159,7 +163,8 @@ impl<T: Transport> Backend for Nftables<T> {
             let swept = sweep::sweep_strangers(&mut self.transport, &ours.dialect, plans, split);
             left_behind = !report_sweep(family, swept);
         }
-        Ok(Committed { bytes: batch.len_bytes(), elements: ours.table.elements, left_behind, rendering })
+        let (bytes, elements) = (batch.len_bytes(), ours.table.elements);
+        Ok(Committed { bytes, elements, left_behind, rendering, ..Committed::default() })
     }
 
     /// A destination with affinity that turns from one pool to two is changed in two steps: a pin made
@@ -196,7 +201,8 @@ impl<T: Transport> Backend for Nftables<T> {
         std::mem::replace(&mut dialect.masquerade_mark, mark) != mark
     }
 
-    fn is_intact(&mut self, family: Family) -> bool {
+    /// Damage within the table is told by notifications.
+    fn is_intact(&mut self, family: Family, _: &HashMap<ServiceKey, ServicePlan>, _: &NodePlan) -> bool {
         let dialect = &self.families[family.index()].dialect;
         let (family, comment) = (dialect.nft_family(), dialect.table_comment());
         let ours = |table: &nft::Table| table.name == TABLE && table.comment == comment;

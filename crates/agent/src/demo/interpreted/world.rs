@@ -66,6 +66,7 @@ impl InterpretedWorld {
             node: &self.node,
             settings: &Settings::default(),
             nodeport_addresses: &NodePortAddresses::Primary,
+            nodeports_on_loopback: false,
         };
         let mut commit = Commit::default();
         for family in Family::BOTH {

@@ -1,9 +1,10 @@
-//! The `iptables` tools, run as programs: legacy tables have no interface that other programs could use safely.
+//! The `iptables` tools, run as programs.
 
-use std::fmt;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+
+use super::ToolError;
 
 /// Where tools live that an ordinary user's PATH does not name.
 const SYSTEM: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
@@ -16,23 +17,6 @@ pub struct Tools {
     save: PathBuf,
     restore: PathBuf,
 }
-
-#[derive(Debug)]
-pub enum ToolError {
-    Start { tool: PathBuf, source: io::Error },
-    Refused { tool: PathBuf, said: String },
-}
-
-impl fmt::Display for ToolError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ToolError::Start { tool, source } => write!(f, "{} cannot be run: {source}", tool.display()),
-            ToolError::Refused { tool, said } => write!(f, "{} failed: {said}", tool.display()),
-        }
-    }
-}
-
-impl std::error::Error for ToolError {}
 
 impl Tools {
     /// Those that are installed: the two variants where they can be told apart, else whatever `iptables` is.
@@ -82,5 +66,5 @@ fn run(tool: &Path, command: &mut Command, input: &str) -> Result<Output, ToolEr
     }
     let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     let said = if said.is_empty() { output.status.to_string() } else { said };
-    Err(ToolError::Refused { tool: tool.to_owned(), said })
+    Err(ToolError::Refused { tool: tool.to_owned(), said, line: None })
 }

@@ -1,0 +1,44 @@
+//! iptables: the tools, run as programs, because legacy tables have no interface that other programs could use safely.
+
+mod error;
+mod tools;
+
+pub use error::ToolError;
+pub use tools::Tools;
+
+/// The tables that rules of services live in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Table {
+    Filter,
+    Nat,
+}
+
+impl Table {
+    pub const BOTH: [Table; 2] = [Table::Filter, Table::Nat];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Table::Filter => "filter",
+            Table::Nat => "nat",
+        }
+    }
+}
+
+/// Another one than before means that somebody may have changed a table in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp(pub [u64; 4]);
+
+/// One address family's tables, real or simulated.
+pub trait Tables {
+    /// A table in the form that `iptables-save -t` prints and [`restore`](Tables::restore) takes.
+    fn save(&mut self, table: Table) -> Result<String, ToolError>;
+
+    /// Carry out a script, each table of it wholly or not at all; what it does not name stays.
+    fn restore(&mut self, script: &str) -> Result<(), ToolError>;
+
+    /// Costs microseconds; `None` if it cannot be had.
+    fn stamp(&mut self) -> Option<Stamp>;
+
+    /// Whether `MASQUERADE --random-fully` is known.
+    fn has_random_fully(&self) -> bool;
+}
