@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 /// A chain per service port, endpoint, firewall; the rest of the name is a hash.
 const PREFIXES: [&str; 6] = ["KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT-", "KUBE-FW-", "KUBE-SEP-", "KUBE-XLB-"];
 /// Of both modes. The kubelet's own (KUBE-FIREWALL, KUBE-KUBELET-CANARY, KUBE-IPTABLES-HINT) are not among them.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "KUBE-SERVICES",
     "KUBE-EXTERNAL-SERVICES",
     "KUBE-NODEPORTS",
@@ -15,6 +15,7 @@ const NAMES: [&str; 13] = [
     "KUBE-FORWARD",
     "KUBE-PROXY-FIREWALL",
     "KUBE-PROXY-CANARY",
+    "KUBE-REJECT",
     "KUBE-LOAD-BALANCER",
     "KUBE-NODE-PORT",
     "KUBE-SOURCE-RANGES-FIREWALL",
@@ -25,7 +26,11 @@ const NAMES: [&str; 13] = [
 const SHARED: &str = "KUBE-MARK-MASQ";
 
 fn is_ours(chain: &str) -> bool {
-    NAMES.contains(&chain) || PREFIXES.iter().any(|prefix| chain.starts_with(prefix))
+    NAMES.contains(&chain) || is_service_chain(chain)
+}
+
+pub(super) fn is_service_chain(chain: &str) -> bool {
+    PREFIXES.iter().any(|prefix| chain.starts_with(prefix))
 }
 
 #[derive(Default)]

@@ -1,6 +1,17 @@
 //! iptables mode: services as chains of upstream's names, found through trees of addresses and ports.
 
 mod cleanup;
+mod dialect;
+mod family;
+mod frame;
+mod key;
+mod names;
+mod rule;
+mod saved;
+mod script;
+mod service;
+mod state;
+mod tree;
 
 use std::collections::HashMap;
 
@@ -8,6 +19,8 @@ use kernel::iptables::Tables;
 use model::{Family, LocalDetector, NodePlan, ServiceKey, ServicePlan};
 
 use crate::backend::{Backend, Change, Committed, SyncError};
+use dialect::Dialect;
+use family::FamilyTables;
 
 pub use cleanup::removal;
 
@@ -39,18 +52,29 @@ pub const LOCALHOST_COUNTER: &str = "localhost_nps_accepted_pkts";
 
 /// The iptables data plane over real or simulated tables.
 pub struct Iptables<T> {
-    tables: [Option<T>; 2],
-    setup: Setup,
+    families: [FamilyTables<T>; 2],
 }
 
 impl<T: Tables> Iptables<T> {
     /// `tables` by [`Family::index`]; a family without tools has none, which is an error once it has services.
-    pub fn new(tables: [Option<T>; 2], setup: Setup) -> Iptables<T> {
-        Iptables { tables, setup }
+    pub fn new(tables: [Option<T>; 2], setup: &Setup) -> Iptables<T> {
+        let [v4, v6] = tables;
+        let family = |family, tables: Option<T>| {
+            let random_fully = tables.as_ref().is_some_and(Tables::has_random_fully);
+            let Setup { detector, masquerade_mark, drop_invalid, counters } = setup.clone();
+            let dialect = Dialect { family, detector, masquerade_mark, drop_invalid, counters, random_fully };
+            FamilyTables::new(tables, dialect)
+        };
+        Iptables { families: [family(Family::V4, v4), family(Family::V6, v6)] }
     }
 
     pub fn tables(&mut self, family: Family) -> Option<&mut T> {
-        self.tables[family.index()].as_mut()
+        self.families[family.index()].tables.as_mut()
+    }
+
+    /// Whether packets that conntrack finds invalid are dropped, from the next rewrite on. Returns whether that is new.
+    pub fn drop_invalid(&mut self, family: Family, on: bool) -> bool {
+        std::mem::replace(&mut self.families[family.index()].dialect.drop_invalid, on) != on
     }
 }
 
@@ -58,35 +82,42 @@ impl<T: Tables> Backend for Iptables<T> {
     fn rewrite(
         &mut self,
         family: Family,
-        _: &HashMap<ServiceKey, ServicePlan>,
-        _: &NodePlan,
+        plans: &HashMap<ServiceKey, ServicePlan>,
+        node: &NodePlan,
     ) -> Result<Committed, SyncError> {
-        Err(SyncError::NoTools(family))
+        self.families[family.index()].rewrite(plans, node)
     }
 
     fn apply(
         &mut self,
         family: Family,
-        _: &[Change<'_>],
-        _: (&NodePlan, &NodePlan),
+        changes: &[Change<'_>],
+        node: (&NodePlan, &NodePlan),
     ) -> Result<Committed, SyncError> {
-        Err(SyncError::NoTools(family))
+        self.families[family.index()].apply(changes, node)
     }
 
-    fn detect_local(&mut self, _: Family, detector: &LocalDetector) -> bool {
-        self.setup.detector = detector.clone();
-        true
+    fn detect_local(&mut self, family: Family, detector: &LocalDetector) -> bool {
+        let dialect = &mut self.families[family.index()].dialect;
+        let before = dialect.if_pod(true);
+        dialect.detector = detector.clone();
+        dialect.if_pod(true) != before
     }
 
-    fn masquerade_by(&mut self, _: Family, mark: u32) -> bool {
-        std::mem::replace(&mut self.setup.masquerade_mark, mark) != mark
+    fn masquerade_by(&mut self, family: Family, mark: u32) -> bool {
+        std::mem::replace(&mut self.families[family.index()].dialect.masquerade_mark, mark) != mark
     }
 
-    fn is_intact(&mut self, _: Family, _: &HashMap<ServiceKey, ServicePlan>, _: &NodePlan) -> bool {
-        true
+    fn is_intact(
+        &mut self,
+        family: Family,
+        plans: &HashMap<ServiceKey, ServicePlan>,
+        node: &NodePlan,
+    ) -> bool {
+        self.families[family.index()].is_intact(plans, node)
     }
 
-    fn cleanup(&mut self, _: Family) -> Result<(), SyncError> {
-        Ok(())
+    fn cleanup(&mut self, family: Family) -> Result<(), SyncError> {
+        self.families[family.index()].cleanup()
     }
 }

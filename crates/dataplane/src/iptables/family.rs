@@ -1,0 +1,317 @@
+//! One address family's tables: full and partial syncs, and whether what was written is still there.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use kernel::iptables::{Stamp, Table, Tables, ToolError};
+use model::{NodePlan, ServiceKey, ServicePlan};
+
+use super::cleanup::is_service_chain;
+use super::dialect::Dialect;
+use super::saved::Saved;
+use super::script::Script;
+use super::service::ports;
+use super::state::{Leaves, State, leaves};
+use super::tree::{Chain, Difference};
+use crate::backend::{Change, Committed, RuleCount, SyncError};
+
+/// A look at all rules costs what it costs; of one core it may take this part.
+const LOOK_SHARE: u32 = 19;
+/// The least time between two looks.
+const LOOK_PAUSE: Duration = Duration::from_millis(500);
+/// A change between our writing and our taking the stamp goes unnoticed until here.
+const LOOK_ANYWAY: Duration = Duration::from_secs(300);
+
+pub(super) struct FamilyTables<T> {
+    pub(super) tables: Option<T>,
+    pub(super) dialect: Dialect,
+    state: State,
+    watch: Watch,
+}
+
+/// What is known of changes by others.
+struct Watch {
+    /// After our last write.
+    stamp: Option<Stamp>,
+    /// Somebody wrote between two writes of ours.
+    is_in_doubt: bool,
+    last_look: Instant,
+    look_pause: Duration,
+}
+
+impl<T: Tables> FamilyTables<T> {
+    pub(super) fn new(tables: Option<T>, dialect: Dialect) -> FamilyTables<T> {
+        let watch =
+            Watch { stamp: None, is_in_doubt: false, last_look: Instant::now(), look_pause: LOOK_PAUSE };
+        FamilyTables { tables, dialect, state: State::new(), watch }
+    }
+
+    /// Make the tables hold just these services, beside what others have there.
+    pub(super) fn rewrite(
+        &mut self,
+        plans: &HashMap<ServiceKey, ServicePlan>,
+        node: &NodePlan,
+    ) -> Result<Committed, SyncError> {
+        let Some(tables) = &mut self.tables else {
+            return if plans.is_empty() {
+                Ok(Committed::default())
+            } else {
+                Err(SyncError::NoTools(self.dialect.family))
+            };
+        };
+        self.state = State::new();
+        let saved = save(tables)?;
+        let started = Instant::now();
+        let script = self.whole_script(&saved, plans, node);
+        drop(saved);
+        self.commit(script, started.elapsed(), true)
+    }
+
+    fn whole_script(
+        &mut self,
+        saved: &[String; 2],
+        plans: &HashMap<ServiceKey, ServicePlan>,
+        node: &NodePlan,
+    ) -> Script {
+        let state = &mut self.state;
+        state.set_node(&self.dialect, node);
+        for (service, plan) in plans {
+            state.insert(&leaves(service, Some(plan)));
+            state.count_local(None, Some(plan));
+        }
+        let mut script = Script::default();
+        for table in Table::BOTH {
+            let saved = Saved::read(&saved[table as usize]);
+            let mut own = self.dialect.frame(table);
+            own.extend(state.take(table).chains);
+            let mut names: Vec<String> = own.iter().map(|chain| chain.name.clone()).collect();
+            for_service_chains(plans, table, |port, kind, _| names.push(port.name.chain(kind).to_string()));
+            let gone = stale(&saved, &names);
+            names.extend(gone.iter().cloned());
+            let hooks = missing_hooks(&self.dialect, &saved, table, node, &mut names);
+            script.open(table, names);
+            own.iter().for_each(|chain| script.chain(table, chain, None));
+            for_service_chains(plans, table, |port, kind, service| {
+                script.chain(table, &port.chain(kind, &self.dialect), Some(service));
+            });
+            hooks.iter().rev().for_each(|(chain, words)| script.insert(chain, words));
+            let used = saved.used_by_others(is_service_chain);
+            let gone: Vec<String> = gone.into_iter().filter(|name| !used.contains(name.as_str())).collect();
+            script.close(&gone);
+        }
+        state.rules = script.written;
+        script
+    }
+
+    /// Carry out some changes. Where one table must not lose what the other still relies on, the filter is written in
+    /// two steps: what is to be refused first, then the translation, then what is no longer refused.
+    pub(super) fn apply(
+        &mut self,
+        changes: &[Change<'_>],
+        node: (&NodePlan, &NodePlan),
+    ) -> Result<Committed, SyncError> {
+        let Some(tables) = &mut self.tables else { return Err(SyncError::NoTools(self.dialect.family)) };
+        self.watch.is_in_doubt |= tables.stamp() != self.watch.stamp;
+        let started = Instant::now();
+        let mut script = Script::default();
+        let state = &mut self.state;
+        if node.0 != node.1 {
+            state.set_node(&self.dialect, node.1);
+        }
+        let mut chains = [ServiceChains::default(), ServiceChains::default()];
+        let mut removed: Vec<Leaves> = Vec::with_capacity(changes.len());
+        for change in changes {
+            let new = leaves(change.service, change.new);
+            let mut old = leaves(change.service, change.old);
+            old.retain(|leaf| !new.contains(leaf));
+            state.insert(&new);
+            state.count_local(change.old, change.new);
+            removed.push(old);
+            for table in Table::BOTH {
+                chains[table as usize].compare(change, table, &self.dialect);
+            }
+        }
+        let [filter, nat] = chains;
+        write_section(&mut script, Table::Filter, state, ServiceChains { gone: Vec::new(), ..filter });
+        removed.iter().for_each(|old| state.remove(old, Table::Nat));
+        write_section(&mut script, Table::Nat, state, nat);
+        removed.iter().for_each(|old| state.remove(old, Table::Filter));
+        let gone = ServiceChains { gone: filter.gone, ..ServiceChains::default() };
+        write_section(&mut script, Table::Filter, state, gone);
+        self.commit(script, started.elapsed(), false)
+    }
+
+    fn commit(&mut self, script: Script, rendering: Duration, whole: bool) -> Result<Committed, SyncError> {
+        let Some(tables) = &mut self.tables else { return Err(SyncError::NoTools(self.dialect.family)) };
+        if !script.is_empty() {
+            tables.restore(script.text()).map_err(|error| {
+                let line = match &error {
+                    ToolError::Refused { line, .. } => *line,
+                    _ => None,
+                };
+                SyncError::Tool { service: line.and_then(|line| script.owner(line)).cloned(), error }
+            })?;
+        }
+        self.watch.stamp = tables.stamp();
+        if whole {
+            self.watch.is_in_doubt = false;
+            self.watch.last_look = Instant::now();
+        }
+        let rules = RuleCount { total: self.state.rules, written: script.written };
+        let elements = rules.total.iter().sum();
+        Ok(Committed { bytes: script.text().len(), elements, left_behind: false, rendering, rules })
+    }
+
+    /// Costs a system call or two while nobody else writes; else all rules are read, and not too often.
+    pub(super) fn is_intact(&mut self, plans: &HashMap<ServiceKey, ServicePlan>, node: &NodePlan) -> bool {
+        let Some(tables) = &mut self.tables else { return true };
+        let stamp = tables.stamp();
+        let is_calm = stamp.is_some() && stamp == self.watch.stamp && !self.watch.is_in_doubt;
+        let since = self.watch.last_look.elapsed();
+        if since < if is_calm { LOOK_ANYWAY } else { self.watch.look_pause } {
+            return true;
+        }
+        let started = Instant::now();
+        let saved = save(tables);
+        let intact = match &saved {
+            Ok(saved) => self.holds(saved, plans, node),
+            // What cannot be read says nothing about the rules; the next write will.
+            Err(error) => {
+                tracing::debug!(family = %self.dialect.family, %error, "The rules cannot be read");
+                return true;
+            }
+        };
+        self.watch.last_look = Instant::now();
+        self.watch.look_pause = LOOK_PAUSE.max(started.elapsed() * LOOK_SHARE);
+        if intact {
+            self.watch.stamp = stamp;
+            self.watch.is_in_doubt = false;
+        }
+        intact
+    }
+
+    fn holds(&self, saved: &[String; 2], plans: &HashMap<ServiceKey, ServicePlan>, node: &NodePlan) -> bool {
+        Table::BOTH.into_iter().all(|table| {
+            let saved = Saved::read(&saved[table as usize]);
+            let mut is_whole = missing_hooks(&self.dialect, &saved, table, node, &mut Vec::new()).is_empty();
+            let mut own = self.dialect.frame(table);
+            own.extend(self.state.chains(table));
+            is_whole &= own.iter().all(|chain| saved.holds(&chain.name, &chain.text));
+            for_service_chains(plans, table, |port, kind, _| {
+                let chain = port.chain(kind, &self.dialect);
+                is_whole &= saved.holds(&chain.name, &chain.text);
+            });
+            is_whole
+        })
+    }
+
+    /// Remove every rule of this mode.
+    pub(super) fn cleanup(&mut self) -> Result<(), SyncError> {
+        let Some(tables) = &mut self.tables else { return Ok(()) };
+        let saved = save(tables)?;
+        match super::removal(&saved.concat()) {
+            Some(script) => tables.restore(&script).map_err(tool_error),
+            None => Ok(()),
+        }
+    }
+}
+
+fn save<T: Tables>(tables: &mut T) -> Result<[String; 2], SyncError> {
+    Ok([tables.save(Table::Filter).map_err(tool_error)?, tables.save(Table::Nat).map_err(tool_error)?])
+}
+
+fn tool_error(error: ToolError) -> SyncError {
+    SyncError::Tool { error, service: None }
+}
+
+/// Visit the chains that services have in a table.
+fn for_service_chains<'a>(
+    plans: &'a HashMap<ServiceKey, ServicePlan>,
+    table: Table,
+    mut visit: impl FnMut(&super::service::ServicePort<'a>, super::names::ChainKind, &'a ServiceKey),
+) {
+    for (service, plan) in plans {
+        for port in ports(service, plan) {
+            for (_, kind) in port.kinds().into_iter().filter(|(at, _)| *at == table) {
+                visit(&port, kind, service);
+            }
+        }
+    }
+}
+
+/// Chains of services, or of trees, that are there and not wanted.
+fn stale(saved: &Saved<'_>, wanted: &[String]) -> Vec<String> {
+    let wanted: HashSet<&str> = wanted.iter().map(String::as_str).collect();
+    let stale = saved.chains.iter().filter(|name| is_service_chain(name) && !wanted.contains(**name));
+    stale.map(|name| (*name).to_owned()).collect()
+}
+
+/// Rules to put into chains that are not ours alone; `names` gains those of them that are not there.
+fn missing_hooks(
+    dialect: &Dialect,
+    saved: &Saved<'_>,
+    table: Table,
+    node: &NodePlan,
+    names: &mut Vec<String>,
+) -> Vec<(&'static str, String)> {
+    let mut hooks = dialect.hooks(table, node);
+    hooks.retain(|hook| !saved.has(hook.chain, &hook.words));
+    if hooks
+        .iter()
+        .any(|hook| hook.chain == super::frame::MARTIANS || hook.words.ends_with(super::frame::MARTIANS))
+        && !saved.chains.contains(super::frame::MARTIANS)
+    {
+        names.push(super::frame::MARTIANS.to_owned());
+    }
+    hooks.into_iter().map(|hook| (hook.chain, hook.words)).collect()
+}
+
+/// What changed in the chains of services in one table.
+#[derive(Default)]
+struct ServiceChains {
+    chains: Vec<(Chain, ServiceKey)>,
+    gone: Vec<String>,
+    rules_before: usize,
+}
+
+impl ServiceChains {
+    fn compare(&mut self, change: &Change<'_>, table: Table, dialect: &Dialect) {
+        let chains = |plan: Option<&ServicePlan>| -> Vec<Chain> {
+            let of_port = |port: super::service::ServicePort<'_>| {
+                let kinds = port.kinds().into_iter().filter(|(at, _)| *at == table);
+                kinds.map(|(_, kind)| port.chain(kind, dialect)).collect::<Vec<_>>()
+            };
+            plan.into_iter().flat_map(|plan| ports(change.service, plan)).flat_map(of_port).collect()
+        };
+        let (old, new) = (chains(change.old), chains(change.new));
+        for before in &old {
+            if !new.contains(before) {
+                self.rules_before += before.rules;
+            }
+            if !new.iter().any(|chain| chain.name == before.name) {
+                self.gone.push(before.name.clone());
+            }
+        }
+        let changed = new.into_iter().filter(|chain| !old.contains(chain));
+        self.chains.extend(changed.map(|chain| (chain, change.service.clone())));
+    }
+}
+
+/// One table's part of a partial sync, if there is any.
+fn write_section(script: &mut Script, table: Table, state: &mut State, services: ServiceChains) {
+    let Difference { chains, mut gone, rules_before } = state.take(table);
+    if chains.is_empty() && gone.is_empty() && services.chains.is_empty() && services.gone.is_empty() {
+        return;
+    }
+    gone.extend(services.gone);
+    let written_before = script.written[table as usize];
+    let names =
+        chains.iter().chain(services.chains.iter().map(|(chain, _)| chain)).map(|chain| chain.name.clone());
+    script.open(table, names.chain(gone.iter().cloned()).collect());
+    chains.iter().for_each(|chain| script.chain(table, chain, None));
+    services.chains.iter().for_each(|(chain, owner)| script.chain(table, chain, Some(owner)));
+    script.close(&gone);
+    let written = script.written[table as usize] - written_before;
+    let total = &mut state.rules[table as usize];
+    *total = (*total + written).saturating_sub(rules_before + services.rules_before);
+}

@@ -1,0 +1,147 @@
+//! Names of chains, as Kubernetes' own kube-proxy gives them: people and tools look services up by them.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use model::{Backend, Pool, Protocol};
+use sha2::{Digest, Sha256};
+
+/// What the kernel takes for the name of a chain.
+pub(super) const LONGEST_NAME: usize = 28;
+const HASH_LENGTH: usize = 16;
+const BASE32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+
+/// A chain that belongs to one port of one service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct ServiceChain {
+    pub(super) kind: ChainKind,
+    hash: [u8; HASH_LENGTH],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum ChainKind {
+    /// Clients from outside, before it is known to which pool they go.
+    External,
+    /// Clients of a load-balancer address, before it is known whether they may come in.
+    Firewall,
+    /// The endpoints for policy Cluster.
+    Cluster,
+    /// Those of this node.
+    Local,
+}
+
+impl ChainKind {
+    fn prefix(self) -> &'static str {
+        match self {
+            ChainKind::External => "KUBE-EXT-",
+            ChainKind::Firewall => "KUBE-FW-",
+            ChainKind::Cluster => "KUBE-SVC-",
+            ChainKind::Local => "KUBE-SVL-",
+        }
+    }
+}
+
+impl From<Pool> for ChainKind {
+    fn from(pool: Pool) -> ChainKind {
+        match pool {
+            Pool::Cluster => ChainKind::Cluster,
+            Pool::Local => ChainKind::Local,
+        }
+    }
+}
+
+impl fmt::Display for ServiceChain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind.prefix())?;
+        f.write_str(std::str::from_utf8(&self.hash).unwrap_or_default())
+    }
+}
+
+/// A service port as people write it, and the part of its chains' names that they share.
+#[derive(Clone, Debug)]
+pub(super) struct PortName {
+    /// `namespace/name:port`, or without the port's name if it has none.
+    pub(super) text: String,
+    protocol: Protocol,
+    hash: [u8; HASH_LENGTH],
+}
+
+impl PortName {
+    pub(super) fn new(service: &str, port: &str, protocol: Protocol) -> PortName {
+        let text = match port {
+            "" => service.to_owned(),
+            port => format!("{service}:{port}"),
+        };
+        let hash = hash(&[&text, &protocol.to_string()]);
+        PortName { text, protocol, hash }
+    }
+
+    pub(super) fn chain(&self, kind: ChainKind) -> ServiceChain {
+        ServiceChain { kind, hash: self.hash }
+    }
+
+    /// The list in which the kernel keeps the clients that are pinned to an endpoint. Named as upstream's, so that a
+    /// change from one to the other forgets nobody.
+    pub(super) fn pins(&self, backend: &Backend) -> String {
+        let endpoint = SocketAddr::new(backend.ip, backend.port).to_string();
+        let hash = hash(&[&self.text, &self.protocol.to_string(), &endpoint]);
+        format!("KUBE-SEP-{}", std::str::from_utf8(&hash).unwrap_or_default())
+    }
+}
+
+/// A name that fits: the text itself, or a hash of it.
+pub(super) fn fitting(prefix: &str, text: &str) -> String {
+    if prefix.len() + text.len() <= LONGEST_NAME {
+        return format!("{prefix}{text}");
+    }
+    let hash = hash(&[text]);
+    let mut name = format!("{prefix}IP-{}", std::str::from_utf8(&hash).unwrap_or_default());
+    name.truncate(LONGEST_NAME);
+    name
+}
+
+/// The first 80 bits of SHA-256 in base32.
+fn hash(parts: &[&str]) -> [u8; HASH_LENGTH] {
+    let mut digest = Sha256::new();
+    parts.iter().for_each(|part| digest.update(part));
+    let digest = digest.finalize();
+    let mut bits = digest.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
+    std::array::from_fn(|_| {
+        let five = bits.by_ref().take(5).fold(0, |value, bit| value << 1 | bit);
+        BASE32[usize::from(five)]
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names seen on a cluster: every one of them has the service of its apiserver.
+    #[test]
+    fn names_are_those_of_upstream() {
+        let port = PortName::new("default/kubernetes", "https", Protocol::Tcp);
+        assert_eq!(port.chain(ChainKind::Cluster).to_string(), "KUBE-SVC-NPX46M4PTMTKRN6Y");
+        let dns = PortName::new("kube-system/kube-dns", "dns", Protocol::Udp);
+        assert_eq!(dns.chain(ChainKind::Cluster).to_string(), "KUBE-SVC-TCOU7JCQXEZGVUNU");
+        assert_eq!(dns.chain(ChainKind::Local).to_string(), "KUBE-SVL-TCOU7JCQXEZGVUNU");
+        assert_eq!(dns.chain(ChainKind::External).to_string(), "KUBE-EXT-TCOU7JCQXEZGVUNU");
+        assert_eq!(dns.chain(ChainKind::Firewall).to_string(), "KUBE-FW-TCOU7JCQXEZGVUNU");
+    }
+
+    /// From upstream's tests of its rules.
+    #[test]
+    fn pins_are_kept_in_lists_of_upstreams_names() {
+        let port = PortName::new("ns1/svc1", "p80", Protocol::Tcp);
+        assert_eq!(port.chain(ChainKind::Cluster).to_string(), "KUBE-SVC-XPGD46QRK7WJZT7O");
+        let backend = Backend { ip: "10.180.0.1".parse().unwrap(), port: 80, local: false };
+        assert_eq!(port.pins(&backend), "KUBE-SEP-SXIVWICOYRO3J4NJ");
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_becomes_a_hash() {
+        assert_eq!(fitting("KUBE-SVC-", "10.96.16.0-20"), "KUBE-SVC-10.96.16.0-20");
+        let long = fitting("KUBE-SVC-H-", "2001:db8:1234:5678::1:0-124");
+        assert_eq!(long.len(), LONGEST_NAME);
+        assert!(long.starts_with("KUBE-SVC-H-IP-"), "{long}");
+    }
+}

@@ -1,0 +1,154 @@
+//! What `iptables-save` prints: which chains there are, which rules they hold, who leads to whom.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// One table as it is.
+#[derive(Default)]
+pub(super) struct Saved<'a> {
+    pub(super) chains: HashSet<&'a str>,
+    /// The rules as they were saved, less `-A`.
+    rules: HashMap<&'a str, Vec<&'a str>>,
+}
+
+impl<'a> Saved<'a> {
+    pub(super) fn read(text: &'a str) -> Saved<'a> {
+        let mut saved = Saved::default();
+        for line in text.lines() {
+            if let Some(chain) = line.strip_prefix(':') {
+                saved.chains.extend(chain.split(' ').next());
+            } else if let Some((chain, words)) =
+                line.strip_prefix("-A ").and_then(|rule| rule.split_once(' '))
+            {
+                saved.rules.entry(chain).or_default().push(words);
+            }
+        }
+        saved
+    }
+
+    /// Whether a chain holds a rule of this meaning.
+    pub(super) fn has(&self, chain: &str, words: &str) -> bool {
+        let wanted = meaning(words);
+        self.rules.get(chain).is_some_and(|rules| rules.iter().any(|words| meaning(words) == wanted))
+    }
+
+    /// Chains to which rules of other chains than these lead.
+    pub(super) fn used_by_others(&self, is_ours: impl Fn(&str) -> bool) -> HashSet<&'a str> {
+        let foreign = self.rules.iter().filter(|(chain, _)| !is_ours(chain));
+        foreign.flat_map(|(_, rules)| rules).filter_map(|words| target(words)).collect()
+    }
+
+    /// Whether a chain holds just these rules, given as lines of a script.
+    pub(super) fn holds(&self, chain: &str, lines: &str) -> bool {
+        let wanted = lines.lines().filter_map(|line| line.strip_prefix("-A ")?.split_once(' '));
+        let wanted = wanted.map(|(_, words)| meaning(words));
+        let found = self.rules.get(chain).map(Vec::as_slice).unwrap_or_default();
+        self.chains.contains(chain) && found.iter().map(|words| meaning(words)).eq(wanted)
+    }
+}
+
+fn target(words: &str) -> Option<&str> {
+    let mut words = words.split(' ').skip_while(|word| !matches!(*word, "-j" | "-g"));
+    words.nth(1)
+}
+
+/// A number for what a rule does, the same for what was written and for what is printed of it: the tools print options
+/// in another order, and some in another form.
+fn meaning(rule: &str) -> u64 {
+    let (mut sum, mut not) = (0_u64, false);
+    let mut words = rule.split(' ').filter(|word| !word.is_empty());
+    while let Some(word) = words.next() {
+        let is_telling = matches!(
+            word,
+            "-s" | "-d"
+                | "-i"
+                | "-p"
+                | "-j"
+                | "-g"
+                | "--dport"
+                | "--to-destination"
+                | "--name"
+                | "--ctstate"
+                | "--nfacct-name"
+                | "--src-type"
+                | "--reject-with"
+        );
+        if is_telling {
+            let value = words.next().unwrap_or_default();
+            sum = sum.wrapping_add(part(word, not, value));
+        }
+        not = word == "!";
+    }
+    sum
+}
+
+fn part(option: &str, not: bool, value: &str) -> u64 {
+    let value = match option {
+        "-s" | "-d" => value.strip_suffix("/32").or(value.strip_suffix("/128")).unwrap_or(value),
+        // What is rejected otherwise is rejected by port unreachable, which is printed though never asked for.
+        "--reject-with" if value != "tcp-reset" => return 0,
+        // All addresses are none to speak of.
+        _ => value,
+    };
+    if value.ends_with("/0") {
+        return 0;
+    }
+    let mut hasher = DefaultHasher::new();
+    (option, not, value).hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAVED: &str = "*nat\n:PREROUTING ACCEPT [3:180]\n:KUBE-SERVICES - [0:0]\n:KUBE-SVC-X - [0:0]\n\
+        -A PREROUTING -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES\n\
+        -A CNI -j KUBE-SVC-OLD\n\
+        -A KUBE-SERVICES -d 10.96.0.1/32 -p tcp -m comment --comment \"default/web:http cluster IP\" -m tcp --dport 80 \
+        -j KUBE-SVC-X\n\
+        -A KUBE-SVC-X ! -s 10.244.0.0/16 -d 10.96.0.1/32 -j KUBE-MARK-MASQ\n\
+        -A KUBE-SVC-X -p tcp -m statistic --mode random --probability 0.50000000000 -j DNAT --to-destination \
+        10.244.0.1:80\n-A KUBE-SVC-X -p tcp -j DNAT --to-destination 10.244.0.2:80\nCOMMIT\n";
+    const WRITTEN: &str = "-A KUBE-SVC-X ! -s 10.244.0.0/16 -d 10.96.0.1 -j KUBE-MARK-MASQ\n\
+        -A KUBE-SVC-X -p tcp -m statistic --mode random --probability 0.5 -j DNAT --to-destination 10.244.0.1:80\n\
+        -A KUBE-SVC-X -p tcp -j DNAT --to-destination 10.244.0.2:80\n";
+
+    #[test]
+    fn what_was_written_is_found_again() {
+        let saved = Saved::read(SAVED);
+        assert!(saved.holds("KUBE-SVC-X", WRITTEN));
+        assert!(
+            saved.has("PREROUTING", " -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES")
+        );
+        assert!(!saved.has("OUTPUT", " -j KUBE-SERVICES"));
+        assert!(!saved.holds("KUBE-SVC-Y", ""), "a chain that is not there holds nothing");
+    }
+
+    #[test]
+    fn one_rule_less_more_or_other_is_noticed() {
+        let cases = [
+            ("removed", WRITTEN.lines().take(2).map(|line| format!("{line}\n")).collect::<String>()),
+            ("added", format!("{WRITTEN}-A KUBE-SVC-X -j RETURN\n")),
+            ("another endpoint", WRITTEN.replace("10.244.0.2", "10.244.0.3")),
+            ("another source", WRITTEN.replace("! -s", "-s")),
+            ("another order", {
+                let mut lines: Vec<&str> = WRITTEN.lines().collect();
+                lines.swap(1, 2);
+                lines.join("\n")
+            }),
+        ];
+        for (what, written) in cases {
+            assert!(!Saved::read(SAVED).holds("KUBE-SVC-X", &written), "{what}");
+        }
+    }
+
+    #[test]
+    fn chains_that_others_use_are_known() {
+        let saved = Saved::read(SAVED);
+        let used = saved.used_by_others(|chain| chain.starts_with("KUBE-"));
+        assert!(
+            used.contains("KUBE-SVC-OLD") && used.contains("KUBE-SERVICES") && !used.contains("KUBE-SVC-X")
+        );
+    }
+}
