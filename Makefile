@@ -15,7 +15,7 @@ conformance: ## The agent against a real etcd and kube-apiserver, and beside ups
 bench: ## Measure loading and changing services in the kernel of this machine
 	cargo run --release -p pointsman-bench
 
-compare: ## Measure this kube-proxy and upstream's on one control plane; fills docs/comparison.* and the README
+compare: ## Measure this kube-proxy and upstream's on one control plane, MODE=nftables or iptables; fills docs/comparison*
 	scripts/compare
 
 check: ## Format, lints and the checks of the repository itself, without the other tests

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::contestant::Contestant;
-use crate::report::{ROWS, Row, thousands};
+use crate::report::{ROWS, Row};
 use crate::results::SizeResult;
 
 const WIDTH: u32 = 760;
@@ -17,13 +17,10 @@ const TOP: u32 = 62;
 const STYLE: &str = "text{font:13px system-ui,sans-serif;fill:#24292f}.title{font-weight:600;font-size:15px}\
     .small{font-size:12px}.factor{font-weight:600}.ground{fill:#fff}.ours{fill:#2da44e}.upstream{fill:#8c959f}";
 
-pub(crate) fn draw(size: &SizeResult) -> String {
+pub(crate) fn draw(size: &SizeResult, endpoints: u32) -> String {
     let rows: Vec<&Row> = ROWS.iter().filter(|row| row.drawn).collect();
     let height = TOP + STEP * u32::try_from(rows.len()).unwrap_or_default();
-    let title = format!(
-        "{} services × 5 endpoints: shorter is better, × is upstream over ours",
-        thousands(size.services)
-    );
+    let title = format!("{}: shorter is better, × is upstream over ours", size.case().name(endpoints));
     let mut svg = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(
@@ -50,11 +47,12 @@ pub(crate) fn draw(size: &SizeResult) -> String {
 }
 
 fn pair(row: &Row, size: &SizeResult, y: u32) -> String {
-    let longest = (row.value)(&size.ours).max((row.value)(&size.upstream));
+    let value = |who: Contestant| size.of(who).map_or(0.0, row.value);
+    let longest = value(Contestant::Ours).max(value(Contestant::Upstream));
     let mut svg = format!("<text x=\"8\" y=\"{}\">{}</text>\n", y + BAR + 5, row.name);
     for (who, y) in [(Contestant::Ours, y), (Contestant::Upstream, y + BAR + 3)] {
         // Even the shortest one is to be seen.
-        let length = ((row.value)(size.of(who)) / longest * f64::from(LONGEST)).max(1.5);
+        let length = (value(who) / longest * f64::from(LONGEST)).max(1.5);
         let factor = match who {
             Contestant::Ours => format!("<tspan class=\"factor\" dx=\"10\">{}</tspan>", row.factor(size)),
             Contestant::Upstream => String::new(),

@@ -20,6 +20,7 @@ pub(crate) enum Contestant {
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Mode {
     Nftables,
+    Iptables,
 }
 
 /// `minSyncPeriod`.
@@ -35,13 +36,15 @@ impl Mode {
     pub(crate) fn parse(text: &str) -> Result<Mode, Failure> {
         match text {
             "nftables" => Ok(Mode::Nftables),
-            _ => Err(format!("--mode {text}: only nftables can be compared").into()),
+            "iptables" => Ok(Mode::Iptables),
+            _ => Err(format!("--mode {text}: only nftables and iptables can be compared").into()),
         }
     }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Mode::Nftables => "nftables",
+            Mode::Iptables => "iptables",
         }
     }
 }

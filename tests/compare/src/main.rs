@@ -1,8 +1,9 @@
 //! `compare`: this project's kube-proxy and upstream's, one after the other on the same control plane with the
-//! same objects, each on a fresh node. What is measured and claimed stands in docs/comparison.md, which this
-//! program fills with its numbers. Only wiring is here.
+//! same objects, each on a fresh node. What is measured and claimed stands in docs/comparison.md and
+//! docs/comparison-iptables.md, which this program fills with its numbers. Only wiring is here.
 
 mod arguments;
+mod cases;
 mod chart;
 mod churn;
 mod claims;
@@ -50,7 +51,7 @@ fn dispatch() -> Result<ExitCode, Failure> {
     let claims = claims::judge(&results);
     report::print(&results, &claims);
     write(&arguments, &results)?;
-    let broken = claims.iter().any(|claim| !claim.holds);
+    let broken = claims.iter().flat_map(|judged| &judged.claims).any(|claim| !claim.holds);
     Ok(if arguments.check && broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -63,6 +64,12 @@ fn obtain(arguments: &Arguments) -> Result<Option<Results>, Failure> {
     if let Err(why) = gauges::privilege::check() {
         println!("SKIPPED: {why}");
         return Ok(None);
+    }
+    for variant in arguments.scope.cases.iter().filter_map(|case| case.variant) {
+        if let Err(why) = variant.check() {
+            println!("SKIPPED: {why}");
+            return Ok(None);
+        }
     }
     match Kit::find() {
         Ok(kit) => Ok(Some(measure::everything(&kit, &arguments.scope)?)),
@@ -78,8 +85,8 @@ fn write(arguments: &Arguments, results: &Results) -> Result<(), Failure> {
     if let Some(path) = &arguments.json {
         document::put(path, &format!("{}\n", serde_json::to_string_pretty(results)?))?;
     }
-    if let (Some(path), Some(size)) = (&arguments.svg, results.sizes.last()) {
-        document::put(path, &chart::draw(size))?;
+    if let (Some(path), Some(size)) = (&arguments.svg, claims::shown(results)) {
+        document::put(path, &chart::draw(size, results.endpoints_per_service))?;
     }
     for path in &arguments.documents {
         document::fill(path, |which| report::markdown(results, which))?;

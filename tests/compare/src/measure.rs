@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 
 use conformance::{ControlPlane, Kit, Options, Scratch};
 use gauges::machine::Machine;
+use gauges::variant::{self, Variant};
 use sandbox::Namespace;
 
 use crate::arguments::Scope;
+use crate::cases::Case;
 use crate::contestant::{self, Contestant, Pace};
 use crate::ground::{self, Ground, SERVERS};
 use crate::results::{Measured, Results, SizeResult, Start, Versions};
@@ -40,11 +42,13 @@ pub(crate) fn everything(kit: &Kit, scope: &Scope) -> Result<Results, Failure> {
     let bench = Bench { kit, scope, plane, control, kubeconfig, scratch };
     let mut sizes = Vec::new();
     let mut loaded = 0;
-    for services in &scope.sizes {
-        note(&format!("creating services up to {services}"));
-        loading::services(&bench.plane, loaded..*services)?;
-        loaded = *services;
-        sizes.push(bench.size(*services)?);
+    for case in &scope.cases {
+        if loaded < case.services {
+            note(&format!("creating services up to {}", case.services));
+            loading::services(&bench.plane, loaded..case.services)?;
+            loaded = case.services;
+        }
+        sizes.push(bench.size(*case)?);
     }
     machine.done();
     Ok(Results {
@@ -65,18 +69,19 @@ fn options() -> Options {
 }
 
 impl Bench<'_> {
-    fn size(&self, services: u32) -> Result<SizeResult, Failure> {
-        Ok(SizeResult {
-            services,
-            ours: self.measure(Contestant::Ours, services)?,
-            // Second: the kernel takes long to clean up after its rules.
-            upstream: self.measure(Contestant::Upstream, services)?,
-        })
+    fn size(&self, case: Case) -> Result<SizeResult, Failure> {
+        let Case { services, variant } = case;
+        let ours = self.measure(Contestant::Ours, case)?;
+        // Second: the kernel takes long to clean up after its rules.
+        let upstream = case.has_upstream().then(|| self.measure(Contestant::Upstream, case)).transpose()?;
+        Ok(SizeResult { services, variant, ours, upstream })
     }
 
-    fn measure(&self, who: Contestant, services: u32) -> Result<Measured, Failure> {
-        note(&format!("{}, {services} services", who.name()));
-        let (ground, mut proxy, start) = self.start(who, services, Pace::Eager)?;
+    fn measure(&self, who: Contestant, case: Case) -> Result<Measured, Failure> {
+        let services = case.services;
+        let what = format!("{}, {}", who.name(), case.name(objects::ENDPOINTS));
+        note(&what);
+        let (ground, mut proxy, start) = self.start(who, case, Pace::Eager)?;
         proxy.settle()?;
         let resident = proxy.resident()?;
         let idle = || {
@@ -87,13 +92,13 @@ impl Bench<'_> {
         let (changes, used) = cpu_during(&proxy, || self.changes(&ground))?;
         let busy = used.cpu.as_secs_f64() - idle_cpu * used.wall.as_secs_f64();
         let cpu_per_change_ms = busy.max(0.0) * 1e3 / changes.len().max(1) as f64;
-        note(&format!("{}, {services} services, changes without pause", who.name()));
-        let churn = churn::run(&self.plane, &proxy, services, self.scope.churn, turn(who, services))?;
+        note(&format!("{what}, changes without pause"));
+        let churn = churn::run(&self.plane, &proxy, services, self.scope.churn, turn(who, case))?;
         let resident_at_end = proxy.resident()?;
         drop((proxy, ground));
 
-        note(&format!("{}, {services} services, default settings", who.name()));
-        let (ground, mut proxy, default_start) = self.start(who, services, Pace::Default)?;
+        note(&format!("{what}, default settings"));
+        let (ground, mut proxy, default_start) = self.start(who, case, Pace::Default)?;
         proxy.settle()?;
         let default_changes = self.changes(&ground)?;
         Ok(Measured {
@@ -110,13 +115,19 @@ impl Bench<'_> {
     }
 
     /// On a node of its own, until traffic flows.
-    fn start(&self, who: Contestant, services: u32, pace: Pace) -> Result<(Ground, Running, Start), Failure> {
+    fn start(&self, who: Contestant, case: Case, pace: Pace) -> Result<(Ground, Running, Start), Failure> {
         let ground = Ground::new(&self.control)?;
         loading::probes(&self.plane, ground.address_of(SERVERS[0])?)?;
         let config = contestant::config(self.scope.mode, pace, &self.kubeconfig).to_string();
         let config = self.scratch.write("config.yaml", &config)?;
-        let log = self.log(&format!("{}-{services}-{pace:?}.log", who.name()))?;
-        let mut proxy = Running::start(who.binary(self.kit), &config, &ground.sandbox.node, log)?;
+        let variant = case.variant.map_or(String::new(), |variant| format!("-{}", variant.name()));
+        let log = self.log(&format!("{}-{}{variant}-{pace:?}.log", who.name(), case.services))?;
+        let mut command = Command::new(who.binary(self.kit));
+        command.arg("--config").arg(config);
+        if let Some(variant) = case.variant {
+            self.with_tools(&mut command, variant, &ground)?;
+        }
+        let mut proxy = Running::start(command, &ground.sandbox.node, log)?;
         let answered = traffic::await_start(&ground, &mut proxy)?;
         let cpu = proxy.cpu.used()?;
         let start = Start {
@@ -124,6 +135,16 @@ impl Bench<'_> {
             cpu_ms: cpu.as_secs_f64() * 1e3,
         };
         Ok((ground, proxy, start))
+    }
+
+    /// Upstream runs whatever `iptables` is; ours asks the node. Nothing else waits for the lock of these tools.
+    fn with_tools(&self, command: &mut Command, variant: Variant, ground: &Ground) -> Result<(), Failure> {
+        let folder = self.scratch.path().join(variant.name());
+        variant.lay_out(&folder)?;
+        variant.hint(&ground.sandbox.node)?;
+        command.env("PATH", variant::path_with(&folder));
+        command.env("XTABLES_LOCKFILE", self.scratch.path().join("xtables.lock"));
+        Ok(())
     }
 
     fn changes(&self, ground: &Ground) -> Result<Vec<Change>, Failure> {
@@ -161,8 +182,8 @@ fn cpu_during<T>(proxy: &Running, work: impl FnOnce() -> Result<T, Failure>) -> 
 }
 
 /// Different for any two runs that follow each other.
-fn turn(who: Contestant, services: u32) -> u32 {
-    1 + services.ilog2() % 2 * 4 + if who == Contestant::Ours { 0 } else { 2 }
+fn turn(who: Contestant, case: Case) -> u32 {
+    1 + 2 * u32::from(who == Contestant::Upstream) + 4 * u32::from(case.variant == Some(Variant::Nft))
 }
 
 fn versions(kit: &Kit) -> Result<Versions, Failure> {
@@ -171,11 +192,14 @@ fn versions(kit: &Kit) -> Result<Versions, Failure> {
         let output = output.map_err(|e| format!("{} --version: {e}", binary.display()))?;
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
+    // Both variants are of one package; what they add in brackets tells them apart.
+    let iptables = Variant::Nft.find("iptables", "").map_or(Ok(String::new()), |tool| ask(&tool))?;
     Ok(Versions {
         ours: ask(&kit.kube_proxy)?,
         upstream: ask(&kit.upstream)?,
         apiserver: ask(&kit.apiserver)?,
         nft: ask("nft".as_ref())?,
+        iptables: iptables.split(" (").next().unwrap_or_default().to_owned(),
     })
 }
 

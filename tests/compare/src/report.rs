@@ -3,10 +3,13 @@
 use gauges::machine::Machine;
 use gauges::table::{self, row};
 
-use crate::claims::{self, Claim};
-use crate::contestant::Contestant;
+use crate::claims::{self, Claim, Judged};
+use crate::contestant::{Contestant, Mode};
 use crate::document::Which;
 use crate::results::{Measured, Results, SizeResult};
+
+/// In the place of a number that nobody waited for.
+const NOT_RUN: &str = "not run";
 
 /// How a number is written.
 #[derive(Clone, Copy)]
@@ -88,13 +91,13 @@ fn three_digits(value: f64) -> String {
 
 impl Row {
     pub(crate) fn write(&self, size: &SizeResult, who: Contestant) -> String {
-        self.unit.write((self.value)(size.of(who)))
+        size.of(who).map_or(NOT_RUN.to_owned(), |measured| self.unit.write((self.value)(measured)))
     }
 
     /// How many times ours upstream's is.
     pub(crate) fn factor(&self, size: &SizeResult) -> String {
-        let (ours, upstream) = ((self.value)(&size.ours), (self.value)(&size.upstream));
-        match upstream / ours {
+        let Some(upstream) = &size.upstream else { return String::new() };
+        match (self.value)(upstream) / (self.value)(&size.ours) {
             factor if !factor.is_finite() => String::new(),
             factor if factor < 10.0 => format!("{factor:.1}×"),
             factor => format!("{factor:.0}×"),
@@ -107,7 +110,7 @@ impl Row {
     }
 }
 
-pub(crate) fn print(results: &Results, claims: &[Claim]) {
+pub(crate) fn print(results: &Results, judged: &[Judged]) {
     let Machine { kernel, processors, load: [before, after] } = &results.machine;
     println!("Linux {kernel}, {processors} CPUs; load before {before}, after {after}");
     println!("ours: {}; upstream: {}", results.versions.ours, results.versions.upstream);
@@ -119,11 +122,14 @@ pub(crate) fn print(results: &Results, claims: &[Claim]) {
         let head = row(["", Contestant::Ours.name(), Contestant::Upstream.name(), "upstream / ours"]);
         let rows: Vec<Vec<String>> =
             [head].into_iter().chain(ROWS.iter().map(|row| row.cells(size))).collect();
-        table::print(&format!("{} services", thousands(size.services)), &rows);
+        table::print(&size.case().name(results.endpoints_per_service), &rows);
     }
-    match claims {
-        [] => println!("\nClaims are about 10,000 services; nothing to judge"),
-        claims => table::print("Claims", &claims.iter().map(claim_cells).collect::<Vec<_>>()),
+    if judged.is_empty() {
+        println!("\nClaims are about other sizes; nothing to judge");
+    }
+    for Judged { case, claims } in judged {
+        let title = format!("Claims at {}", case.name(results.endpoints_per_service));
+        table::print(&title, &claims.iter().map(claim_cells).collect::<Vec<_>>());
     }
 }
 
@@ -133,11 +139,11 @@ fn claim_cells(claim: &Claim) -> Vec<String> {
 }
 
 pub(crate) fn markdown(results: &Results, which: Which) -> String {
-    let sizes = match which {
-        Which::All => results.sizes.as_slice(),
-        Which::Largest => results.sizes.last_chunk::<1>().map(|last| last.as_slice()).unwrap_or_default(),
+    let sizes: Vec<&SizeResult> = match which {
+        Which::All => results.sizes.iter().collect(),
+        Which::Largest => claims::shown(results).into_iter().collect(),
     };
-    let tables: Vec<String> = sizes.iter().map(|size| markdown_table(results, size)).collect();
+    let tables: Vec<String> = sizes.into_iter().map(|size| markdown_table(results, size)).collect();
     let claims = match which {
         Which::All => markdown_claims(results),
         Which::Largest => String::new(),
@@ -147,20 +153,21 @@ pub(crate) fn markdown(results: &Results, which: Which) -> String {
 
 fn markdown_claims(results: &Results) -> String {
     let line = |claim: &Claim| format!("| {} |\n", claim_cells(claim).join(" | "));
-    let lines: String = claims::judge(results).iter().map(line).collect();
-    match lines.is_empty() {
-        true => String::new(),
-        false => format!(
-            "| claimed at 10,000 services | measured | limit | |\n| --- | --- | --- | --- |\n{lines}\n"
-        ),
-    }
+    let table = |judged: Judged| {
+        let variant = judged.case.variant.map(|variant| format!(", {}", variant.name())).unwrap_or_default();
+        let services = thousands(judged.case.services);
+        let lines: String = judged.claims.iter().map(line).collect();
+        format!(
+            "| claimed at {services} services{variant} | measured | limit | |\n| --- | --- | --- | --- |\n{lines}\n"
+        )
+    };
+    claims::judge(results).into_iter().map(table).collect()
 }
 
 fn markdown_table(results: &Results, size: &SizeResult) -> String {
     let head = format!(
-        "| {} services × {} endpoints | {} | {} | factor |\n| --- | ---: | ---: | ---: |\n",
-        thousands(size.services),
-        results.endpoints_per_service,
+        "| {} | {} | {} | factor |\n| --- | ---: | ---: | ---: |\n",
+        size.case().name(results.endpoints_per_service),
         Contestant::Ours.name(),
         results.versions.upstream.replace("Kubernetes", "kube-proxy"),
     );
@@ -174,8 +181,11 @@ fn origin(results: &Results) -> String {
         true => " The machine was busy with other work, so times are longer than they need be.",
         false => "",
     };
-    let mode = results.mode.name();
-    format!("One run of `make compare`: {mode} mode, Linux {kernel}, {processors} CPUs.{busy}")
+    let command = match results.mode {
+        Mode::Nftables => "`make compare`: nftables mode".to_owned(),
+        Mode::Iptables => format!("`make compare MODE=iptables`: {}", results.versions.iptables),
+    };
+    format!("One run of {command}, Linux {kernel}, {processors} CPUs.{busy}")
 }
 
 /// 10000 as 10,000.

@@ -2,8 +2,10 @@
 
 use gauges::gauge::{Resident, quantile};
 use gauges::machine::Machine;
+use gauges::variant::Variant;
 use serde::{Deserialize, Serialize};
 
+use crate::cases::Case;
 use crate::churn::Churn;
 use crate::contestant::{Contestant, Mode};
 use crate::traffic::Change;
@@ -26,13 +28,19 @@ pub(crate) struct Versions {
     pub(crate) upstream: String,
     pub(crate) apiserver: String,
     pub(crate) nft: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) iptables: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SizeResult {
     pub(crate) services: u32,
+    /// Of the iptables tools, in that mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) variant: Option<Variant>,
     pub(crate) ours: Measured,
-    pub(crate) upstream: Measured,
+    /// `None` where it would not come to an end.
+    pub(crate) upstream: Option<Measured>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -59,11 +67,21 @@ pub(crate) struct Start {
     pub(crate) cpu_ms: f64,
 }
 
+impl Results {
+    pub(crate) fn find(&self, case: Case) -> Option<&SizeResult> {
+        self.sizes.iter().find(|size| size.case() == case)
+    }
+}
+
 impl SizeResult {
-    pub(crate) fn of(&self, who: Contestant) -> &Measured {
+    pub(crate) fn case(&self) -> Case {
+        Case { services: self.services, variant: self.variant }
+    }
+
+    pub(crate) fn of(&self, who: Contestant) -> Option<&Measured> {
         match who {
-            Contestant::Ours => &self.ours,
-            Contestant::Upstream => &self.upstream,
+            Contestant::Ours => Some(&self.ours),
+            Contestant::Upstream => self.upstream.as_ref(),
         }
     }
 }
@@ -96,7 +114,7 @@ fn megabytes(kib: u64) -> f64 {
 
 /// Upstream takes 400 MB and 400 ms for everything.
 #[cfg(test)]
-pub(crate) fn sample(services: u32, ours_mb: f64, ours_ms: f64) -> Results {
+pub(crate) fn sample(mode: Mode, case: Case, ours_mb: f64, ours_ms: f64) -> Results {
     let measured = |mb: f64, ms: f64| {
         let now_kib = (mb * 1e6 / 1024.0) as u64;
         let (start, change) = (Start { ms, cpu_ms: ms }, Change { stored_ms: 1.0, moved_ms: ms });
@@ -112,16 +130,19 @@ pub(crate) fn sample(services: u32, ours_mb: f64, ours_ms: f64) -> Results {
             default_changes: vec![change; 3],
         }
     };
-    let size = SizeResult { services, ours: measured(ours_mb, ours_ms), upstream: measured(400.0, 400.0) };
+    let upstream = case.has_upstream().then(|| measured(400.0, 400.0));
+    let Case { services, variant } = case;
+    let size = SizeResult { services, variant, ours: measured(ours_mb, ours_ms), upstream };
     Results {
         machine: Machine::default(),
-        mode: Mode::Nftables,
+        mode,
         endpoints_per_service: 5,
         versions: Versions {
             ours: "ours".to_owned(),
             upstream: "Kubernetes v1".to_owned(),
             apiserver: String::new(),
             nft: String::new(),
+            iptables: String::new(),
         },
         cpu_account: String::new(),
         sizes: vec![size],

@@ -1,7 +1,7 @@
 //! A kube-proxy as a child process on a node, and what it has used.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -28,18 +28,16 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(
-        binary: &Path,
-        config: &Path,
+        mut command: Command,
         namespace: &Namespace,
         log: PathBuf,
     ) -> Result<Running, Failure> {
         let output = File::create(&log)?;
-        let mut command = Command::new(binary);
-        command.arg("--config").arg(config).stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         die_with_parent(&mut command, Signal::Kill);
         namespace.enter(&mut command)?;
         let started = Instant::now();
-        let child = command.spawn().map_err(|e| format!("starting {}: {e}", binary.display()))?;
+        let child = command.spawn().map_err(|e| format!("starting {:?}: {e}", command.get_program()))?;
         let cpu = CpuAccount::open(child.id());
         Ok(Running { child, log, started, cpu })
     }

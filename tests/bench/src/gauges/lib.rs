@@ -1,4 +1,5 @@
-//! What the benchmarks share: clocks and counters, the machine they ran on, whether they may run, tables of text.
+//! What the benchmarks share: clocks and counters, the machine they ran on, whether they may run, the variants of
+//! the iptables tools, tables of text.
 //!
 //! Nothing here knows what is measured.
 
@@ -6,3 +7,4 @@ pub mod gauge;
 pub mod machine;
 pub mod privilege;
 pub mod table;
+pub mod variant;
