@@ -14,4 +14,5 @@ pub mod netns;
 pub mod nft;
 pub mod process;
 pub mod profile;
+pub mod simulate;
 pub mod sysctl;

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::instruction::Header;
-use super::packet::Packet;
+use crate::simulate::Packet;
 
 pub(super) fn octets(address: IpAddr) -> Vec<u8> {
     match address {

@@ -3,13 +3,13 @@
 
 use std::net::IpAddr;
 
-use super::flow::Flow;
 use super::header::{bytes_of, octets};
 use super::instruction::*;
-use super::packet::{Packet, Rejection};
 use super::state::State;
 use super::words::{self, Label};
 use crate::nft::Family;
+use crate::simulate::Flow;
+use crate::simulate::{Packet, Rejection};
 
 /// One packet at one hook, with all that a rule can see of it and change.
 pub(super) struct Situation<'a> {

@@ -9,15 +9,12 @@ mod apply;
 mod decode;
 mod decode_rule;
 mod elements;
-mod flow;
 mod graph;
 mod header;
 mod instruction;
 mod interval;
 mod lookup;
 mod machine;
-mod packet;
-mod random;
 mod registers;
 mod state;
 #[cfg(test)]
@@ -35,11 +32,10 @@ use crate::nft::sys::*;
 use state::{Key, State};
 use transaction::Transaction;
 
-pub use flow::Flows;
-pub use packet::{
-    Delivery, HookPoint, Host, Journey, Origin, Outcome, Packet, Place, Protocol, Rejection, TraceStep,
+pub use crate::simulate::{
+    Delivery, Flows, HookPoint, Host, Journey, Origin, Outcome, Packet, Place, Protocol, Rejection,
+    TraceStep, Xorshift,
 };
-pub use random::Xorshift;
 pub use walk::{walk, walk_with};
 
 pub(crate) type Errno = i32;

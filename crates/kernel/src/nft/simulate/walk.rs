@@ -4,12 +4,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::Simulator;
-use super::flow::{Flow, Flows};
 use super::instruction::Verdict;
 use super::machine::{self, Effect, Situation};
-use super::packet::*;
 use super::state::Rule;
 use crate::nft::Family;
+use crate::simulate::*;
 
 /// Send the first packet of a connection through the host's rules. `draw` gives the random numbers: below
 /// the number it is handed.

@@ -18,14 +18,14 @@ const NEW: u32 = 1 << 3;
 
 /// Where a packet came from and went to before any NAT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Tuple {
+pub(crate) struct Tuple {
     protocol: Protocol,
     source: (IpAddr, u16),
-    pub(super) destination: (IpAddr, u16),
+    pub(crate) destination: (IpAddr, u16),
 }
 
 impl Tuple {
-    pub(super) fn of(packet: &Packet) -> Tuple {
+    pub(crate) fn of(packet: &Packet) -> Tuple {
         Tuple {
             protocol: packet.protocol,
             source: (packet.source, packet.source_port),
@@ -37,13 +37,13 @@ impl Tuple {
 /// One tracked connection. NAT is decided once for each direction, by the first packet; a connection that
 /// was let through undecided stays so.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Flow {
-    pub(super) original: Tuple,
+pub(crate) struct Flow {
+    pub(crate) original: Tuple,
     /// Where its packets go, if that was decided; the original destination if no rule changed it.
-    pub(super) destination: Option<(IpAddr, u16)>,
+    pub(crate) destination: Option<(IpAddr, u16)>,
     /// What its packets carry as source, if that was decided.
-    pub(super) source: Option<IpAddr>,
-    pub(super) confirmed: bool,
+    pub(crate) source: Option<IpAddr>,
+    pub(crate) confirmed: bool,
     replied: bool,
 }
 
@@ -52,11 +52,11 @@ impl Flow {
         Flow { original, destination: None, source: None, confirmed: false, replied: false }
     }
 
-    pub(super) fn state(&self) -> u32 {
+    pub(crate) fn state(&self) -> u32 {
         if self.replied { ESTABLISHED } else { NEW }
     }
 
-    pub(super) fn status(&self) -> u32 {
+    pub(crate) fn status(&self) -> u32 {
         let bits = [
             (self.replied, SEEN_REPLY),
             (self.confirmed, CONFIRMED),
@@ -68,11 +68,11 @@ impl Flow {
         bits.iter().filter(|(on, _)| *on).map(|(_, bit)| bit).sum()
     }
 
-    pub(super) fn is_masqueraded(&self) -> bool {
+    pub(crate) fn is_masqueraded(&self) -> bool {
         self.source.is_some_and(|source| source != self.original.source.0)
     }
 
-    pub(super) fn reply_destination(&self) -> (IpAddr, u16) {
+    pub(crate) fn reply_destination(&self) -> (IpAddr, u16) {
         (self.source.unwrap_or(self.original.source.0), self.original.source.1)
     }
 }
@@ -114,13 +114,13 @@ impl Flows {
         self.known.remove(&Tuple::of(packet)).is_some()
     }
 
-    pub(super) fn track(&self, packet: &Packet) -> Flow {
+    pub(crate) fn track(&self, packet: &Packet) -> Flow {
         let tuple = Tuple::of(packet);
         self.known.get(&tuple).copied().unwrap_or(Flow::new(tuple))
     }
 
     /// A connection is known once its first packet got through.
-    pub(super) fn confirm(&mut self, flow: &mut Flow) {
+    pub(crate) fn confirm(&mut self, flow: &mut Flow) {
         flow.confirmed = true;
         self.known.insert(flow.original, *flow);
     }

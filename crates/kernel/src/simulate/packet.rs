@@ -1,4 +1,4 @@
-//! What goes in at one end of [`super::walk`] and what comes out: packets, the host they meet, journeys.
+//! What goes in at one end of a simulator and what comes out: packets, the host they meet, journeys.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -107,7 +107,7 @@ pub enum HookPoint {
 }
 
 impl HookPoint {
-    pub(super) fn number(self) -> u32 {
+    pub(crate) fn number(self) -> u32 {
         match self {
             HookPoint::Prerouting => 0,
             HookPoint::Input => 1,

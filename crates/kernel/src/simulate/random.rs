@@ -1,6 +1,6 @@
 //! Random numbers that can be repeated.
 
-/// A small generator of random numbers for [`walk`]: the same seed gives the same journey.
+/// A small generator of random numbers: the same seed gives the same journey.
 #[derive(Clone, Debug)]
 pub struct Xorshift(u64);
 
