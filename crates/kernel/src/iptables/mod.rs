@@ -1,6 +1,7 @@
 //! iptables: the tools, run as programs, because legacy tables have no interface that other programs could use safely.
 
 mod error;
+pub mod simulate;
 mod tools;
 
 pub use error::ToolError;

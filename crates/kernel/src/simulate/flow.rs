@@ -61,11 +61,19 @@ impl Flow {
             (self.replied, SEEN_REPLY),
             (self.confirmed, CONFIRMED),
             (self.is_masqueraded(), SOURCE_NAT),
-            (self.destination.is_some_and(|to| to != self.original.destination), DESTINATION_NAT),
+            (self.is_redirected(), DESTINATION_NAT),
             (self.source.is_some(), SOURCE_NAT_DONE),
             (self.destination.is_some(), DESTINATION_NAT_DONE),
         ];
         bits.iter().filter(|(on, _)| *on).map(|(_, bit)| bit).sum()
+    }
+
+    pub(crate) fn is_replied(&self) -> bool {
+        self.replied
+    }
+
+    pub(crate) fn is_redirected(&self) -> bool {
+        self.destination.is_some_and(|to| to != self.original.destination)
     }
 
     pub(crate) fn is_masqueraded(&self) -> bool {
