@@ -25,7 +25,7 @@ fn a_client_stays_where_it_was_until_its_time_is_up() {
     assert_eq!(ask(&mut simulator, "1.1.1.1", u32::MAX), ip("10.0.0.1"), "asking again prolongs it");
     simulator.set_now(29_000);
     assert_eq!(ask(&mut simulator, "1.1.1.1", u32::MAX), ip("10.0.0.2"));
-    assert_eq!(simulator.seen("ONE"), [ip("1.1.1.1"); 0], "reaped");
+    assert!(simulator.seen("ONE").is_empty(), "reaped");
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn a_list_lives_as_long_as_a_rule_names_it() {
     assert_eq!(simulator.seen("ONE"), [ip("1.1.1.1")], "written anew in one go");
     restore(&mut simulator, ":S - [0:0]", "").unwrap();
     restore(&mut simulator, &again, "").unwrap();
-    assert_eq!(simulator.seen("ONE"), [ip("1.1.1.1"); 0]);
+    assert!(simulator.seen("ONE").is_empty());
 }
 
 #[test]
@@ -55,5 +55,5 @@ fn a_match_that_fails_keeps_those_behind_it_from_remembering() {
     let rule = "-A PREROUTING -p tcp -m mark --mark 1 -m recent --set --name L";
     let mut simulator = holding(rule, "");
     ask(&mut simulator, "1.1.1.1", 0);
-    assert_eq!(simulator.seen("L"), [ip("1.1.1.1"); 0]);
+    assert!(simulator.seen("L").is_empty());
 }
