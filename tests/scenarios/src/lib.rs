@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test harness may fail loudly")]
 
 pub mod binary;
+pub mod carrier;
 pub mod directory;
 pub mod flows;
 pub mod interpreted;
@@ -18,6 +19,7 @@ pub mod variant;
 pub mod wait;
 pub mod world;
 
+pub use carrier::Carrier;
 pub use manifest::{EndpointManifest, ManifestFolder, ServiceManifest, SliceManifest};
 pub use node_agent::{LEAVE_ALONE, NodeAgent, Source};
 pub use report::{Case, Report, Verdict};

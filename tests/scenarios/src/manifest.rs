@@ -202,6 +202,11 @@ impl ManifestFolder {
         ManifestFolder { path }
     }
 
+    /// The lock of iptables for those who work in the agent's namespace; hidden from the source of manifests.
+    pub fn lock(&self) -> PathBuf {
+        crate::node_agent::lock_beside(&self.path().join("log"))
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
     }

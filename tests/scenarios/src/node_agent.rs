@@ -40,7 +40,8 @@ impl From<&ManifestFolder> for Source {
     fn from(folder: &ManifestFolder) -> Source {
         let path = folder.path();
         // Hidden from the source of manifests, and removed together with them.
-        Source { flag: format!("--manifests={}", path.display()), log: path.join(".kube-proxy.log") }
+        let flag = format!("--manifests={}", path.display());
+        Source { flag, log: path.join(".kube-proxy.log") }
     }
 }
 
@@ -172,10 +173,17 @@ impl Start {
         let log = log.map_err(|e| format!("opening {}: {e}", self.log.display()))?;
         let mut command = Command::new(&self.binary);
         command.args(&self.flags).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        // The lock of iptables is one for all namespaces of a machine; here they must not wait for each other.
+        command.env("XTABLES_LOCKFILE", lock_beside(&self.log));
         die_with_parent(&mut command, Signal::Kill);
         namespace.enter(&mut command).map_err(|e| e.to_string())?;
         command.spawn().map_err(|e| format!("starting {}: {e}", self.binary.display()))
     }
+}
+
+/// The lock of iptables for an agent with this log.
+pub fn lock_beside(log: &Path) -> PathBuf {
+    log.with_file_name(".xtables.lock")
 }
 
 impl Drop for NodeAgent {

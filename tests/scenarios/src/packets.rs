@@ -15,7 +15,7 @@ use crate::directory::{self, NODE, PODS};
 use crate::flows::judge::{Asker, CLIENTS, Observed, client_address};
 use crate::flows::{Expect, Flow, Position};
 use crate::world::World;
-use crate::{ManifestFolder, NodeAgent, Variant};
+use crate::{Carrier, ManifestFolder, NodeAgent, Variant};
 
 /// An answer that takes longer is none.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -41,11 +41,14 @@ pub struct Rig {
 }
 
 impl Rig {
-    pub fn start(binary: &Path, world: &World, variant: Variant) -> Result<Rig, String> {
+    pub fn start(binary: &Path, world: &World, carrier: Carrier, variant: Variant) -> Result<Rig, String> {
         let ground = Ground::new()?;
         let manifests = ManifestFolder::create();
         world.write_to(&manifests);
-        let agent = NodeAgent::start(binary, &ground.sandbox.node, &manifests, NODE, &variant.flags())?;
+        carrier.prepare(&ground.sandbox.node, &manifests.lock())?;
+        let mut flags = carrier.flags();
+        flags.extend(variant.flags());
+        let agent = NodeAgent::start(binary, &ground.sandbox.node, &manifests, NODE, &flags)?;
         Ok(Rig { agent, ground, manifests })
     }
 }

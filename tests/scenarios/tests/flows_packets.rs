@@ -1,17 +1,14 @@
-//! The table of packet flows against the real binary and the real kernel, in network namespaces: all of it
-//! under the base settings, and under each variant the flows that it changes.
+//! The table of packet flows against the real binary and the real kernel, in network namespaces, in every mode: all of
+//! it under the base settings, and under each variant the flows that it changes.
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use model::{Family, Protocol};
-use scenarios::flows::{self, Flow, judge::judge};
-use scenarios::packets::{Calls, Rig, no_sctp};
+use scenarios::flows;
+use scenarios::packets::Rig;
+use scenarios::packets::table::{AT_ONCE, Asked, asked_in, cases, name};
 use scenarios::world::World;
-use scenarios::{Case, Report, Variant, Verdict, binary};
-
-/// Most of them wait for silence.
-const AT_ONCE: usize = 24;
+use scenarios::{Carrier, Case, Report, Variant, Verdict, binary};
 
 fn main() -> ExitCode {
     let mut report = Report::from_args();
@@ -20,65 +17,63 @@ fn main() -> ExitCode {
     let privilege = kernel::netns::acquire();
     let world = World::new();
     let flows = flows::all();
-    for variant in Variant::ALL {
-        let asked = asked_in(variant, &flows);
-        if asked.iter().all(|(flow, family)| !report.wants(&name(variant, flow, *family))) {
-            continue;
-        }
-        match (&privilege, &binary) {
-            (Err(denied), _) => give_up(&mut report, variant, &asked, &Verdict::Skipped(denied.to_string())),
-            (_, Err(problem)) => give_up(&mut report, variant, &asked, &Verdict::Failed(problem.clone())),
-            (Ok(_), Ok(binary)) => run(&mut report, variant, &asked, &world, binary),
+    for carrier in Carrier::ALL {
+        for variant in Variant::ALL.into_iter().filter(|variant| carrier.knows(*variant)) {
+            let part = Part { carrier, variant, asked: asked_in(variant, &flows) };
+            if !part.is_wanted(&report) {
+                continue;
+            }
+            match (&privilege, &binary) {
+                (Err(denied), _) => part.give_up(&mut report, &Verdict::Skipped(denied.to_string())),
+                (_, Err(problem)) => part.give_up(&mut report, &Verdict::Failed(problem.clone())),
+                (Ok(_), Ok(binary)) => part.run(&mut report, &world, binary),
+            }
         }
     }
     report.finish()
 }
 
-type Asked<'a> = Vec<(&'a Flow, Family)>;
-
-fn asked_in(variant: Variant, flows: &[Flow]) -> Asked<'_> {
-    let asked = flows.iter().filter(|flow| variant == Variant::ClusterCidr || flow.differs_in(variant));
-    asked.flat_map(|flow| flow.families.iter().map(move |family| (flow, *family))).collect()
+/// The table as it is asked of one mode under one variant of the settings.
+struct Part<'a> {
+    carrier: Carrier,
+    variant: Variant,
+    asked: Asked<'a>,
 }
 
-fn name(variant: Variant, flow: &Flow, family: Family) -> String {
-    format!("{}: {}", variant.name(), flow.name(family))
-}
-
-fn give_up(report: &mut Report, variant: Variant, asked: &Asked<'_>, verdict: &Verdict) {
-    let case = |(flow, family): &(&Flow, Family)| {
-        let verdict = verdict.clone();
-        Case::new(name(variant, flow, *family), move || verdict.clone())
-    };
-    report.run(&asked.iter().map(case).collect::<Vec<_>>(), 1);
-}
-
-fn run(report: &mut Report, variant: Variant, asked: &Asked<'_>, world: &World, binary: &Path) {
-    let rig = match Rig::start(binary, world, variant) {
-        Ok(rig) => rig,
-        Err(problem) => return give_up(report, variant, asked, &Verdict::Failed(problem)),
-    };
-    let sctp = no_sctp();
-    let cases: Vec<Case<'_>> = asked
-        .iter()
-        .map(|&(flow, family)| {
-            let (rig, sctp) = (&rig, &sctp);
-            Case::new(name(variant, flow, family), move || match flow.protocol {
-                Protocol::Sctp => Verdict::Skipped(sctp.clone()),
-                Protocol::Tcp | Protocol::Udp => ask(rig, world, flow, variant, family),
-            })
-        })
-        .collect();
-    let failed_before = report.failures();
-    report.run(&cases, AT_ONCE);
-    if report.failures() > failed_before {
-        println!("the log of kube-proxy, {}:\n{}", variant.name(), rig.agent.log());
+impl Part<'_> {
+    fn prefix(&self) -> String {
+        format!("{}, ", self.carrier.name())
     }
-}
 
-fn ask(rig: &Rig, world: &World, flow: &Flow, variant: Variant, family: Family) -> Verdict {
-    match judge(flow, variant, family, &mut Calls::new(rig, world, flow, variant, family)) {
-        Ok(()) => Verdict::Passed,
-        Err(problem) => Verdict::Failed(problem),
+    fn names(&self) -> impl Iterator<Item = String> {
+        self.asked
+            .iter()
+            .map(|(flow, family)| format!("{}{}", self.prefix(), name(self.variant, flow, *family)))
+    }
+
+    fn is_wanted(&self, report: &Report) -> bool {
+        self.names().any(|name| report.wants(&name))
+    }
+
+    fn give_up(&self, report: &mut Report, verdict: &Verdict) {
+        let case = |name| {
+            let verdict = verdict.clone();
+            Case::new(name, move || verdict.clone())
+        };
+        report.run(&self.names().map(case).collect::<Vec<_>>(), 1);
+    }
+
+    fn run(&self, report: &mut Report, world: &World, binary: &Path) {
+        let rig = match Rig::start(binary, world, self.carrier, self.variant) {
+            Ok(rig) => rig,
+            Err(problem) => return self.give_up(report, &Verdict::Failed(problem)),
+        };
+        let failed_before = report.failures();
+        let cases = cases(&self.prefix(), &rig, world, self.variant, &self.asked, &|_, verdict| verdict);
+        report.run(&cases, AT_ONCE);
+        if report.failures() > failed_before {
+            let (carrier, variant) = (self.carrier.name(), self.variant.name());
+            println!("the log of kube-proxy, {carrier}, {variant}:\n{}", rig.agent.log());
+        }
     }
 }
