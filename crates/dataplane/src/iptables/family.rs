@@ -8,9 +8,11 @@ use model::{NodePlan, ServiceKey, ServicePlan};
 
 use super::cleanup::is_service_chain;
 use super::dialect::Dialect;
+use super::frame::{Hook, MARTIANS};
+use super::names::ChainKind;
 use super::saved::Saved;
 use super::script::Script;
-use super::service::ports;
+use super::service::{ServicePort, ports};
 use super::state::{Leaves, State, leaves};
 use super::tree::{Chain, Difference};
 use crate::backend::{Change, Committed, RuleCount, SyncError};
@@ -88,13 +90,17 @@ impl<T: Tables> FamilyTables<T> {
             for_service_chains(plans, table, |port, kind, _| names.push(port.name.chain(kind).to_string()));
             let gone = stale(&saved, &names);
             names.extend(gone.iter().cloned());
-            let hooks = missing_hooks(&self.dialect, &saved, table, node, &mut names);
+            let hooks = missing_hooks(&self.dialect, &saved, table, node);
+            // Made where it is missing, and never emptied.
+            if hooks.iter().any(|hook| hook.chain == MARTIANS) && !saved.chains.contains(MARTIANS) {
+                names.push(MARTIANS.to_owned());
+            }
             script.open(table, names);
             own.iter().for_each(|chain| script.chain(table, chain, None));
             for_service_chains(plans, table, |port, kind, service| {
                 script.chain(table, &port.chain(kind, &self.dialect), Some(service));
             });
-            hooks.iter().rev().for_each(|(chain, words)| script.insert(chain, words));
+            hooks.iter().rev().for_each(|hook| script.insert(hook.chain, &hook.words));
             let used = saved.used_by_others(is_service_chain);
             let gone: Vec<String> = gone.into_iter().filter(|name| !used.contains(name.as_str())).collect();
             script.close(&gone);
@@ -193,7 +199,7 @@ impl<T: Tables> FamilyTables<T> {
     fn holds(&self, saved: &[String; 2], plans: &HashMap<ServiceKey, ServicePlan>, node: &NodePlan) -> bool {
         Table::BOTH.into_iter().all(|table| {
             let saved = Saved::read(&saved[table as usize]);
-            let mut is_whole = missing_hooks(&self.dialect, &saved, table, node, &mut Vec::new()).is_empty();
+            let mut is_whole = missing_hooks(&self.dialect, &saved, table, node).is_empty();
             let mut own = self.dialect.frame(table);
             own.extend(self.state.chains(table));
             is_whole &= own.iter().all(|chain| saved.holds(&chain.name, &chain.text));
@@ -228,7 +234,7 @@ fn tool_error(error: ToolError) -> SyncError {
 fn for_service_chains<'a>(
     plans: &'a HashMap<ServiceKey, ServicePlan>,
     table: Table,
-    mut visit: impl FnMut(&super::service::ServicePort<'a>, super::names::ChainKind, &'a ServiceKey),
+    mut visit: impl FnMut(&ServicePort<'a>, ChainKind, &'a ServiceKey),
 ) {
     for (service, plan) in plans {
         for port in ports(service, plan) {
@@ -246,24 +252,11 @@ fn stale(saved: &Saved<'_>, wanted: &[String]) -> Vec<String> {
     stale.map(|name| (*name).to_owned()).collect()
 }
 
-/// Rules to put into chains that are not ours alone; `names` gains those of them that are not there.
-fn missing_hooks(
-    dialect: &Dialect,
-    saved: &Saved<'_>,
-    table: Table,
-    node: &NodePlan,
-    names: &mut Vec<String>,
-) -> Vec<(&'static str, String)> {
+/// Rules that are to stand in chains which are not ours alone, and do not.
+fn missing_hooks(dialect: &Dialect, saved: &Saved<'_>, table: Table, node: &NodePlan) -> Vec<Hook> {
     let mut hooks = dialect.hooks(table, node);
     hooks.retain(|hook| !saved.has(hook.chain, &hook.words));
-    if hooks
-        .iter()
-        .any(|hook| hook.chain == super::frame::MARTIANS || hook.words.ends_with(super::frame::MARTIANS))
-        && !saved.chains.contains(super::frame::MARTIANS)
-    {
-        names.push(super::frame::MARTIANS.to_owned());
-    }
-    hooks.into_iter().map(|hook| (hook.chain, hook.words)).collect()
+    hooks
 }
 
 /// What changed in the chains of services in one table.
@@ -277,7 +270,7 @@ struct ServiceChains {
 impl ServiceChains {
     fn compare(&mut self, change: &Change<'_>, table: Table, dialect: &Dialect) {
         let chains = |plan: Option<&ServicePlan>| -> Vec<Chain> {
-            let of_port = |port: super::service::ServicePort<'_>| {
+            let of_port = |port: ServicePort<'_>| {
                 let kinds = port.kinds().into_iter().filter(|(at, _)| *at == table);
                 kinds.map(|(_, kind)| port.chain(kind, dialect)).collect::<Vec<_>>()
             };

@@ -20,8 +20,9 @@ pub(super) enum Rule {
     Reject(Box<str>),
     Drop(Box<str>),
     Accept(Box<str>),
-    /// What no rule before said anything about.
-    RejectRest(Box<str>),
+    /// Ports of a live cluster IP that no rule before said anything about. There is one for each service: a comment
+    /// would make the kernel's table twice as large.
+    RejectRest,
     /// An endpoint that reached itself through its service.
     Hairpin,
 }
@@ -34,7 +35,7 @@ impl Leaf for Rule {
             Rule::Reject(text) => write!(rule, "{} -j REJECT{}", comment(text), reject_how(key)),
             Rule::Drop(text) => write!(rule, "{} -j DROP", comment(text)),
             Rule::Accept(text) => write!(rule, "{} -j ACCEPT", comment(text)),
-            Rule::RejectRest(text) => write!(rule, "{} -j {REJECT}", comment(text)),
+            Rule::RejectRest => write!(rule, " -j {REJECT}"),
             Rule::Hairpin => match key.ip {
                 Some(ip) => write!(rule, " -s {ip} -j {MARK_MASQ}"),
                 None => Ok(()),

@@ -165,8 +165,7 @@ pub(super) fn leaves(service: &ServiceKey, plan: Option<&ServicePlan>) -> Leaves
         port.leaves(|place, key, rule| leaves.push((place, key, rule)));
     }
     if let Some(ip) = plan.cluster_ip {
-        let rule = Rule::RejectRest(format!("{service} has no such port").into());
-        leaves.push((Place::ClosedClusterIps, Key::whole(ip), rule));
+        leaves.push((Place::ClosedClusterIps, Key::whole(ip), Rule::RejectRest));
     }
     if let Some(port) = plan.health_check_port {
         let key = Key { ip: None, ports: Ports::One(Protocol::Tcp, port.get()) };
