@@ -8,7 +8,7 @@ use std::time::Duration;
 use cluster::apiserver::Recorder;
 use dataplane::nftables::Nftables;
 use dataplane::{Backend, SyncError, iptables};
-use kernel::iptables::{ToolError, Tools};
+use kernel::iptables::{Tables, ToolError, Tools};
 use kernel::link::{LinkError, Links};
 use kernel::nft::{Connection, Transport};
 use model::{Family, LocalDetector};
@@ -130,8 +130,8 @@ fn remove_iptables(connection: &mut Connection, family: Family) -> Result<(), Cl
     if tools.is_empty() {
         return if is_seen(connection, family) { Err(CleanupError::NoTools { family }) } else { Ok(()) };
     }
-    for tools in tools {
-        if let Some(script) = iptables::removal(&tools.save().map_err(failed)?) {
+    for mut tools in tools {
+        if let Some(script) = iptables::removal(&tools.save_all().map_err(failed)?) {
             tools.restore(&script).map_err(failed)?;
             tracing::info!(%family, "Removed the rules of iptables mode");
         }

@@ -1,11 +1,23 @@
 //! iptables: the tools, run as programs, because legacy tables have no interface that other programs could use safely.
 
+mod choose;
 mod error;
+mod judge;
+mod look;
+mod missing;
+mod run;
 pub mod simulate;
+mod stamp;
+mod toolbox;
 mod tools;
+mod version;
 
+pub use choose::{Chosen, Why};
 pub use error::ToolError;
+pub use missing::{ChooseError, Missing};
+pub use toolbox::{Terms, Toolbox};
 pub use tools::Tools;
+pub use version::{Variant, Version};
 
 /// The tables that rules of services live in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

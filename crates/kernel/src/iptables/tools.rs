@@ -1,70 +1,91 @@
-//! The `iptables` tools, run as programs.
+//! [`Tools`]: one address family's tables by way of the programs.
 
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use super::stamp::Watch;
+use super::toolbox::Programs;
+use super::{ChooseError, Chosen, Stamp, Table, Tables, Terms, ToolError, Toolbox, Variant, Version};
 
-use super::ToolError;
-
-/// Where tools live that an ordinary user's PATH does not name.
-const SYSTEM: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
-/// Seconds to wait for another program that holds the lock of the tables.
-const LOCK_SECONDS: &str = "5";
-
-/// One address family's tools of one variant, as `…-save` and `…-restore`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One address family's tools of one variant.
+///
+/// They work on the network namespace of the calling thread, and stamps are of that in which the first was asked for:
+/// use them from one thread.
+#[derive(Debug)]
 pub struct Tools {
-    save: PathBuf,
-    restore: PathBuf,
+    programs: Programs,
+    variant: Variant,
+    version: Option<Version>,
+    random_fully: bool,
+    terms: Terms,
+    watch: Watch,
 }
 
 impl Tools {
-    /// Those that are installed: the two variants where they can be told apart, else whatever `iptables` is.
+    /// The tools of the variant that others on this node use.
+    pub fn choose() -> Result<Chosen, ChooseError> {
+        Toolbox::default().choose()
+    }
+
+    /// Those that are installed, one of each variant, tried or not.
     pub fn installed(is_ipv6: bool) -> Vec<Tools> {
-        let base = if is_ipv6 { "ip6tables" } else { "iptables" };
-        let variants: Vec<Tools> = ["-legacy", "-nft"].iter().filter_map(|end| find(base, end)).collect();
-        if variants.is_empty() { find(base, "").into_iter().collect() } else { variants }
+        let toolbox = Toolbox::default();
+        let found = toolbox.find(is_ipv6).into_iter();
+        found
+            .map(|one| {
+                Tools::new(one.programs, one.variant, one.version.ok(), is_ipv6, toolbox.terms.clone())
+            })
+            .collect()
     }
 
-    /// Every table, in the form that [`restore`](Tools::restore) takes.
-    pub fn save(&self) -> Result<String, ToolError> {
-        let output = run(&self.save, &mut Command::new(&self.save), "")?;
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    pub(super) fn new(
+        programs: Programs,
+        variant: Variant,
+        version: Option<Version>,
+        is_ipv6: bool,
+        terms: Terms,
+    ) -> Tools {
+        let watch = Watch::new(variant, is_ipv6);
+        Tools { programs, variant, version, random_fully: false, terms, watch }
     }
 
-    /// Carry out a script, each table of it wholly or not at all; what it does not name stays.
-    pub fn restore(&self, script: &str) -> Result<(), ToolError> {
-        let mut command = Command::new(&self.restore);
-        command.args(["--noflush", "--counters", "-w", LOCK_SECONDS]);
-        run(&self.restore, &mut command, script).map(drop)
+    /// `None` for a program that did not tell, which is never chosen.
+    pub fn version(&self) -> Option<Version> {
+        self.version
+    }
+
+    pub fn variant(&self) -> Variant {
+        self.variant
+    }
+
+    /// Look at a chain that every kernel with these tables has, and at what the program can do.
+    pub(super) fn try_out(&mut self) -> Result<(), ToolError> {
+        let help = self.terms.run(&self.programs.main, &["-t", "nat", "-j", "MASQUERADE", "--help"], "");
+        self.random_fully = help.is_ok_and(|help| help.contains("--random-fully"));
+        let seconds = self.terms.lock_seconds.to_string();
+        let arguments = ["-w", seconds.as_str(), "-t", "nat", "-S", "POSTROUTING"];
+        self.terms.run(&self.programs.main, &arguments, "").map(drop)
+    }
+
+    /// Every table there is, in the form that [`restore`](Tables::restore) takes.
+    pub fn save_all(&self) -> Result<String, ToolError> {
+        self.terms.run(&self.programs.save, &[], "")
     }
 }
 
-fn find(base: &str, variant: &str) -> Option<Tools> {
-    let save = in_path(&format!("{base}{variant}-save"))?;
-    let restore = in_path(&format!("{base}{variant}-restore"))?;
-    Some(Tools { save, restore })
-}
-
-fn in_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(SYSTEM.iter().map(PathBuf::from));
-    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
-}
-
-fn run(tool: &Path, command: &mut Command, input: &str) -> Result<Output, ToolError> {
-    let failed = |source| ToolError::Start { tool: tool.to_owned(), source };
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(failed)?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // One that stops reading has a reason, and says it.
-        let _ = stdin.write_all(input.as_bytes());
+impl Tables for Tools {
+    fn save(&mut self, table: Table) -> Result<String, ToolError> {
+        self.terms.run(&self.programs.save, &["-t", table.name()], "")
     }
-    let output = child.wait_with_output().map_err(failed)?;
-    if output.status.success() {
-        return Ok(output);
+
+    fn restore(&mut self, script: &str) -> Result<(), ToolError> {
+        let seconds = self.terms.lock_seconds.to_string();
+        let arguments = ["--noflush", "--counters", "-w", seconds.as_str()];
+        self.terms.run(&self.programs.restore, &arguments, script).map(drop)
     }
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    let said = if said.is_empty() { output.status.to_string() } else { said };
-    Err(ToolError::Refused { tool: tool.to_owned(), said, line: None })
+
+    fn stamp(&mut self) -> Option<Stamp> {
+        self.watch.stamp()
+    }
+
+    fn has_random_fully(&self) -> bool {
+        self.random_fully
+    }
 }

@@ -92,11 +92,8 @@ impl Simulator {
     /// What another program does: one command as `iptables -t TABLE` takes it, such as `-F`.
     pub fn run(&mut self, table: Table, command: &str) -> Result<(), ToolError> {
         let script = format!("*{}\n{command}\nCOMMIT\n", table.name());
-        restore::run(self, &script, None).map_err(|stop| ToolError::Refused {
-            tool: self.tool("tables"),
-            said: stop.said,
-            line: None,
-        })
+        restore::run(self, &script, None)
+            .map_err(|stop| ToolError::refused(&self.tool("tables"), stop.said, None, &script))
     }
 
     /// Let the next restore fail.
@@ -193,7 +190,7 @@ impl Tables for Simulator {
         self.restored_bytes += script.len();
         script.clone_into(&mut self.last_script);
         let refused = |simulator: &Simulator, said, line| {
-            Err(ToolError::Refused { tool: simulator.tool("tables-restore"), said, line })
+            Err(ToolError::refused(&simulator.tool("tables-restore"), said, line, script))
         };
         match self.fault.take() {
             Some(Fault::Locked) => refused(self, "another program holds the lock".to_owned(), None),
