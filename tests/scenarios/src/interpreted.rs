@@ -5,20 +5,17 @@ use std::net::{IpAddr, SocketAddr};
 use agent::{ClusterPlanner, observe_node};
 use cluster::manifests::ManifestSource;
 use cluster::{ClusterState, Kind, Update};
-use dataplane::nftables::Nftables;
 use dataplane::{Planned, Planner, Reconciler};
-use kernel::nft::simulate::{self, Host, Origin, Outcome, Packet, Simulator, Xorshift, walk};
+use kernel::simulate::{self, Host, Origin, Outcome, Packet, Xorshift};
 use model::{Family, NodePlan, NodePortAddresses, NodeView, Protocol, ServiceKey, Settings};
 
 use crate::directory::{NODE, node_addresses, server_at};
 use crate::flows::Flow;
 use crate::flows::judge::{Asker, Observed};
 use crate::manifest::ManifestFolder;
+use crate::simulated::{Rules, Simulated};
 use crate::variant::Variant;
 use crate::world::World;
-
-/// The packet mark of bit 14.
-pub const MASQUERADE_MARK: u32 = 0x4000;
 
 /// The agent's planner together with what it borrows.
 #[derive(Debug)]
@@ -70,26 +67,24 @@ pub fn node_view(state: &ClusterState) -> NodeView {
     observe_node(state.node(NODE), NODE, &node_addresses())
 }
 
-/// A simulated kernel that holds the rules of a state under a variant of the settings.
-pub fn program(state: &ClusterState, variant: Variant) -> Simulator {
+/// The rules of a state under a variant of the settings, in the mode of the backend.
+pub fn program<B: Simulated>(state: &ClusterState, variant: Variant) -> Rules {
     let planner = StatePlanner {
         state,
         node: node_view(state),
         settings: variant.settings(),
         nodeport_addresses: variant.nodeport_addresses(),
     };
-    let backend = Nftables::new(Simulator::new(), &variant.detector(), MASQUERADE_MARK)
-        .count_traffic(variant.counts_traffic());
-    let mut reconciler = Reconciler::new(backend);
+    let mut reconciler = Reconciler::new(B::new(variant));
     for family in Family::BOTH {
         reconciler.sync(family, &[], &planner).unwrap();
     }
-    reconciler.backend().transport().clone()
+    reconciler.backend().rules()
 }
 
 /// Walks the packets of one flow.
 pub struct Walks {
-    simulator: Simulator,
+    rules: Rules,
     host: Host,
     interface: Option<String>,
     protocol: Protocol,
@@ -101,9 +96,9 @@ pub struct Walks {
 }
 
 impl Walks {
-    pub fn new(simulator: &Simulator, world: &World, flow: &Flow, family: Family) -> Walks {
+    pub fn new(rules: &Rules, world: &World, flow: &Flow, family: Family) -> Walks {
         Walks {
-            simulator: simulator.clone(),
+            rules: rules.clone(),
             host: Host::new(node_addresses()),
             interface: flow.from.interface(),
             protocol: flow.protocol,
@@ -131,7 +126,7 @@ impl Walks {
 impl Asker for Walks {
     fn ask(&mut self, source: IpAddr) -> Observed {
         let packet = self.packet(source);
-        let journey = walk(&mut self.simulator, &self.host, packet, &mut |below| self.random.draw(below));
+        let journey = self.rules.walk(&self.host, packet, &mut |below| self.random.draw(below));
         self.trace = journey.trace.iter().map(ToString::to_string).collect();
         match journey.outcome {
             Outcome::Delivered(delivery) | Outcome::Local(delivery) => {

@@ -15,6 +15,7 @@ pub mod node_agent;
 pub mod packets;
 pub mod report;
 pub mod seccomp;
+pub mod simulated;
 pub mod variant;
 pub mod wait;
 pub mod world;

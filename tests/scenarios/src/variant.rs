@@ -31,6 +31,15 @@ impl Variant {
         Variant::ServiceCounters,
     ];
 
+    /// Counting traffic is for nftables mode.
+    pub const OF_EVERY_MODE: [Variant; 5] = [
+        Variant::ClusterCidr,
+        Variant::InterfacePrefix,
+        Variant::NoDetector,
+        Variant::MasqueradeAll,
+        Variant::AllNodePortAddresses,
+    ];
+
     pub fn name(self) -> &'static str {
         match self {
             Variant::ClusterCidr => "cluster-cidr",

@@ -1,11 +1,16 @@
-//! The table of packet flows against the rules, under every variant of the settings. Needs no privilege.
+//! The table of packet flows against the rules of every mode, under every variant of the settings. Needs no
+//! privilege.
 
 use std::process::ExitCode;
 
-use kernel::nft::simulate::Simulator;
+use cluster::ClusterState;
+use dataplane::iptables::Iptables;
+use dataplane::nftables::Nftables;
+use kernel::{iptables, nft};
 use model::Family;
 use scenarios::flows::{self, Flow, judge::judge};
 use scenarios::interpreted::{Walks, load, program};
+use scenarios::simulated::{Rules, Simulated};
 use scenarios::world::World;
 use scenarios::{Case, ManifestFolder, Report, Variant, Verdict};
 
@@ -15,30 +20,35 @@ fn main() -> ExitCode {
     let folder = ManifestFolder::create();
     world.write_to(&folder);
     let state = load(&folder);
-    let flows = flows::all();
-    for variant in Variant::ALL {
-        let simulator = program(&state, variant);
-        let cases: Vec<Case<'_>> =
-            flows.iter().flat_map(|flow| cases(flow, variant, &simulator, &world)).collect();
-        report.run(&cases, 2);
-    }
+    in_mode::<Nftables<nft::simulate::Simulator>>(&mut report, &world, &state, &Variant::ALL);
+    in_mode::<Iptables<iptables::simulate::Simulator>>(&mut report, &world, &state, &Variant::OF_EVERY_MODE);
     report.finish()
 }
 
-fn cases<'a>(
+fn in_mode<B: Simulated>(report: &mut Report, world: &World, state: &ClusterState, variants: &[Variant]) {
+    let flows = flows::all();
+    for variant in variants {
+        let rules = program::<B>(state, *variant);
+        let cases: Vec<Case<'_>> =
+            flows.iter().flat_map(|flow| cases::<B>(flow, *variant, &rules, world)).collect();
+        report.run(&cases, 2);
+    }
+}
+
+fn cases<'a, B: Simulated>(
     flow: &'a Flow,
     variant: Variant,
-    simulator: &'a Simulator,
+    rules: &'a Rules,
     world: &'a World,
 ) -> impl Iterator<Item = Case<'a>> {
     flow.families.iter().map(move |family| {
-        let name = format!("{}: {}", variant.name(), flow.name(*family));
-        Case::new(name, move || ask(flow, variant, simulator, world, *family))
+        let name = format!("{}, {}: {}", B::MODE, variant.name(), flow.name(*family));
+        Case::new(name, move || ask(flow, variant, rules, world, *family))
     })
 }
 
-fn ask(flow: &Flow, variant: Variant, simulator: &Simulator, world: &World, family: Family) -> Verdict {
-    let mut walks = Walks::new(simulator, world, flow, family);
+fn ask(flow: &Flow, variant: Variant, rules: &Rules, world: &World, family: Family) -> Verdict {
+    let mut walks = Walks::new(rules, world, flow, family);
     match judge(flow, variant, family, &mut walks) {
         Ok(()) => Verdict::Passed,
         Err(problem) => Verdict::Failed(format!("{problem}\n    {}", walks.trace.join("\n    "))),

@@ -10,7 +10,8 @@ use model::{Backend, Family, Protocol, ServiceKey};
 use scenarios::Variant;
 use scenarios::directory::node_addresses;
 use scenarios::flows::Position;
-use scenarios::interpreted::{MASQUERADE_MARK, StatePlanner, node_view, protocol, rejection};
+use scenarios::interpreted::{StatePlanner, node_view, protocol, rejection};
+use scenarios::simulated::MASQUERADE_MARK;
 
 use crate::elements::elements;
 use crate::generator::{self, Dice};

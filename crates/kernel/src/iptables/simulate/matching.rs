@@ -44,7 +44,11 @@ fn match_one(one: &Match, at: &mut Situation<'_>) -> bool {
         }
         Match::Comment(_) => true,
         Match::Mark(mark) => mark.holds(|mark| packet.mark & mark.mask == mark.value),
-        Match::States(states) => states.holds(|states| states.0 & states_of(at.flow).0 != 0),
+        Match::Tracked { states, original } => {
+            let flow = at.flow;
+            holds(states, |states| states.0 & states_of(flow).0 != 0)
+                && holds(original, |net| net.contains(&flow.original.destination.0))
+        }
         Match::Local { source, destination } => {
             source.is_none_or(|wanted| at.host.is_local(packet.source) == wanted)
                 && destination.is_none_or(|wanted| at.host.is_local(packet.destination) == wanted)

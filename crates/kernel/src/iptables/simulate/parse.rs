@@ -87,14 +87,18 @@ fn put_network(
     text: &str,
     dialect: Dialect,
 ) -> Result<(), String> {
-    let found = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-    let value = found.ok().filter(|net| net.addr().is_ipv6() == dialect.is_ipv6);
-    let value = value.ok_or_else(|| format!("host or network `{text}` not found"))?.trunc();
+    let value = network(text, dialect)?;
     match value.prefix_len() {
         0 if negated => Err(format!("! {option} {text} matches nothing")),
         0 => Ok(()),
         _ => set_once(place, Condition { negated, value }, option),
     }
+}
+
+pub(super) fn network(text: &str, dialect: Dialect) -> Result<IpNet, String> {
+    let found = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+    let found = found.ok().filter(|net| net.addr().is_ipv6() == dialect.is_ipv6);
+    found.map(|net| net.trunc()).ok_or_else(|| format!("host or network `{text}` not found"))
 }
 
 fn put_interface(

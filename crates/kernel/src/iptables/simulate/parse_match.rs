@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::parse::{Dialect, protocol};
+use super::parse::{Dialect, network, protocol};
 use super::rule::*;
 use super::words::{Words, set_once};
 
@@ -15,7 +15,7 @@ pub(super) fn read(module: &str, words: &mut Words<'_>, dialect: Dialect) -> Res
     match module {
         "comment" => comment(words),
         "mark" => mark(words),
-        "conntrack" => states(words),
+        "conntrack" => tracked(words, dialect),
         "addrtype" => local(words),
         "statistic" => random(words),
         "recent" => recent(words, dialect),
@@ -72,13 +72,27 @@ pub(super) fn number(text: &str) -> Result<u32, String> {
     parsed.map_err(|_| format!("bad number `{text}`"))
 }
 
-fn states(words: &mut Words<'_>) -> Result<Match, String> {
-    let (negated, option) = words.option(&["--ctstate"]).ok_or("conntrack: an option is required")?;
-    let mut value = States::default();
-    for name in words.value(option)?.split(',') {
-        value.0 |= States::named(name).ok_or_else(|| format!("bad ctstate `{name}`"))?.0;
+fn tracked(words: &mut Words<'_>, dialect: Dialect) -> Result<Match, String> {
+    let (mut states, mut original) = (None, None);
+    while let Some((negated, option)) = words.option(&["--ctstate", "--ctorigdst"]) {
+        let value = words.value(option)?;
+        match option {
+            "--ctstate" => set_once(&mut states, Condition { negated, value: state_names(value)? }, option)?,
+            _ => set_once(&mut original, Condition { negated, value: network(value, dialect)? }, option)?,
+        }
     }
-    Ok(Match::States(Condition { negated, value }))
+    if states.is_none() && original.is_none() {
+        return Err("conntrack: an option is required".to_owned());
+    }
+    Ok(Match::Tracked { states, original })
+}
+
+fn state_names(text: &str) -> Result<States, String> {
+    let mut states = States::default();
+    for name in text.split(',') {
+        states.0 |= States::named(name).ok_or_else(|| format!("bad ctstate `{name}`"))?.0;
+    }
+    Ok(states)
 }
 
 fn local(words: &mut Words<'_>) -> Result<Match, String> {

@@ -37,6 +37,13 @@ impl fmt::Display for Interface {
     }
 }
 
+impl fmt::Display for States {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.names().collect();
+        f.write_str(&names.join(","))
+    }
+}
+
 impl fmt::Display for Match {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -51,9 +58,16 @@ impl fmt::Display for Match {
                 write!(f, " -m mark{} --mark {:#x}", not(*negated), value.value)?;
                 if value.mask == u32::MAX { Ok(()) } else { write!(f, "/{:#x}", value.mask) }
             }
-            Match::States(Condition { negated, value }) => {
-                let names: Vec<&str> = value.names().collect();
-                write!(f, " -m conntrack{} --ctstate {}", not(*negated), names.join(","))
+            Match::Tracked { states, original } => {
+                f.write_str(" -m conntrack")?;
+                condition(f, "--ctstate", states)?;
+                // The one place where a whole address is printed without its length.
+                match original {
+                    Some(Condition { negated, value }) if value.prefix_len() == value.max_prefix_len() => {
+                        write!(f, "{} --ctorigdst {}", not(*negated), value.addr())
+                    }
+                    _ => condition(f, "--ctorigdst", original),
+                }
             }
             Match::Local { source, destination } => {
                 f.write_str(" -m addrtype")?;

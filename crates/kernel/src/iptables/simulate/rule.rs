@@ -68,7 +68,11 @@ pub(super) enum Match {
     },
     Comment(String),
     Mark(Condition<Mark>),
-    States(Condition<States>),
+    Tracked {
+        states: Option<Condition<States>>,
+        /// Where the connection was to go before any translation.
+        original: Option<Condition<IpNet>>,
+    },
     Local {
         /// Whether it must be an address of the host or must not.
         source: Option<bool>,

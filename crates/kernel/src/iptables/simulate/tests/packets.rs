@@ -101,6 +101,9 @@ fn the_state_of_a_connection_shows_its_translation() {
     let mut simulator = holding(NAT, filter);
     arrived(&send(&mut simulator, packet("172.16.0.1", "10.96.0.1", 80)));
     assert_eq!(send(&mut simulator, packet("172.16.0.1", "10.244.1.1", 80)).outcome, Outcome::Dropped);
+    let filter = "-A FORWARD -m conntrack --ctstate DNAT --ctorigdst 10.96.0.0/16 -j DROP";
+    restore(&mut simulator, "", filter).unwrap();
+    assert_eq!(send(&mut simulator, packet("172.16.0.1", "10.96.0.1", 80)).outcome, Outcome::Dropped);
 }
 
 #[test]

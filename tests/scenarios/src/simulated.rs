@@ -1,0 +1,103 @@
+//! The proxy modes over simulated kernels, for tests that every mode is held to.
+
+use dataplane::Backend;
+use dataplane::iptables::{Counters, INVALID_COUNTER, Iptables, LOCALHOST_COUNTER, Setup};
+use dataplane::nftables::Nftables;
+use kernel::simulate::{Host, Journey, Packet};
+use kernel::{iptables, nft};
+use model::Family;
+
+use crate::variant::Variant;
+
+/// The packet mark of bit 14.
+pub const MASQUERADE_MARK: u32 = 0x4000;
+
+/// A mode whose kernel is simulated.
+pub trait Simulated: Backend {
+    const MODE: &'static str;
+
+    fn new(variant: Variant) -> Self;
+
+    /// A copy of what the kernel holds.
+    fn rules(&mut self) -> Rules;
+
+    fn walk(&mut self, host: &Host, packet: Packet, draw: &mut dyn FnMut(u32) -> u32) -> Journey;
+
+    /// Move the clock, in milliseconds of any origin.
+    fn set_now(&mut self, milliseconds: u64);
+}
+
+/// What a simulated kernel holds.
+#[derive(Clone)]
+pub enum Rules {
+    Nftables(nft::simulate::Simulator),
+    /// By family.
+    Iptables([iptables::simulate::Simulator; 2]),
+}
+
+impl Rules {
+    pub fn walk(&mut self, host: &Host, packet: Packet, draw: &mut dyn FnMut(u32) -> u32) -> Journey {
+        match self {
+            Rules::Nftables(simulator) => nft::simulate::walk(simulator, host, packet, draw),
+            Rules::Iptables(simulators) => {
+                let simulator = &mut simulators[Family::of(packet.destination).index()];
+                iptables::simulate::walk(simulator, host, packet, draw)
+            }
+        }
+    }
+}
+
+impl Simulated for Nftables<nft::simulate::Simulator> {
+    const MODE: &'static str = "nftables";
+
+    fn new(variant: Variant) -> Self {
+        Nftables::new(nft::simulate::Simulator::new(), &variant.detector(), MASQUERADE_MARK)
+            .count_traffic(variant.counts_traffic())
+    }
+
+    fn rules(&mut self) -> Rules {
+        Rules::Nftables(self.transport().clone())
+    }
+
+    fn walk(&mut self, host: &Host, packet: Packet, draw: &mut dyn FnMut(u32) -> u32) -> Journey {
+        nft::simulate::walk(self.transport(), host, packet, draw)
+    }
+
+    fn set_now(&mut self, milliseconds: u64) {
+        self.transport().set_now(milliseconds);
+    }
+}
+
+impl Simulated for Iptables<iptables::simulate::Simulator> {
+    const MODE: &'static str = "iptables";
+
+    fn new(variant: Variant) -> Self {
+        let tables = Family::BOTH.map(|family| {
+            let mut tables = iptables::simulate::Simulator::new(family == Family::V6);
+            [INVALID_COUNTER, LOCALHOST_COUNTER].iter().for_each(|name| tables.add_account(name));
+            Some(tables)
+        });
+        let setup = Setup {
+            detector: variant.detector(),
+            masquerade_mark: MASQUERADE_MARK,
+            drop_invalid: true,
+            counters: Counters { invalid: true, localhost: true },
+        };
+        Iptables::new(tables, &setup)
+    }
+
+    fn rules(&mut self) -> Rules {
+        Rules::Iptables(Family::BOTH.map(|family| self.tables(family).unwrap().clone()))
+    }
+
+    fn walk(&mut self, host: &Host, packet: Packet, draw: &mut dyn FnMut(u32) -> u32) -> Journey {
+        let tables = self.tables(Family::of(packet.destination)).unwrap();
+        iptables::simulate::walk(tables, host, packet, draw)
+    }
+
+    fn set_now(&mut self, milliseconds: u64) {
+        for family in Family::BOTH {
+            self.tables(family).unwrap().set_now(milliseconds);
+        }
+    }
+}
