@@ -69,6 +69,15 @@ impl Chain {
         self.rules += 1;
     }
 
+    fn leaves<L: Leaf>(&mut self, leaves: &[(&Key, &L)]) {
+        for (key, leaf) in leaves {
+            self.rule_by(|text| {
+                key.write_match(text);
+                leaf.write(key, text);
+            });
+        }
+    }
+
     fn taken(&self) -> Taken {
         let mut hasher = DefaultHasher::new();
         self.text.hash(&mut hasher);
@@ -128,17 +137,15 @@ impl<L: Leaf> Tree<L> {
         };
         let same_branch = |a: &(&Key, &L), b: &(&Key, &L)| branches > 0 && a.0.common(b.0) >= branches;
         for branch in leaves.chunk_by(same_branch) {
-            let Some((key, _)) = branch.first() else { continue };
-            if branch.len() <= INLINE {
-                for (key, leaf) in branch {
-                    chains[place].rule_by(|text| {
-                        key.write_match(text);
-                        leaf.write(key, text);
-                    });
+            let (key, last) = match branch {
+                [(first, _), .., (last, _)] if branch.len() > INLINE => (first, last),
+                _ => {
+                    chains[place].leaves(branch);
+                    continue;
                 }
-                continue;
-            }
-            let prefix = key.prefix(branches);
+            };
+            // All that they have in common: traffic that is none of theirs stays out.
+            let prefix = key.prefix(key.common(last));
             let name = fitting(self.prefix, &prefix.to_string());
             chains[place].rule_by(|text| {
                 prefix.write_match(text);

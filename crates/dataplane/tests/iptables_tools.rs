@@ -1,0 +1,99 @@
+//! The rules of iptables mode through the real programs: they take them, print them back, and what they print is
+//! recognised as what was written.
+#![allow(clippy::unwrap_used, reason = "test code")]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Fixture, MARK, pod_cidrs, service};
+use dataplane::Reconciler;
+use dataplane::iptables::{Counters, Iptables, Setup};
+use kernel::iptables::{Table, Tables, Toolbox, Tools, Variant};
+use kernel::netns::Namespace;
+use model::Family;
+
+fn in_namespace(test: impl Fn(Reconciler<Iptables<Tools>>, Variant) + Send + Sync) {
+    for variant in [Variant::Legacy, Variant::Nft] {
+        let namespace = match Namespace::new() {
+            Ok(namespace) => namespace,
+            Err(error) => return println!("SKIPPED: no network namespace: {error}"),
+        };
+        namespace.run(|| {
+            let tools = [false, true].map(|is_ipv6| Toolbox::default().of(variant, is_ipv6));
+            let [Ok(v4), Ok(v6)] = tools else { return println!("SKIPPED: no iptables tools, {variant:?}") };
+            let setup = Setup {
+                detector: pod_cidrs(),
+                masquerade_mark: MARK,
+                drop_invalid: true,
+                counters: Counters::default(),
+            };
+            test(Reconciler::new(Iptables::new([Some(v4), Some(v6)], &setup)), variant);
+        });
+    }
+}
+
+fn saved(reconciler: &mut Reconciler<Iptables<Tools>>, family: Family) -> String {
+    let tables = reconciler.backend().tables(family).unwrap();
+    Table::BOTH.map(|table| tables.save(table).unwrap()).concat()
+}
+
+/// Each of our rules of which there is one kind, removed; and one added.
+fn damages(saved: &str) -> Vec<String> {
+    let mut damages = Vec::new();
+    let mut table = "";
+    for line in saved.lines() {
+        if line.starts_with('*') {
+            table = line;
+        }
+        let telling = [
+            "-j KUBE-SVC-HAIRPIN",
+            "-j KUBE-REJECT",
+            "--random-fully",
+            "PREROUTING",
+            "default/away",
+            "INVALID",
+        ];
+        if let Some(rule) =
+            line.strip_prefix("-A ").filter(|rule| telling.iter().any(|word| rule.contains(word)))
+        {
+            damages.push(format!("{table}\n-D {rule}\nCOMMIT\n"));
+        }
+    }
+    let kinds = damages.len().div_ceil(4);
+    let mut damages: Vec<String> = damages.into_iter().step_by(kinds).collect();
+    damages.push("*nat\n-A KUBE-SERVICES -j RETURN\nCOMMIT\n".to_owned());
+    damages.push("*nat\n:KUBE-POSTROUTING - [0:0]\nCOMMIT\n".to_owned());
+    damages
+}
+
+#[test]
+fn what_is_written_is_found_again() {
+    in_namespace(|mut reconciler, variant| {
+        let mut fixture = Fixture::everything();
+        for family in Family::BOTH {
+            let synced = reconciler.sync(family, &[], &fixture).unwrap();
+            assert!(synced.full && synced.committed.rules.total[1] > 20, "{synced:?}");
+            // Somebody else writes: all rules are looked at, after the pause between two looks.
+            let tables = reconciler.backend().tables(family).unwrap();
+            tables.restore("*filter\n-A INPUT -i foreign0 -j ACCEPT\nCOMMIT\n").unwrap();
+            let until = Instant::now() + Duration::from_secs(1);
+            while Instant::now() < until {
+                assert!(!reconciler.check(family), "{variant:?} {family}: taken for damaged");
+            }
+            for damage in damages(&saved(&mut reconciler, family)) {
+                let tables = reconciler.backend().tables(family).unwrap();
+                tables.restore(&damage).unwrap_or_else(|error| panic!("{damage}{error}"));
+                let until = Instant::now() + Duration::from_secs(20);
+                while !reconciler.check(family) {
+                    assert!(Instant::now() < until, "{variant:?} {family}: unnoticed:\n{damage}");
+                }
+                assert!(reconciler.sync(family, &[], &fixture).unwrap().full);
+            }
+        }
+        fixture.add("default/plain", service(1), &[("10.244.1.12", "here")]);
+        let synced = reconciler.sync(Family::V4, &["default/plain".into()], &fixture).unwrap();
+        assert!(!synced.full && synced.committed.rules.written[0] == 0, "{synced:?}");
+        assert!(saved(&mut reconciler, Family::V4).contains("--to-destination 10.244.1.12:8080"));
+    });
+}
