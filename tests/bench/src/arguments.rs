@@ -6,15 +6,16 @@ use crate::Failure;
 use crate::children::Part;
 
 pub(crate) const HELP: &str = "\
-usage: bench [--quick] [--check] [--json FILE] [--agent-sizes N,N] [--kube-proxy FILE]
+usage: bench [--quick] [--only PART] [--check] [--json FILE] [--agent-sizes N,N] [--kube-proxy FILE]
 
   --quick              only 1,000 and 10,000 services, few repetitions, the small yardstick
+  --only PART          nftables, iptables (loads, changes and first packets) or first-packet
   --check              exit with 1 if a limit is missed
   --json FILE          write every number there too
   --agent-sizes N,N    services the real agent is started with (default 10000)
   --kube-proxy FILE    the agent to start (default: built now, with the profile of this program)
 
-Needs root: batches of megabytes want SO_SNDBUFFORCE. Everything happens in network namespaces of its own.
+Needs root: batches of megabytes want SO_SNDBUFFORCE. The iptables parts want iptables-legacy and iptables-nft. Everything happens in network namespaces of its own.
 ";
 
 pub(crate) enum Command {
@@ -24,8 +25,17 @@ pub(crate) enum Command {
     Measure(Arguments),
 }
 
+/// A part of the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Only {
+    Nftables,
+    Iptables,
+    FirstPacket,
+}
+
 pub(crate) struct Arguments {
     pub(crate) quick: bool,
+    pub(crate) only: Option<Only>,
     pub(crate) check: bool,
     pub(crate) json: Option<PathBuf>,
     pub(crate) agent_sizes: Vec<u32>,
@@ -38,12 +48,19 @@ pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<Command, Fail
         let part = words.next().ok_or("child of what?")?;
         return Ok(Command::Child(serde_json::from_str(&part)?));
     }
-    let mut arguments =
-        Arguments { quick: false, check: false, json: None, agent_sizes: vec![10_000], kube_proxy: None };
+    let mut arguments = Arguments {
+        quick: false,
+        only: None,
+        check: false,
+        json: None,
+        agent_sizes: vec![10_000],
+        kube_proxy: None,
+    };
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
         match word.as_str() {
             "--quick" => arguments.quick = true,
+            "--only" => arguments.only = Some(only(&value()?)?),
             "--check" => arguments.check = true,
             "--json" => arguments.json = Some(value()?.into()),
             "--agent-sizes" => {
@@ -55,4 +72,13 @@ pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<Command, Fail
         }
     }
     Ok(Command::Measure(arguments))
+}
+
+fn only(text: &str) -> Result<Only, Failure> {
+    match text {
+        "nftables" => Ok(Only::Nftables),
+        "iptables" => Ok(Only::Iptables),
+        "first-packet" => Ok(Only::FirstPacket),
+        _ => Err(format!("--only {text}: there are nftables, iptables and first-packet").into()),
+    }
 }

@@ -3,7 +3,8 @@
 use cluster::Change;
 use model::Family;
 
-use crate::load::{Bench, Scope};
+use crate::bench::{Bench, Clocked};
+use crate::load::Scope;
 use crate::results::Changes;
 use crate::{Failure, world};
 use gauges::gauge::{Cost, Summary};
@@ -12,7 +13,11 @@ use gauges::gauge::{Cost, Summary};
 const MANY: u32 = 1_000;
 const MANY_REPETITIONS: u32 = 10;
 
-pub(crate) fn measure(bench: &mut Bench, family: Family, scope: &Scope) -> Result<Changes, Failure> {
+pub(crate) fn measure<B: Clocked>(
+    bench: &mut Bench<B>,
+    family: Family,
+    scope: &Scope,
+) -> Result<Changes, Failure> {
     let replaced = replace(bench, family, scope)?;
     let (removed, added) = remove_and_add(bench, family, scope)?;
     let (service_added, service_removed) = services(bench, family, scope)?;
@@ -21,10 +26,14 @@ pub(crate) fn measure(bench: &mut Bench, family: Family, scope: &Scope) -> Resul
 }
 
 /// One endpoint replaced by another.
-pub(crate) fn replace(bench: &mut Bench, family: Family, scope: &Scope) -> Result<Summary, Failure> {
+pub(crate) fn replace<B: Clocked>(
+    bench: &mut Bench<B>,
+    family: Family,
+    scope: &Scope,
+) -> Result<Summary, Failure> {
     let mut costs = Vec::new();
     for turn in 0..scope.repetitions {
-        let service = pick(turn, scope);
+        let service = pick(turn, scope.services);
         for pods in [replaced(service, turn), world::pods(service)] {
             costs.push(bench.apply(vec![apply_slice(family, service, &pods)])?);
         }
@@ -33,10 +42,14 @@ pub(crate) fn replace(bench: &mut Bench, family: Family, scope: &Scope) -> Resul
 }
 
 /// One endpoint taken away, and one added where it was.
-fn remove_and_add(bench: &mut Bench, family: Family, scope: &Scope) -> Result<(Summary, Summary), Failure> {
+fn remove_and_add<B: Clocked>(
+    bench: &mut Bench<B>,
+    family: Family,
+    scope: &Scope,
+) -> Result<(Summary, Summary), Failure> {
     let (mut removed, mut added) = (Vec::new(), Vec::new());
     for turn in 0..scope.repetitions {
-        let service = pick(turn, scope);
+        let service = pick(turn, scope.services);
         let mut fewer = world::pods(service);
         fewer.remove(turn as usize % fewer.len());
         removed.push(bench.apply(vec![apply_slice(family, service, &fewer)])?);
@@ -46,8 +59,8 @@ fn remove_and_add(bench: &mut Bench, family: Family, scope: &Scope) -> Result<(S
 }
 
 /// A whole service with its endpoints added, and removed.
-pub(crate) fn services(
-    bench: &mut Bench,
+pub(crate) fn services<B: Clocked>(
+    bench: &mut Bench<B>,
     family: Family,
     scope: &Scope,
 ) -> Result<(Summary, Summary), Failure> {
@@ -65,7 +78,7 @@ pub(crate) fn services(
 }
 
 /// One endpoint of each of many services replaced, in one sync.
-fn many(bench: &mut Bench, family: Family, scope: &Scope) -> Result<Summary, Failure> {
+fn many<B: Clocked>(bench: &mut Bench<B>, family: Family, scope: &Scope) -> Result<Summary, Failure> {
     let mut costs: Vec<Cost> = Vec::new();
     for turn in 0..MANY_REPETITIONS {
         let first = (turn * MANY) % scope.services;
@@ -79,12 +92,12 @@ fn many(bench: &mut Bench, family: Family, scope: &Scope) -> Result<Summary, Fai
 }
 
 /// Services in an order without pattern, so that no two neighbours in memory follow each other.
-fn pick(turn: u32, scope: &Scope) -> u32 {
+pub(crate) fn pick(turn: u32, services: u32) -> u32 {
     const PRIME: u32 = 7_919;
-    turn.wrapping_mul(PRIME) % scope.services
+    turn.wrapping_mul(PRIME) % services
 }
 
-fn replaced(service: u32, turn: u32) -> Vec<u32> {
+pub(crate) fn replaced(service: u32, turn: u32) -> Vec<u32> {
     let mut pods = world::pods(service);
     let slot = turn as usize % pods.len();
     pods[slot] = world::SPARE + turn;

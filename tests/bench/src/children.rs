@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::iptables::{loads, packets};
 use crate::{Failure, counting, load, wide};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -13,6 +14,8 @@ pub(crate) enum Part {
     Load(load::Scope),
     Wide { endpoints: u32 },
     Counting { services: u32 },
+    IptablesLoad(loads::Scope),
+    FirstPacket(packets::Scope),
 }
 
 /// Run the part in this process.
@@ -21,6 +24,8 @@ pub(crate) fn run(part: &Part) -> Result<String, Failure> {
         Part::Load(scope) => serde_json::to_string(&load::measure(scope)?)?,
         Part::Wide { endpoints } => serde_json::to_string(&wide::measure(*endpoints)?)?,
         Part::Counting { services } => serde_json::to_string(&counting::measure(*services)?)?,
+        Part::IptablesLoad(scope) => serde_json::to_string(&loads::measure(scope)?)?,
+        Part::FirstPacket(scope) => serde_json::to_string(&packets::measure(scope)?)?,
     })
 }
 

@@ -12,7 +12,7 @@ use kernel::nft::Connection;
 use model::{Family, Protocol, SlicePort};
 use sandbox::{Sandbox, SandboxSpec};
 
-use crate::load::{Bench, Start};
+use crate::bench::{Bench, Start};
 use crate::results::{CountingResult, PacketCost};
 use crate::{Failure, changes, load, world};
 use gauges::gauge::{Meter, Summary, kernel_memory_kib, quantile};
@@ -52,7 +52,7 @@ struct Loads {
 
 fn loads(scope: &load::Scope, on: bool) -> Result<Loads, Failure> {
     let before = kernel_memory_kib();
-    let mut bench = Bench::counting(on)?;
+    let mut bench = Bench::nftables(on)?;
     for number in 0..scope.services {
         bench.state.apply(world::service(Family::V4, number));
         bench.state.apply(world::slice(Family::V4, number, 0, &world::pods(number)));
@@ -117,7 +117,7 @@ fn packets() -> Result<[PacketCost; 2], Failure> {
 
 /// Rewrite the node's rules, with counters or without.
 fn switch(pod: IpAddr, on: bool) -> Result<(), Failure> {
-    let mut bench = Bench::counting(on)?;
+    let mut bench = Bench::nftables(on)?;
     for number in 0..OTHERS {
         bench.state.apply(world::service(Family::V4, number));
         bench.state.apply(world::slice(Family::V4, number, 0, &world::pods(number)));
@@ -130,10 +130,7 @@ fn switch(pod: IpAddr, on: bool) -> Result<(), Failure> {
 }
 
 fn udp_service(pod: IpAddr) -> [Object; 2] {
-    let mut service = world::service(Family::V4, OTHERS);
-    if let Value::Service(service) = &mut service.value {
-        service.ports.iter_mut().for_each(|port| port.protocol = Protocol::Udp);
-    }
+    let service = world::over_udp(world::service(Family::V4, OTHERS));
     let endpoint =
         EndpointRecord { ip: pod, ready: true, serving: true, terminating: false, node: None, hints: None };
     let port = SlicePort { name: world::PORT_NAME.into(), protocol: Protocol::Udp, port: world::POD_PORT };

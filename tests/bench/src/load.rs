@@ -1,20 +1,20 @@
 //! One size: everything loaded at once, changed in small steps, and loaded again over what is there.
 
-use agent::ClusterPlanner;
-use cluster::{Change, ClusterState};
+use std::time::Duration;
+
 use dataplane::nftables::Nftables;
-use dataplane::{Backend, Reconciler};
 use kernel::netns::Namespace;
 use kernel::nft::Monitor;
-use model::{Family, LocalDetector, NodePortAddresses, NodeView, Settings};
+use model::{Family, LocalDetector};
 use serde::{Deserialize, Serialize};
 
+use crate::bench::{Bench, Clocked, Start};
 use crate::results::{FullLoad, SizeResult, Watched};
 use crate::timed::Timed;
 use crate::{Failure, changes, world};
-use gauges::gauge::{Cost, Meter, Resident, Summary, kernel_memory_kib};
+use gauges::gauge::{Resident, Summary, kernel_memory_kib};
 
-const MASQUERADE_MARK: u32 = 1 << 14;
+pub(crate) const MASQUERADE_MARK: u32 = 1 << 14;
 const FULL_LOADS: usize = 5;
 
 /// What to measure.
@@ -33,7 +33,7 @@ pub(crate) fn measure(scope: &Scope) -> Result<SizeResult, Failure> {
 fn measure_here(scope: &Scope) -> Result<SizeResult, Failure> {
     let family = if scope.ipv6 { Family::V6 } else { Family::V4 };
     let kernel_before = kernel_memory_kib();
-    let mut bench = Bench::new(ClusterState::default())?;
+    let mut bench = Bench::nftables(false)?;
     bench.state.apply(world::service_cidrs()?);
     for number in 0..scope.services {
         bench.state.apply(world::service(family, number));
@@ -65,76 +65,12 @@ fn measure_here(scope: &Scope) -> Result<SizeResult, Failure> {
     })
 }
 
-/// What a full load finds in the kernel.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Start {
-    Empty,
-    OverOld,
-}
-
-/// A cluster state and the kernel that follows it, as in the agent but without its threads.
-pub(crate) struct Bench {
-    pub(crate) state: ClusterState,
-    reconciler: Reconciler<Nftables<Timed>>,
-    node: NodeView,
-    count_traffic: bool,
-}
-
-impl Bench {
-    pub(crate) fn new(state: ClusterState) -> Result<Bench, Failure> {
-        let node = NodeView { name: world::NODE.into(), ..NodeView::default() };
-        Ok(Bench { state, reconciler: reconciler(false)?, node, count_traffic: false })
-    }
-
-    /// With an empty state.
-    pub(crate) fn counting(on: bool) -> Result<Bench, Failure> {
-        let bench = Bench::new(ClusterState::default())?;
-        Ok(Bench { reconciler: reconciler(on)?, count_traffic: on, ..bench })
-    }
-
-    /// Take the changes in and bring both families of the kernel up to date.
-    pub(crate) fn apply(&mut self, changes: Vec<Change>) -> Result<Cost, Failure> {
-        let meter = Meter::start();
-        changes.into_iter().for_each(|change| self.state.change(change));
-        self.commit()?;
-        Ok(meter.stop(self.reconciler.backend().transport().take()))
-    }
-
-    /// Bring the kernel up to date; also says how many bytes that took.
-    pub(crate) fn sync(&mut self) -> Result<(Cost, usize), Failure> {
-        let meter = Meter::start();
-        let bytes = self.commit()?;
-        Ok((meter.stop(self.reconciler.backend().transport().take()), bytes))
-    }
-
-    fn commit(&mut self) -> Result<usize, Failure> {
-        let dirty = self.state.dirty();
-        let planner = ClusterPlanner {
-            state: &self.state,
-            node: &self.node,
-            settings: &Settings::default(),
-            nodeport_addresses: &NodePortAddresses::Primary,
-            nodeports_on_loopback: false,
-        };
-        let mut bytes = 0;
-        for family in Family::BOTH {
-            bytes += self.reconciler.sync(family, &dirty.services, &planner)?.committed.bytes;
-        }
-        self.state.clear_dirty(&dirty);
-        Ok(bytes)
-    }
-
-    /// Load everything anew, as after a restart of the agent.
-    pub(crate) fn repeat_loads(&mut self, times: usize, start: Start) -> Result<Vec<Cost>, Failure> {
-        let mut costs = Vec::with_capacity(times);
-        for _ in 0..times {
-            if start == Start::Empty {
-                self.cleanup()?;
-            }
-            self.reconciler = reconciler(self.count_traffic)?;
-            costs.push(self.sync()?.0);
-        }
-        Ok(costs)
+impl Bench<Nftables<Timed>> {
+    pub(crate) fn nftables(count_traffic: bool) -> Result<Bench<Nftables<Timed>>, Failure> {
+        Bench::new(move || {
+            let backend = Nftables::new(Timed::open()?, &detector()?, MASQUERADE_MARK);
+            Ok(backend.count_traffic(count_traffic))
+        })
     }
 
     /// The same again while somebody listens to changes: the kernel then writes notifications of ours too.
@@ -142,7 +78,7 @@ impl Bench {
         let mut loads = Vec::new();
         for _ in 0..FULL_LOADS {
             self.cleanup()?;
-            self.reconciler = reconciler(self.count_traffic)?;
+            self.restart()?;
             let _monitor = Monitor::open(self.reconciler.backend().transport().port())?;
             loads.push(self.sync()?.0);
         }
@@ -150,15 +86,15 @@ impl Bench {
         let replaced = changes::replace(self, family, scope)?;
         Ok(Watched { full: Summary::of(&loads), replaced })
     }
+}
 
-    pub(crate) fn cleanup(&mut self) -> Result<(), Failure> {
-        Family::BOTH.into_iter().try_for_each(|family| self.reconciler.backend().cleanup(family))?;
-        Ok(())
+impl Clocked for Nftables<Timed> {
+    fn take(&mut self) -> Duration {
+        self.transport().take()
     }
 }
 
-fn reconciler(count_traffic: bool) -> Result<Reconciler<Nftables<Timed>>, Failure> {
+pub(crate) fn detector() -> Result<LocalDetector, Failure> {
     let pods = world::POD_CIDRS.iter().map(|net| net.parse()).collect::<Result<_, _>>()?;
-    let backend = Nftables::new(Timed::open()?, &LocalDetector::Cidrs(pods), MASQUERADE_MARK);
-    Ok(Reconciler::new(backend.count_traffic(count_traffic)))
+    Ok(LocalDetector::Cidrs(pods))
 }

@@ -4,9 +4,11 @@
 
 mod agent;
 mod arguments;
+mod bench;
 mod changes;
 mod children;
 mod counting;
+mod iptables;
 mod judge;
 mod load;
 mod manifests;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Only};
 use crate::children::{self, Part};
 use crate::load::Scope;
 use crate::results::{Changes, Limit, Results, SizeResult};
-use crate::{Failure, agent, yardstick};
+use crate::{Failure, agent, iptables, yardstick};
 use gauges::gauge::Summary;
 use gauges::machine::Machine;
 use gauges::table::{self, kib, megabytes, row, time};
@@ -16,8 +16,23 @@ const COUNTED: u32 = 10_000;
 
 /// Measure everything. The yardstick comes last: the kernel takes long to clean up after it.
 pub(crate) fn gather(arguments: &Arguments) -> Result<Results, Failure> {
-    let quick = arguments.quick;
     let mut results = Results { machine: Machine::here(), ..Results::default() };
+    let is_wanted = |parts: &[Only]| arguments.only.is_none_or(|only| parts.contains(&only));
+    if is_wanted(&[Only::Iptables]) {
+        results.iptables.loads = iptables::measure_loads(arguments.quick, &mut results.skipped)?;
+    }
+    if is_wanted(&[Only::Iptables, Only::FirstPacket]) {
+        results.iptables.packets = iptables::measure_packets(arguments.quick, &mut results.skipped)?;
+    }
+    if is_wanted(&[Only::Nftables]) {
+        gather_nftables(arguments, &mut results)?;
+    }
+    results.machine.done();
+    Ok(results)
+}
+
+fn gather_nftables(arguments: &Arguments, results: &mut Results) -> Result<(), Failure> {
+    let quick = arguments.quick;
     let sizes: &[u32] = if quick { &[1_000, 10_000] } else { &[1_000, 5_000, 10_000, 30_000, 50_000] };
     for services in sizes {
         // 5,000 are only there to stand beside the yardstick.
@@ -37,10 +52,8 @@ pub(crate) fn gather(arguments: &Arguments) -> Result<Results, Failure> {
     results.wide = Some(children::start(&Part::Wide { endpoints: WIDE })?);
     note("service counters");
     results.counting = Some(children::start(&Part::Counting { services: COUNTED })?);
-    measure_agents(arguments, &mut results)?;
-    measure_yardsticks(quick, &mut results)?;
-    results.machine.done();
-    Ok(results)
+    measure_agents(arguments, results)?;
+    measure_yardsticks(quick, results)
 }
 
 fn load(services: u32, ipv6: bool, repetitions: u32) -> Result<SizeResult, Failure> {
@@ -75,7 +88,7 @@ fn measure_yardsticks(quick: bool, results: &mut Results) -> Result<(), Failure>
     Ok(())
 }
 
-fn note(what: &str) {
+pub(crate) fn note(what: &str) {
     #[expect(clippy::print_stderr, reason = "progress, apart from the results on standard output")]
     {
         eprintln!("measuring {what}");
@@ -89,13 +102,16 @@ pub(crate) fn print(results: &Results) {
     if results.machine.is_busy() {
         println!("The machine is busy with other work: wall times are longer than they need be");
     }
-    print_full(results);
-    print_changes(results);
-    print_again(results);
-    print_wide(results);
-    print_counting(results);
-    print_agents(results);
-    print_yardsticks(results);
+    iptables::print(&results.iptables);
+    if !results.sizes.is_empty() {
+        print_full(results);
+        print_changes(results);
+        print_again(results);
+        print_wide(results);
+        print_counting(results);
+        print_agents(results);
+        print_yardsticks(results);
+    }
     results.skipped.iter().for_each(|why| println!("\nSKIPPED: {why}"));
     print_limits(&results.limits);
 }

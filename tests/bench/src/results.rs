@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::iptables::IptablesResults;
 use gauges::gauge::{Cost, Resident, Summary};
 use gauges::machine::Machine;
 
@@ -11,6 +12,7 @@ pub(crate) struct Results {
     pub(crate) sizes: Vec<SizeResult>,
     pub(crate) wide: Option<WideResult>,
     pub(crate) counting: Option<CountingResult>,
+    pub(crate) iptables: IptablesResults,
     pub(crate) agents: Vec<AgentResult>,
     pub(crate) yardsticks: Vec<YardstickResult>,
     pub(crate) skipped: Vec<String>,

@@ -1,10 +1,10 @@
 //! One service with thousands of endpoints, in slices of a hundred as the control plane cuts them.
 
-use cluster::{Change, ClusterState};
+use cluster::Change;
 use kernel::netns::Namespace;
 use model::Family;
 
-use crate::load::Bench;
+use crate::bench::Bench;
 use crate::results::WideResult;
 use crate::{Failure, world};
 use gauges::gauge::Summary;
@@ -18,7 +18,7 @@ pub(crate) fn measure(endpoints: u32) -> Result<WideResult, Failure> {
 }
 
 fn measure_here(endpoints: u32) -> Result<WideResult, Failure> {
-    let mut bench = Bench::new(ClusterState::default())?;
+    let mut bench = Bench::nftables(false)?;
     bench.state.apply(world::service(Family::V4, SERVICE));
     for slice in 0..endpoints.div_ceil(SLICE) {
         bench.state.apply(world::slice(Family::V4, SERVICE, slice, &pods(slice, endpoints)));

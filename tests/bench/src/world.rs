@@ -112,6 +112,20 @@ pub(crate) fn slice(family: Family, number: u32, slice: u32, pods: &[u32]) -> Ob
     Object { key: slice_key(number, slice), value: Value::EndpointSlice(record) }
 }
 
+/// The same with UDP in the place of TCP.
+pub(crate) fn over_udp(mut object: Object) -> Object {
+    match &mut object.value {
+        Value::Service(service) => {
+            service.ports.iter_mut().for_each(|port| port.protocol = Protocol::Udp);
+        }
+        Value::EndpointSlice(slice) => {
+            slice.ports.iter_mut().for_each(|port| port.protocol = Protocol::Udp);
+        }
+        _ => {}
+    }
+    object
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -33,6 +33,13 @@ impl Variant {
         }
     }
 
+    pub fn of_kernel(self) -> kernel::iptables::Variant {
+        match self {
+            Variant::Legacy => kernel::iptables::Variant::Legacy,
+            Variant::Nft => kernel::iptables::Variant::Nft,
+        }
+    }
+
     pub fn parse(text: &str) -> Result<Variant, String> {
         let end = |one: &Variant| one.name().trim_start_matches("iptables-") == text;
         Variant::BOTH.into_iter().find(end).ok_or(format!("{text:?} is neither legacy nor nft"))
