@@ -79,7 +79,7 @@ impl<T: Tables> FamilyTables<T> {
         state.set_node(&self.dialect, node);
         for (service, plan) in plans {
             state.insert(&leaves(service, Some(plan)));
-            state.count_local(None, Some(plan));
+            state.hold(service, plan);
         }
         let mut script = Script::default();
         for table in Table::BOTH {
@@ -95,14 +95,17 @@ impl<T: Tables> FamilyTables<T> {
             if hooks.iter().any(|hook| hook.chain == MARTIANS) && !saved.chains.contains(MARTIANS) {
                 names.push(MARTIANS.to_owned());
             }
+            let gone = {
+                let written: HashSet<&str> = names.iter().map(String::as_str).collect();
+                let used = saved.used_by_others(|chain| written.contains(chain));
+                gone.into_iter().filter(|name| !used.contains(name.as_str())).collect::<Vec<String>>()
+            };
             script.open(table, names);
             own.iter().for_each(|chain| script.chain(table, chain, None));
             for_service_chains(plans, table, |port, kind, service| {
                 script.chain(table, &port.chain(kind, &self.dialect), Some(service));
             });
             hooks.iter().rev().for_each(|hook| script.insert(hook.chain, &hook.words));
-            let used = saved.used_by_others(is_service_chain);
-            let gone: Vec<String> = gone.into_iter().filter(|name| !used.contains(name.as_str())).collect();
             script.close(&gone);
         }
         state.rules = script.written;
@@ -131,7 +134,7 @@ impl<T: Tables> FamilyTables<T> {
             let mut old = leaves(change.service, change.old);
             old.retain(|leaf| !new.contains(leaf));
             state.insert(&new);
-            state.count_local(change.old, change.new);
+            change.new.into_iter().for_each(|plan| state.hold(change.service, plan));
             removed.push(old);
             for table in Table::BOTH {
                 chains[table as usize].compare(change, table, &self.dialect);
@@ -139,9 +142,13 @@ impl<T: Tables> FamilyTables<T> {
         }
         let [filter, nat] = chains;
         write_section(&mut script, Table::Filter, state, ServiceChains { gone: Vec::new(), ..filter });
-        removed.iter().for_each(|old| state.remove(old, Table::Nat));
+        let remove = |state: &mut State, table| {
+            removed.iter().for_each(|old| state.remove(old, table));
+            changes.iter().for_each(|change| state.release(change.service, change.old, table));
+        };
+        remove(state, Table::Nat);
         write_section(&mut script, Table::Nat, state, nat);
-        removed.iter().for_each(|old| state.remove(old, Table::Filter));
+        remove(state, Table::Filter);
         let gone = ServiceChains { gone: filter.gone, ..ServiceChains::default() };
         write_section(&mut script, Table::Filter, state, gone);
         self.commit(script, started.elapsed(), false)

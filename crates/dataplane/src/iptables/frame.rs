@@ -108,11 +108,12 @@ impl Dialect {
                     external("INPUT"),
                     firewall("FORWARD"),
                     hook("FORWARD", "kubernetes forwarding rules", "", FORWARD),
-                    services("FORWARD", NEW),
+                    // An external address may lie in the range of cluster IPs, where the rest is refused.
                     external("FORWARD"),
+                    services("FORWARD", NEW),
                     firewall("OUTPUT"),
-                    services("OUTPUT", NEW),
                     external("OUTPUT"),
+                    services("OUTPUT", NEW),
                 ]
             }
         };

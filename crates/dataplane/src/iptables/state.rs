@@ -72,8 +72,8 @@ pub(super) type Leaves = Vec<(Place, Key, Rule)>;
 
 pub(super) struct State {
     trees: HashMap<Place, Tree<Rule>>,
-    /// How many services a local endpoint's address stands behind.
-    local: HashMap<IpAddr, usize>,
+    /// How many services want the leaves that several may want.
+    wanted: HashMap<(Place, Key), usize>,
     /// Rules in force, by table.
     pub(super) rules: [usize; 2],
 }
@@ -84,7 +84,7 @@ impl State {
             let (root, prefix) = place.names();
             (place, Tree::new(root, prefix))
         });
-        State { trees: trees.into_iter().collect(), local: HashMap::new(), rules: [0; 2] }
+        State { trees: trees.into_iter().collect(), wanted: HashMap::new(), rules: [0; 2] }
     }
 
     /// The rules that belong to the node stand behind the trees.
@@ -118,21 +118,25 @@ impl State {
         }
     }
 
-    /// Endpoints of this node came to stand behind a service, or went.
-    pub(super) fn count_local(&mut self, old: Option<&ServicePlan>, new: Option<&ServicePlan>) {
-        let Some(tree) = self.trees.get_mut(&Place::Hairpins) else { return };
-        for ip in new.into_iter().flat_map(local_ips) {
-            *self.local.entry(ip).or_default() += 1;
-            if tree.get(&Key::whole(ip)).is_none() {
-                tree.insert(Key::whole(ip), Rule::Hairpin);
+    /// A service wants what others may want too.
+    pub(super) fn hold(&mut self, service: &ServiceKey, plan: &ServicePlan) {
+        for (place, key, rule) in shared_leaves(service, plan) {
+            *self.wanted.entry((place, key)).or_default() += 1;
+            if let Some(tree) = self.trees.get_mut(&place).filter(|tree| tree.get(&key) != Some(&rule)) {
+                tree.insert(key, rule);
             }
         }
-        for ip in old.into_iter().flat_map(local_ips) {
-            let Some(count) = self.local.get_mut(&ip) else { continue };
+    }
+
+    /// It does no longer, in one table; if it still wants the same, that was held anew before.
+    pub(super) fn release(&mut self, service: &ServiceKey, plan: Option<&ServicePlan>, table: Table) {
+        let leaves = plan.into_iter().flat_map(|plan| shared_leaves(service, plan));
+        for (place, key, _) in leaves.filter(|(place, ..)| place.table() == table) {
+            let Some(count) = self.wanted.get_mut(&(place, key)) else { continue };
             *count = count.saturating_sub(1);
             if *count == 0 {
-                self.local.remove(&ip);
-                tree.remove(&Key::whole(ip));
+                self.wanted.remove(&(place, key));
+                self.trees.get_mut(&place).into_iter().for_each(|tree| tree.remove(&key));
             }
         }
     }
@@ -157,24 +161,27 @@ impl State {
     }
 }
 
-/// What a service puts into trees.
+/// What a service puts into trees at places of its own.
 pub(super) fn leaves(service: &ServiceKey, plan: Option<&ServicePlan>) -> Leaves {
     let mut leaves = Leaves::new();
-    let Some(plan) = plan else { return leaves };
-    for port in ports(service, plan) {
+    for port in plan.into_iter().flat_map(|plan| ports(service, plan)) {
         port.leaves(|place, key, rule| leaves.push((place, key, rule)));
     }
+    leaves
+}
+
+/// What it puts there besides, where others may put the same: nobody settles who owns these.
+fn shared_leaves(service: &ServiceKey, plan: &ServicePlan) -> Leaves {
+    let mut leaves = Leaves::new();
     if let Some(ip) = plan.cluster_ip {
         leaves.push((Place::ClosedClusterIps, Key::whole(ip), Rule::RejectRest));
     }
     if let Some(port) = plan.health_check_port {
         let key = Key { ip: None, ports: Ports::One(Protocol::Tcp, port.get()) };
-        leaves.push((
-            Place::HealthChecks,
-            key,
-            Rule::Accept(format!("{service} health check node port").into()),
-        ));
+        let rule = Rule::Accept(format!("{service} health check node port").into());
+        leaves.push((Place::HealthChecks, key, rule));
     }
+    leaves.extend(local_ips(plan).into_iter().map(|ip| (Place::Hairpins, Key::whole(ip), Rule::Hairpin)));
     leaves
 }
 
