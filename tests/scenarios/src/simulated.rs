@@ -32,7 +32,7 @@ pub trait Simulated: Backend {
 pub enum Rules {
     Nftables(nft::simulate::Simulator),
     /// By family.
-    Iptables([iptables::simulate::Simulator; 2]),
+    Iptables(Box<[iptables::simulate::Simulator; 2]>),
 }
 
 impl Rules {
@@ -87,7 +87,7 @@ impl Simulated for Iptables<iptables::simulate::Simulator> {
     }
 
     fn rules(&mut self) -> Rules {
-        Rules::Iptables(Family::BOTH.map(|family| self.tables(family).unwrap().clone()))
+        Rules::Iptables(Box::new(Family::BOTH.map(|family| self.tables(family).unwrap().clone())))
     }
 
     fn walk(&mut self, host: &Host, packet: Packet, draw: &mut dyn FnMut(u32) -> u32) -> Journey {

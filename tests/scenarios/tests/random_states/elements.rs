@@ -1,4 +1,4 @@
-//! What a simulated kernel holds, in a form that does not depend on the order in which it came about.
+//! What a simulated nf_tables holds, in a form that does not depend on the order in which it came about.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,18 @@ use dataplane::nftables::TABLE_NAME;
 use kernel::nft::simulate::Simulator;
 use kernel::nft::{DumpedElement, ElementData, Family, Transport};
 
-/// Elements by set; empty sets are left out, because sets made for a need stay when it is gone.
-pub(crate) type Elements = BTreeMap<String, BTreeMap<Vec<u8>, Vec<String>>>;
+use crate::modes::Contents;
 
-pub(crate) fn elements(simulator: &mut Simulator) -> Elements {
-    let mut all = Elements::new();
+/// Elements by set; empty sets are left out, because sets made for a need stay when it is gone.
+pub(crate) fn elements(simulator: &mut Simulator) -> Contents {
+    let mut all = Contents::new();
     for family in [Family::Ip, Family::Ip6] {
         for set in simulator.sets(family, TABLE_NAME).unwrap() {
             // Pins are made by packets.
             if set != "affinity" && set != "nodeport-affinity" {
-                let found = of_set(simulator, family, &set);
+                let found = of_set(simulator, family, &set).into_iter();
+                let found: Vec<String> =
+                    found.map(|(key, values)| format!("{key:02x?} {values:?}")).collect();
                 if !found.is_empty() {
                     all.insert(format!("{family:?} {set}"), found);
                 }

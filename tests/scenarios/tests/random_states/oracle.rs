@@ -15,10 +15,11 @@ use scenarios::interpreted::StatePlanner;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// To one of these; a masqueraded client is seen as the node.
+    /// To one of these; a masqueraded client is seen as the node. Whether it is one is open at an external address that
+    /// is somebody else's cluster IP.
     Forwarded {
         to: Vec<Backend>,
-        masqueraded: bool,
+        masqueraded: Option<bool>,
         affine: bool,
     },
     Rejected,
@@ -98,7 +99,11 @@ impl Oracle {
             Verdict::Drop => Answer::Dropped,
             Verdict::Forward(pool) => Answer::Forwarded {
                 to: owned.port.pool(pool).to_vec(),
-                masqueraded: everyone || self.counts_as_cluster_traffic_from_outside(from, to.ip()),
+                masqueraded: match self.counts_as_cluster_traffic_from_outside(from, to.ip()) {
+                    _ if everyone => Some(true),
+                    true if owned.destination.role != Role::ClusterIp => None,
+                    counts => Some(counts),
+                },
                 affine: owned.affine,
             },
         }
@@ -121,11 +126,15 @@ impl Oracle {
 }
 
 impl Answer {
-    /// Whether the source is rewritten on the way to this endpoint.
-    pub(crate) fn rewrites(&self, source: IpAddr, endpoint: &Backend) -> bool {
-        let Answer::Forwarded { masqueraded, .. } = self else { return false };
+    /// Whether the source is rewritten on the way to this endpoint; `None` if it may be or not.
+    pub(crate) fn rewrites(&self, source: IpAddr, endpoint: &Backend) -> Option<bool> {
+        let Answer::Forwarded { masqueraded, .. } = self else { return Some(false) };
         // What stays on the node does not pass postrouting.
         let leaves = !node_addresses().contains(&endpoint.ip);
-        leaves && (*masqueraded || (endpoint.local && endpoint.ip == source))
+        match leaves && endpoint.local && endpoint.ip == source {
+            true => Some(true),
+            false if leaves => *masqueraded,
+            false => Some(false),
+        }
     }
 }

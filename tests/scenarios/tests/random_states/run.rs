@@ -4,27 +4,23 @@ use std::net::{IpAddr, SocketAddr};
 
 use cluster::{ClusterState, Kind};
 use dataplane::Reconciler;
-use dataplane::nftables::Nftables;
-use kernel::nft::simulate::{Delivery, Host, Journey, Origin, Outcome, Packet, Simulator, walk};
+use kernel::simulate::{Delivery, Host, Journey, Origin, Outcome, Packet};
 use model::{Backend, Family, Protocol, ServiceKey};
 use scenarios::Variant;
 use scenarios::directory::node_addresses;
 use scenarios::flows::Position;
 use scenarios::interpreted::{StatePlanner, node_view, protocol, rejection};
-use scenarios::simulated::MASQUERADE_MARK;
 
-use crate::elements::elements;
 use crate::generator::{self, Dice};
+use crate::modes::Tested;
 use crate::oracle::{Answer, Oracle};
 
 const SYNCS: u32 = 8;
 const PACKETS_A_SYNC: u32 = 8;
-/// What a kernel short of memory says.
-const ENOMEM: i32 = 12;
 
-pub(crate) fn seed(seed: u64) {
-    println!("seed {seed}");
-    let mut history = History::new(seed);
+pub(crate) fn seed<B: Tested>(seed: u64, variants: &[Variant]) {
+    println!("{}, seed {seed}", B::MODE);
+    let mut history: History<B> = History::new(seed, variants);
     for _ in 0..SYNCS {
         history.change();
         history.sync();
@@ -33,28 +29,29 @@ pub(crate) fn seed(seed: u64) {
     history.compare_with_a_fresh_start();
 }
 
-struct History {
+struct History<B> {
     dice: Dice,
     variant: Variant,
     state: ClusterState,
     /// Of our node, as of the last sync.
     zone: Option<String>,
-    reconciler: Reconciler<Nftables<Simulator>>,
+    reconciler: Reconciler<B>,
     clock: u64,
     port: u16,
 }
 
-impl History {
-    fn new(seed: u64) -> History {
+impl<B: Tested> History<B> {
+    fn new(seed: u64, variants: &[Variant]) -> History<B> {
         let mut dice = Dice::new(seed);
-        let variant = dice.pick(&Variant::ALL);
+        let variant = dice.pick(variants);
         let mut state = ClusterState::default();
         generator::beginning().into_iter().for_each(|change| state.change(change));
         // Enough to begin with that packets meet something.
         (0..20).for_each(|_| state.change(generator::change(&mut dice)));
         Kind::ALL.into_iter().for_each(|kind| state.mark_synced(kind));
         let zone = node_view(&state).zone;
-        History { dice, variant, state, zone, reconciler: reconciler(variant), clock: 0, port: 1024 }
+        let reconciler = Reconciler::new(B::new(variant));
+        History { dice, variant, state, zone, reconciler, clock: 0, port: 1024 }
     }
 
     fn change(&mut self) {
@@ -66,11 +63,12 @@ impl History {
     /// As the agent does it; now and then the kernel refuses once, or somebody else interferes.
     fn sync(&mut self) {
         self.clock += u64::from(self.dice.below(5_000));
-        self.reconciler.backend().transport().set_now(self.clock);
+        self.reconciler.backend().set_now(self.clock);
         if self.dice.chance(10) {
-            self.reconciler.backend().transport().fail_next(ENOMEM);
+            self.reconciler.backend().fail_next(&mut self.dice);
         }
         if self.dice.chance(5) {
+            self.reconciler.backend().damage(Family::V4, &mut self.dice);
             self.reconciler.distrust(Family::V4);
         }
         let dirty = self.state.dirty();
@@ -136,27 +134,22 @@ impl History {
             mark: 0,
             origin: from.interface().map_or(Origin::Host, Origin::Interface),
         };
-        let simulator = self.reconciler.backend().transport();
-        walk(simulator, &Host::new(node_addresses()), packet, &mut |below| self.dice.below(below))
+        let host = Host::new(node_addresses());
+        self.reconciler.backend().walk(&host, packet, &mut |below| self.dice.below(below))
     }
 
     fn compare_with_a_fresh_start(&mut self) {
-        let mut fresh = reconciler(self.variant);
+        let mut fresh = Reconciler::new(B::new(self.variant));
         let planner = planner(&self.state, self.variant);
         for family in Family::BOTH {
             fresh.sync(family, &[], &planner).unwrap();
         }
-        let wanted = elements(fresh.backend().transport());
-        let held = elements(self.reconciler.backend().transport());
-        for set in wanted.keys().chain(held.keys()) {
-            assert_eq!(held.get(set), wanted.get(set), "{set}: left held, right wanted");
+        let wanted = fresh.backend().contents();
+        let held = self.reconciler.backend().contents();
+        for place in wanted.keys().chain(held.keys()) {
+            assert_eq!(held.get(place), wanted.get(place), "{place}: left held, right wanted");
         }
     }
-}
-
-fn reconciler(variant: Variant) -> Reconciler<Nftables<Simulator>> {
-    let backend = Nftables::new(Simulator::new(), &variant.detector(), MASQUERADE_MARK);
-    Reconciler::new(backend.count_traffic(variant.counts_traffic()))
 }
 
 fn planner(state: &ClusterState, variant: Variant) -> StatePlanner<'_> {
@@ -205,8 +198,9 @@ fn source_is_right(
         // Which of its addresses the node uses says nothing: the simulator's favourite, or toward itself.
         return node_addresses().contains(&delivery.source);
     }
-    match answer.rewrites(source, endpoint) {
-        true => delivery.masqueraded && node_addresses().contains(&delivery.source),
-        false => !delivery.masqueraded && delivery.source == source,
-    }
+    let right = match delivery.masqueraded {
+        true => node_addresses().contains(&delivery.source),
+        false => delivery.source == source,
+    };
+    right && answer.rewrites(source, endpoint).is_none_or(|rewritten| rewritten == delivery.masqueraded)
 }

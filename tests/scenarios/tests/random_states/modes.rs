@@ -1,0 +1,76 @@
+//! What is done to each mode beside syncs and packets.
+
+use std::collections::BTreeMap;
+
+use dataplane::iptables::Iptables;
+use dataplane::nftables::Nftables;
+use kernel::iptables::simulate::Fault;
+use kernel::iptables::{self, Table};
+use kernel::nft;
+use model::Family;
+use scenarios::simulated::Simulated;
+
+use crate::elements::elements;
+use crate::generator::Dice;
+use crate::rules::rules;
+
+/// What a kernel short of memory says.
+const ENOMEM: i32 = 12;
+
+/// Whatever a mode keeps things in, and what is there.
+pub(crate) type Contents = BTreeMap<String, Vec<String>>;
+
+pub(crate) trait Tested: Simulated {
+    /// Let the next commit fail.
+    fn fail_next(&mut self, dice: &mut Dice);
+
+    /// What others do to our rules.
+    fn damage(&mut self, family: Family, dice: &mut Dice);
+
+    fn contents(&mut self) -> Contents;
+}
+
+impl Tested for Nftables<nft::simulate::Simulator> {
+    fn fail_next(&mut self, _: &mut Dice) {
+        self.transport().fail_next(ENOMEM);
+    }
+
+    fn damage(&mut self, _: Family, _: &mut Dice) {}
+
+    fn contents(&mut self) -> Contents {
+        elements(self.transport())
+    }
+}
+
+impl Tested for Iptables<iptables::simulate::Simulator> {
+    /// Before anything, between two tables, or at some line, which there may be or not.
+    fn fail_next(&mut self, dice: &mut Dice) {
+        let faults = [
+            Fault::Locked,
+            Fault::AtCommit(Table::Filter),
+            Fault::AtCommit(Table::Nat),
+            Fault::AtLine(1 + dice.below(30) as usize),
+        ];
+        let (family, fault) = (dice.pick(&Family::BOTH), dice.pick(&faults));
+        self.tables(family).unwrap().fail_next(fault);
+    }
+
+    /// One rule goes, or all of a table.
+    fn damage(&mut self, family: Family, dice: &mut Dice) {
+        let table = dice.pick(&Table::BOTH);
+        let tables = self.tables(family).unwrap();
+        if dice.chance(30) {
+            return tables.run(table, "-F").unwrap();
+        }
+        let chains: Vec<String> = tables.chains(table).into_iter().map(str::to_owned).collect();
+        let chain = dice.pick(&chains);
+        if !tables.rules(table, &chain).unwrap().is_empty() {
+            tables.run(table, &format!("-D {chain} 1")).unwrap();
+        }
+    }
+
+    fn contents(&mut self) -> Contents {
+        let families = Family::BOTH.map(|family| rules(self.tables(family).unwrap(), &family.to_string()));
+        families.into_iter().flatten().collect()
+    }
+}
