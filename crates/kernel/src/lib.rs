@@ -11,6 +11,7 @@ pub mod link;
 pub mod memory;
 pub mod netlink;
 pub mod netns;
+pub mod nfacct;
 pub mod nft;
 pub mod process;
 pub mod profile;
