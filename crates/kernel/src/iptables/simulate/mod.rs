@@ -193,7 +193,10 @@ impl Tables for Simulator {
             Err(ToolError::refused(&simulator.tool("tables-restore"), said, line, script))
         };
         match self.fault.take() {
-            Some(Fault::Locked) => refused(self, "another program holds the lock".to_owned(), None),
+            Some(Fault::Locked) => {
+                let (tool, file) = (self.tool("tables-restore"), "/run/xtables.lock".into());
+                Err(ToolError::Locked { tool, file, seconds: 5 })
+            }
             fault => match restore::run(self, script, fault) {
                 Ok(()) => Ok(()),
                 Err(Stop { line, said }) => refused(self, format!("line {line}: {said}"), Some(line)),

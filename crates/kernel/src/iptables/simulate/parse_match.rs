@@ -39,6 +39,7 @@ pub(super) fn port_range(text: &str) -> Result<(u16, u16), String> {
     let port = |text: &str| text.parse::<u16>().map_err(|_| format!("invalid port `{text}`"));
     let (first, last) = text.split_once(':').unwrap_or((text, text));
     match (port(first)?, port(last)?) {
+        (0, u16::MAX) => Err(format!("the ports `{text}` are all there are")),
         (first, last) if first <= last => Ok((first, last)),
         _ => Err(format!("invalid range of ports `{text}`")),
     }
