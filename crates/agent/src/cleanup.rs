@@ -3,17 +3,14 @@
 
 use std::fmt;
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use cluster::apiserver::Recorder;
 use dataplane::nftables::Nftables;
 use dataplane::{Backend, SyncError, iptables};
-use kernel::iptables::{Tables, ToolError, Tools};
+use kernel::iptables::{Tables as _, ToolError, Tools, Variant};
 use kernel::link::{LinkError, Links};
 use kernel::nft::{Connection, Transport};
 use model::{Family, LocalDetector};
-
-use crate::events;
 
 /// Holds the addresses of services in ipvs mode.
 const IPVS_DEVICE: &str = "kube-ipvs0";
@@ -21,8 +18,10 @@ const IPVS_DEVICE: &str = "kube-ipvs0";
 const IPVS_TABLE: &str = "/proc/net/ip_vs";
 const IPVS_HEADING: usize = 3;
 
-/// An agent that runs would have noticed by then.
+/// An agent that runs would have noticed by then, in mode nftables and in mode iptables.
 const AGENTS_TURN: Duration = Duration::from_millis(300);
+const AGENTS_LOOK: Duration = Duration::from_millis(1500);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 /// What is still there, and why.
 #[derive(Debug)]
@@ -85,8 +84,12 @@ impl std::error::Error for CleanupError {}
 pub fn cleanup() -> Result<(), Vec<CleanupError>> {
     let mut connection = Connection::open().map_err(|error| vec![CleanupError::Socket(error)])?;
     let mut failures = Vec::new();
+    let mut had_iptables = false;
     for family in Family::BOTH {
-        failures.extend(remove_iptables(&mut connection, family).err());
+        match remove_iptables(&mut connection, family, None) {
+            Ok(had_some) => had_iptables |= had_some,
+            Err(failure) => failures.push(failure),
+        }
     }
     // Neither a detector nor a mark matters to a table that goes as a whole.
     let mut backend = Nftables::new(connection, &LocalDetector::None, 0);
@@ -96,51 +99,36 @@ pub fn cleanup() -> Result<(), Vec<CleanupError>> {
     }
     failures.extend(remove_device().err().map(CleanupError::Device));
     failures.extend(ipvs_left());
-    failures.extend(written_again(&mut backend));
+    // Only the last one to write rules could do it again.
+    let turn = if had_iptables { AGENTS_LOOK } else { AGENTS_TURN };
+    failures.extend(written_again(&mut backend, turn));
     if failures.is_empty() { Ok(()) } else { Err(failures) }
 }
 
-/// What an earlier kube-proxy of iptables mode left would go on steering traffic beside our rules. Removed in the
-/// background, once ours are in place; what cannot be removed is told.
-pub(crate) fn remove_other_modes(node: String, recorder: Recorder) {
-    let remove = move || {
-        let mut connection = match Connection::open() {
-            Ok(connection) => connection,
-            Err(error) => return tracing::error!(%error, "Cannot look for rules of other modes"),
-        };
-        for family in Family::BOTH {
-            // No program is run where there is nothing to find.
-            if !is_seen(&mut connection, family) && !has_legacy_rules(family) {
-                continue;
-            }
-            if let Err(error) = remove_iptables(&mut connection, family) {
-                tracing::error!(%family, "They go on steering traffic beside ours: {error}");
-                recorder.record(events::other_rules(&node, &error));
-            }
-        }
-    };
-    if let Err(error) = std::thread::Builder::new().name("leftovers".into()).spawn(remove) {
-        tracing::error!(%error, "Cannot look for rules of other modes: run kube-proxy --cleanup before the next start");
-    }
-}
-
-fn remove_iptables(connection: &mut Connection, family: Family) -> Result<(), CleanupError> {
+/// Remove the rules of iptables mode, but not those of the variant to keep. Returns whether there were any.
+pub(crate) fn remove_iptables(
+    connection: &mut Connection,
+    family: Family,
+    keep: Option<Variant>,
+) -> Result<bool, CleanupError> {
     let failed = |source| CleanupError::Iptables { family, source };
     let tools = Tools::installed(family == Family::V6);
     if tools.is_empty() {
-        return if is_seen(connection, family) { Err(CleanupError::NoTools { family }) } else { Ok(()) };
+        return if is_seen(connection, family) { Err(CleanupError::NoTools { family }) } else { Ok(false) };
     }
-    for mut tools in tools {
+    let mut had_some = false;
+    for mut tools in tools.into_iter().filter(|tools| Some(tools.variant()) != keep) {
         if let Some(script) = iptables::removal(&tools.save_all().map_err(failed)?) {
             tools.restore(&script).map_err(failed)?;
-            tracing::info!(%family, "Removed the rules of iptables mode");
+            had_some = true;
+            tracing::info!(%family, variant = %tools.variant(), "Removed the rules of iptables mode");
         }
     }
-    Ok(())
+    Ok(had_some)
 }
 
 /// Without the tools only their nf_tables variant can be looked at.
-fn is_seen(connection: &mut Connection, family: Family) -> bool {
+pub(crate) fn is_seen(connection: &mut Connection, family: Family) -> bool {
     let kind = match family {
         Family::V4 => kernel::nft::Family::Ip,
         Family::V6 => kernel::nft::Family::Ip6,
@@ -150,7 +138,7 @@ fn is_seen(connection: &mut Connection, family: Family) -> bool {
 }
 
 /// Whether there are any: whose they are only the tools tell.
-fn has_legacy_rules(family: Family) -> bool {
+pub(crate) fn has_legacy_rules(family: Family) -> bool {
     let names = match family {
         Family::V4 => "/proc/self/net/ip_tables_names",
         Family::V6 => "/proc/self/net/ip6_tables_names",
@@ -159,23 +147,42 @@ fn has_legacy_rules(family: Family) -> bool {
     std::fs::read_to_string(names).is_ok_and(|names| names.lines().any(|name| name == "nat"))
 }
 
-fn remove_device() -> Result<(), LinkError> {
+/// Returns whether it was there.
+pub(crate) fn remove_device() -> Result<bool, LinkError> {
     let mut links = Links::open()?;
-    if links.links()?.iter().any(|link| link.name == IPVS_DEVICE) {
+    let is_there = links.links()?.iter().any(|link| link.name == IPVS_DEVICE);
+    if is_there {
         links.delete(IPVS_DEVICE)?;
         tracing::info!(device = IPVS_DEVICE, "Removed the device of ipvs mode and its addresses");
     }
-    Ok(())
+    Ok(is_there)
 }
 
-/// A running agent repairs within milliseconds what we call removed.
-fn written_again(backend: &mut Nftables<Connection>) -> Option<CleanupError> {
-    std::thread::sleep(AGENTS_TURN);
-    let is_back = Family::BOTH.iter().any(|family| backend.exists(*family));
-    is_back.then_some(CleanupError::WrittenAgain)
+/// A running agent repairs within moments what we call removed.
+fn written_again(backend: &mut Nftables<Connection>, turn: Duration) -> Option<CleanupError> {
+    let deadline = Instant::now() + turn;
+    loop {
+        std::thread::sleep(BETWEEN_LOOKS);
+        let is_back = |family| backend.exists(family) || has_iptables(backend.transport(), family);
+        if Family::BOTH.into_iter().any(is_back) {
+            return Some(CleanupError::WrittenAgain);
+        }
+        if Instant::now() >= deadline {
+            return None;
+        }
+    }
 }
 
-fn ipvs_left() -> Option<CleanupError> {
+/// Whether rules of iptables mode are there. No program is run where there is nothing to find.
+fn has_iptables(connection: &mut Connection, family: Family) -> bool {
+    if is_seen(connection, family) {
+        return true;
+    }
+    let is_ours = |tools: &Tools| tools.save_all().is_ok_and(|saved| iptables::removal(&saved).is_some());
+    has_legacy_rules(family) && Tools::installed(family == Family::V6).iter().any(is_ours)
+}
+
+pub(crate) fn ipvs_left() -> Option<CleanupError> {
     // A kernel without IPVS has no such file.
     let text = std::fs::read_to_string(IPVS_TABLE).ok()?;
     let servers = text.lines().count().saturating_sub(IPVS_HEADING);

@@ -8,6 +8,7 @@ use dataplane::nftables::TABLE_NAME;
 use kernel::nft::{self, Change, Monitor};
 use model::Family;
 
+use crate::config::Mode;
 use crate::sync::Event;
 
 /// After a failure the subscription is renewed, at first soon, then ever more patiently.
@@ -21,6 +22,14 @@ pub(crate) enum Drift {
     Changed(Family),
     /// Notifications were lost: any table may have been.
     Unsure,
+}
+
+/// What is said when a look at the rules finds damage.
+pub(crate) fn found(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Iptables => "Somebody else changed our rules in iptables",
+        Mode::Unset | Mode::Nftables | Mode::Ipvs => "Our table in nf_tables is gone",
+    }
 }
 
 /// Watch in a thread of its own, from now on. `own_port` is the netlink port of our own commits.

@@ -13,10 +13,12 @@ pub(crate) fn starting(node: &str) -> Event {
 }
 
 /// Nobody chose the mode, and a later release may choose another.
-pub(crate) fn default_mode(node: &str) -> Event {
-    let note = "No proxy mode is set: nftables is used, because this kernel has it. Set mode: nftables (or \
-                --proxy-mode=nftables) to keep it whatever the default becomes.";
-    about_node(node, "KubeProxyDefaultMode", true, note.to_owned())
+pub(crate) fn default_mode(node: &str, mode: &str, because: &str) -> Event {
+    let note = format!(
+        "No proxy mode is set: {mode} is used, because {because}. Set mode: {mode} (or --proxy-mode={mode}) to keep \
+         it whatever the default becomes."
+    );
+    about_node(node, "KubeProxyDefaultMode", true, note)
 }
 
 pub(crate) fn probes_not_served(node: &str, address: SocketAddr, why: &std::io::Error) -> Event {

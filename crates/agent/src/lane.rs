@@ -74,9 +74,12 @@ impl Lane {
         self.metrics.queued();
     }
 
-    /// The rules are gone and will be written anew.
-    pub(crate) fn note_damage(&self) {
+    /// Somebody else changed the rules, or may have; they will be written anew.
+    pub(crate) fn note_damage(&mut self, why: &str) {
+        let now = Instant::now();
+        self.repairs.note(self.family, why, now);
         self.metrics.repaired();
+        self.pacing.repair(now);
     }
 
     pub(crate) fn follows(&mut self, seen: ChangeCount) {
@@ -99,11 +102,8 @@ impl Lane {
     /// Somebody else changed, or may have changed, the rules of this family.
     pub(crate) fn distrust<B: Backend>(&mut self, reconciler: &mut Reconciler<B>, why: &str) {
         if !reconciler.is_unknown(self.family) {
-            let now = Instant::now();
-            self.repairs.note(self.family, why, now);
-            self.metrics.repaired();
+            self.note_damage(why);
             reconciler.distrust(self.family);
-            self.pacing.repair(now);
         }
     }
 

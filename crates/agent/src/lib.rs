@@ -5,10 +5,12 @@
 //! kernel work in `dataplane` and `kernel`.
 
 mod addresses;
+mod check_pace;
 mod cleanup;
 #[cfg(test)]
 mod compatibility;
 pub mod config;
+mod data_plane;
 pub mod demo;
 mod drift;
 mod duration;
@@ -19,6 +21,7 @@ mod flows;
 mod health;
 mod http;
 mod lane;
+mod leftovers;
 pub mod logging;
 mod metrics;
 mod node_setup;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use cluster::apiserver::Encoding;
 use model::{LocalDetector, NodePortAddresses, Settings};
 
-use crate::config::{ConfigFile, Configuration};
+use crate::config::{ConfigFile, Configuration, Mode};
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -19,8 +19,8 @@ pub struct Options {
     /// Node ports answer on loopback addresses too.
     pub nodeports_on_loopback: bool,
     pub settings: Settings,
-    /// Nobody chose the proxy mode.
-    pub mode_is_default: bool,
+    /// Nobody chose the proxy mode: why it is the one in the configuration.
+    pub mode_because: Option<String>,
     pub masquerade_mark: u32,
     /// Count packets, bytes and connections of every service port.
     pub service_counters: bool,
@@ -38,6 +38,13 @@ pub struct Options {
     pub config_file: Option<ConfigFile>,
     /// Everything as it was configured, for what has no option of its own yet.
     pub configuration: Configuration,
+}
+
+impl Options {
+    /// How rules are programmed.
+    pub(crate) fn mode(&self) -> Mode {
+        self.configuration.mode
+    }
 }
 
 /// Where Services, EndpointSlices, the Node and ServiceCIDRs come from.

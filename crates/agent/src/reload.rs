@@ -53,6 +53,9 @@ async fn take(change: Change, config: &mut ConfigWatch, agent: &mut Agent) {
         Change::Usable(options) => {
             let (node, configuration) = (options.node_name.clone(), options.configuration.clone());
             let changes = describe(agent.options(), &options);
+            if let Some(problem) = other_mode(agent.options(), &options) {
+                return refuse(&[format!("{file}: {problem}")], agent);
+            }
             match agent.reconfigure(*options).await {
                 Err(error) => refuse(&[format!("{file}: {error}")], agent),
                 Ok(()) => {
@@ -63,6 +66,17 @@ async fn take(change: Change, config: &mut ConfigWatch, agent: &mut Agent) {
             }
         }
     }
+}
+
+/// Rules of another mode are another agent's work.
+fn other_mode(old: &Options, new: &Options) -> Option<String> {
+    (old.mode() != new.mode()).then(|| {
+        format!(
+            "mode: this agent runs in mode {}; mode {} takes a restart",
+            old.mode().word(),
+            new.mode().word()
+        )
+    })
 }
 
 fn refuse(problems: &[String], agent: &Agent) {
@@ -76,4 +90,26 @@ fn refuse(problems: &[String], agent: &Agent) {
 /// `path: old → new` of every setting that differs.
 fn describe(old: &Options, new: &Options) -> String {
     config::differences(&old.configuration, &new.configuration).join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flags::{Command, parse};
+
+    fn options(mode: &str) -> Options {
+        let arguments = ["--manifests=x", "--hostname-override=n", mode].map(Into::into);
+        match parse(arguments.into_iter()).unwrap().command {
+            Command::Run(options) => *options,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn another_mode_takes_a_restart() {
+        let [nftables, iptables] = ["--proxy-mode=nftables", "--proxy-mode=iptables"].map(options);
+        assert_eq!(other_mode(&nftables, &nftables), None);
+        let problem = other_mode(&nftables, &iptables).unwrap();
+        assert_eq!(problem, "mode: this agent runs in mode nftables; mode iptables takes a restart");
+    }
 }

@@ -9,19 +9,19 @@ use std::time::{Duration, SystemTime};
 
 use cluster::apiserver::{ConnectError, Recorder};
 use cluster::manifests::ManifestError;
-use dataplane::nftables::Nftables;
+use kernel::iptables::ChooseError;
 use kernel::link::LinkError;
-use kernel::nft::{self, Connection, ProbeError};
-use model::LocalDetector;
+use kernel::nft::ProbeError;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::config::ConfigWatch;
+use crate::config::{ConfigWatch, Mode};
+use crate::data_plane::{DataPlane, Ground};
 use crate::health::Health;
 use crate::http::{BindError, CheckReporter, Context, Servers};
 use crate::metrics::Metrics;
-use crate::sync::{Event, Outlets, StartGuard, SyncLoop};
+use crate::sync::{Event, Outlets, SyncLoop};
 use crate::{
-    DetectLocal, Options, addresses, cleanup, drift, events, flags, flows, logging, node_setup, reload,
+    Options, addresses, data_plane, events, flags, flows, leftovers, logging, node_setup, reload,
     service_counters, source,
 };
 
@@ -35,17 +35,32 @@ const FAREWELL: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub enum StartError {
     Nftables(ProbeError),
+    Iptables {
+        /// Why this mode, where nobody chose it.
+        because: Option<String>,
+        error: ChooseError,
+    },
     Manifests(ManifestError),
     Apiserver(ConnectError),
     Addresses(LinkError),
     Bind(BindError),
-    System { what: &'static str, source: io::Error },
+    System {
+        what: &'static str,
+        source: io::Error,
+    },
 }
 
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StartError::Nftables(error) => write!(f, "{error}"),
+            StartError::Iptables { because: None, error } => {
+                write!(f, "mode iptables cannot work here: {error}")
+            }
+            StartError::Iptables { because: Some(because), error } => write!(
+                f,
+                "mode iptables, which is used because no mode is set and {because}, cannot work here: {error}"
+            ),
             StartError::Manifests(error) => write!(f, "{error}"),
             StartError::Apiserver(error) => write!(f, "{error}"),
             StartError::Addresses(error) => write!(f, "cannot watch the node's addresses: {error}"),
@@ -59,7 +74,7 @@ impl std::error::Error for StartError {}
 
 /// Run until SIGTERM or SIGINT. The rules stay in place.
 pub fn run(options: Options) -> Result<(), StartError> {
-    nft::probe(OLDEST_KERNEL).map_err(StartError::Nftables)?;
+    let ground = Ground::find(&options)?;
     // Each health check of a service is a listener or two.
     if let Err(error) = kernel::process::raise_open_files() {
         tracing::warn!(%error, "The limit of open files stays as it is; many health checks of services may not fit");
@@ -70,13 +85,13 @@ pub fn run(options: Options) -> Result<(), StartError> {
         .build()
         .map_err(system("start the event loop"))?;
     let tasks = tokio::task::LocalSet::new();
-    let outcome = tasks.block_on(&runtime, serve_until_stopped(options));
+    let outcome = tasks.block_on(&runtime, serve_until_stopped(options, ground));
     // What still waits for something, like an exec plugin, is not waited for.
     runtime.shutdown_background();
     outcome
 }
 
-async fn serve_until_stopped(options: Options) -> Result<(), StartError> {
+async fn serve_until_stopped(options: Options, ground: Ground) -> Result<(), StartError> {
     let system = |what| move |source| StartError::System { what, source };
     let mut terminate = signal(SignalKind::terminate()).map_err(system("catch SIGTERM"))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(system("catch SIGINT"))?;
@@ -84,7 +99,7 @@ async fn serve_until_stopped(options: Options) -> Result<(), StartError> {
     let config = ConfigWatch::new(&options, flags::reconsider);
     let health = Health::new(options.sync_period);
     let metrics = Metrics::new(options.configuration.mode, &options.configuration.feature_gates);
-    if options.service_counters {
+    if options.service_counters && options.mode() == Mode::Nftables {
         service_counters::start(&metrics).map_err(system("start reading the counters of services"))?;
     }
     let context = Context {
@@ -94,7 +109,7 @@ async fn serve_until_stopped(options: Options) -> Result<(), StartError> {
         arguments: std::env::args_os().skip(1).map(|given| given.to_string_lossy().into_owned()).collect(),
     };
     let (servers, checks) = Servers::claim(&options, context).map_err(StartError::Bind)?;
-    let mut agent = Agent::start(options, health, metrics, servers, checks)?;
+    let mut agent = Agent::start(options, ground, health, metrics, servers, checks)?;
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
@@ -117,6 +132,7 @@ pub(crate) struct Agent {
 impl Agent {
     fn start(
         options: Options,
+        ground: Ground,
         health: Health,
         metrics: Metrics,
         mut servers: Servers,
@@ -124,28 +140,22 @@ impl Agent {
     ) -> Result<Agent, StartError> {
         let system = |what| move |source| StartError::System { what, source };
         let (sender, receiver) = channel();
-        let connection = Connection::open().map_err(system("open a netlink socket"))?;
         let addresses = addresses::watch(sender.clone()).map_err(StartError::Addresses)?;
         let flows = flows::start(metrics.flows().clone()).map_err(system("start a thread"))?;
         let observer = Arc::new(metrics.api().clone());
         let source = source::start(&options, observer, sender.clone())?;
-        if options.mode_is_default {
-            let event = events::default_mode(&options.node_name);
+        if let Some(because) = &options.mode_because {
+            let event = events::default_mode(&options.node_name, options.mode().word(), because);
             tracing::warn!("{}", event.note);
             source.recorder.record(event);
         }
         source.recorder.record(events::starting(&options.node_name));
         node_setup::apply(&options, &source.recorder);
-        let detector = match &options.detect_local {
-            DetectLocal::Fixed(detector) => detector.clone(),
-            // The sync loop sets it before its first sync.
-            DetectLocal::NodeCidr => LocalDetector::None,
-        };
-        let backend = Nftables::new(connection, &detector, options.masquerade_mark)
-            .count_traffic(options.service_counters);
+        ground.tell();
+        let (own, node, recorder) = (ground.own(), options.node_name.clone(), source.recorder.clone());
+        let guard = data_plane::guard(sender.clone(), move || leftovers::remove(own, node, recorder));
+        let backend = DataPlane::build(ground, &options)?;
         let outlets = Outlets { health, flows, checks, metrics };
-        let (node, recorder) = (options.node_name.clone(), source.recorder.clone());
-        let guard = guard(sender.clone(), move || cleanup::remove_other_modes(node, recorder));
         let sync = SyncLoop::new(options.clone(), backend, addresses, outlets, guard);
         let sync = std::thread::Builder::new()
             .name("sync".into())
@@ -171,10 +181,7 @@ impl Agent {
             self.source.switch(opened);
         }
         logging::configure(&options.configuration.logging);
-        let node = |options: &Options| {
-            (options.configuration.oom_score_adj, options.configuration.conntrack.clone())
-        };
-        if node(&options) != node(&self.options) {
+        if node_setup::asks_something_else(&self.options, &options) {
             node_setup::apply(&options, &self.source.recorder);
         }
         // The sync loop ends only with the process.
@@ -199,21 +206,23 @@ impl Agent {
     }
 }
 
-/// After the first sync: watch for changes by others, whatever they did since our first commit was not watched; and
-/// see to what others left.
-fn guard(
-    events: Sender<Event>,
-    remove_other_modes: impl FnOnce() + Send + 'static,
-) -> StartGuard<Nftables<Connection>> {
-    Box::new(move |backend| {
-        remove_other_modes();
-        let port = backend.transport().port();
-        if let Err(error) = drift::watch(port, events) {
-            tracing::error!(
-                %error,
-                "Cannot watch nf_tables: damage by others is repaired only by the next change or restart"
-            );
-        }
-        backend.is_undisturbed()
-    })
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernel::iptables::Missing;
+
+    #[test]
+    fn a_mode_that_nobody_chose_is_explained_when_it_fails() {
+        let error = |because: Option<&str>| {
+            let missing = || Missing::NotInstalled { program: "iptables" };
+            let error = ChooseError(Box::new([missing(), missing()]));
+            StartError::Iptables { because: because.map(str::to_owned), error }.to_string()
+        };
+        let chosen = error(None);
+        assert!(chosen.starts_with("mode iptables cannot work here: iptables, "), "{chosen}");
+        let default = error(Some("the kernel is old"));
+        let wanted =
+            "mode iptables, which is used because no mode is set and the kernel is old, cannot work here: ";
+        assert!(default.starts_with(wanted), "{default}");
+    }
 }

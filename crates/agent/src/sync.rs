@@ -9,7 +9,8 @@ use cluster::{ChangeCount, ClusterState, Update};
 use dataplane::{Backend, Planner, Reconciler, Synced};
 use model::{Family, NodeView, ServiceKey};
 
-use crate::drift::Drift;
+use crate::check_pace::CheckPace;
+use crate::drift::{self, Drift};
 use crate::flows::StaleWork;
 use crate::health::{Awaited, Health};
 use crate::http::CheckReporter;
@@ -17,7 +18,7 @@ use crate::lane::Lane;
 use crate::metrics::Metrics;
 use crate::own_node::OwnNode;
 use crate::planner::{ClusterPlanner, observe_node};
-use crate::{DetectLocal, Options, Source};
+use crate::{DetectLocal, Options, Source, node_setup};
 
 /// What the loop reacts to.
 #[derive(Debug)]
@@ -54,6 +55,7 @@ pub(crate) struct SyncLoop<B> {
     node: NodeView,
     addresses: Vec<IpAddr>,
     reconciler: Reconciler<B>,
+    checks: CheckPace,
     lanes: [Lane; 2],
     outlets: Outlets,
     start_guard: Option<StartGuard<B>>,
@@ -85,6 +87,7 @@ impl<B: Backend> SyncLoop<B> {
             state: ClusterState::default(),
             addresses,
             reconciler: Reconciler::new(backend),
+            checks: CheckPace::new(options.mode(), options.sync_period, Instant::now()),
             lanes: Family::BOTH.map(|family| {
                 let metrics = outlets.metrics.sync().of(family).clone();
                 Lane::new(family, options.min_sync_period, metrics)
@@ -110,21 +113,21 @@ impl<B: Backend> SyncLoop<B> {
                     self.collect();
                 }
                 Err(RecvTimeoutError::Timeout) if !self.is_informed => self.collect(),
-                // What waited for its pacing may be written now; only an idle agent looks at the kernel.
-                Err(RecvTimeoutError::Timeout) if self.has_any_work() => {}
-                Err(RecvTimeoutError::Timeout) => self.check(),
+                // What waited for its pacing may be written now, or a look at the kernel is due.
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
+            self.check();
             self.sync();
         }
     }
 
-    /// Until the first family may be written, or until the next periodic check.
+    /// Until the first family may be written, or until the next look at the kernel.
     fn wait(&self) -> Duration {
         let now = Instant::now();
         let waits = self.lanes.iter().filter(|lane| self.has_work(lane)).map(|lane| lane.wait(now));
-        let waits = waits.chain(self.own_node.next_look(now));
-        waits.min().unwrap_or(self.options.sync_period)
+        let waits = waits.chain(self.own_node.next_look(now)).chain([self.checks.wait(now)]);
+        waits.min().unwrap_or_default()
     }
 
     /// Nothing is programmed before everything there is to know at the start is known.
@@ -164,10 +167,13 @@ impl<B: Backend> SyncLoop<B> {
             self.reconciler.detect_local(detector);
         }
         self.reconciler.masquerade_by(new.masquerade_mark);
+        self.reconciler.drop_invalid(node_setup::drops_invalid(new));
+        self.checks = CheckPace::new(new.mode(), new.sync_period, Instant::now());
         self.replan |= old.settings != new.settings;
+        let on_node = |options: &Options| (options.nodeport_addresses.clone(), options.nodeports_on_loopback);
         for lane in &mut self.lanes {
             lane.set_min_sync_period(new.min_sync_period);
-            lane.mark(&[], old.nodeport_addresses != new.nodeport_addresses);
+            lane.mark(&[], on_node(&old) != on_node(new));
         }
     }
 
@@ -242,20 +248,21 @@ impl<B: Backend> SyncLoop<B> {
         }
     }
 
-    fn has_any_work(&self) -> bool {
-        self.lanes.iter().any(|lane| self.has_work(lane))
-    }
-
-    /// The periodic check, in case a notification never came.
+    /// The periodic check, if it is due: in case a notification never came, or where none ever comes.
     fn check(&mut self) {
+        if !self.checks.wait(Instant::now()).is_zero() {
+            return;
+        }
+        let mut is_damaged = false;
         for lane in &mut self.lanes {
             if self.reconciler.check(lane.family) {
-                lane.note_damage();
+                is_damaged = true;
+                lane.note_damage(drift::found(self.options.mode()));
                 lane.note_queued();
                 self.outlets.health.queued(lane.family);
-                tracing::warn!(family = %lane.family, "Our table in nf_tables is gone; writing all rules anew");
             }
         }
+        self.checks.done(Instant::now(), is_damaged);
     }
 
     fn distrust_all(&mut self, why: &str) {

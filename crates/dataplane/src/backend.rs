@@ -63,6 +63,12 @@ pub trait Backend {
     /// The mark of packets to masquerade from the next rewrite on. Returns whether that is new.
     fn masquerade_by(&mut self, family: Family, mark: u32) -> bool;
 
+    /// Whether packets that conntrack finds invalid are dropped, from the next rewrite on, where the mode asks that
+    /// question. Returns whether that is new.
+    fn drop_invalid(&mut self, _: Family, _: bool) -> bool {
+        false
+    }
+
     /// Whether the rules are still there, as far as a look of little cost can tell: these plans are in force.
     fn is_intact(
         &mut self,

@@ -116,6 +116,11 @@ impl<B: Backend> Reconciler<B> {
         self.alter(|backend, family| backend.masquerade_by(family, mark))
     }
 
+    /// The same for packets that conntrack finds invalid.
+    pub fn drop_invalid(&mut self, drop: bool) -> bool {
+        self.alter(|backend, family| backend.drop_invalid(family, drop))
+    }
+
     fn alter(&mut self, mut change: impl FnMut(&mut B, Family) -> bool) -> bool {
         let changed = Family::BOTH.map(|family| {
             let changed = change(&mut self.backend, family);

@@ -65,9 +65,8 @@ impl Ours {
         for setting in settings::all() {
             let field = self.add(What::Field, setting.path);
             let limit = match setting.effect {
-                Effect::Here | Effect::Only(Mode::Nftables) => continue,
                 _ if setting.works_somewhere() => continue,
-                Effect::NotYet => "read and checked; no effect yet".to_owned(),
+                Effect::Here | Effect::NotYet => "read and checked; no effect yet".to_owned(),
                 Effect::Only(mode) => of_mode(mode),
                 Effect::Never => "same: none on Linux".to_owned(),
             };
@@ -88,7 +87,9 @@ impl Ours {
 
     fn metrics(&mut self) {
         let all_gates = FeatureGates(OF_A_PROXY.iter().map(|gate| (gate.name.to_owned(), true)).collect());
-        let [usual, slis] = Metrics::new(Mode::Nftables, &FeatureGates::default()).described();
+        let [mut usual, slis] = Metrics::new(Mode::Nftables, &FeatureGates::default()).described();
+        let [of_iptables, _] = Metrics::new(Mode::Iptables, &FeatureGates::default()).described();
+        usual.extend(of_iptables);
         let usual: BTreeSet<&str> = usual.iter().map(|about| about.name).collect();
         for mode in [Mode::Nftables, Mode::Iptables, Mode::Ipvs] {
             for about in &Metrics::new(mode, &all_gates).described()[0] {

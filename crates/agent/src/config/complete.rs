@@ -4,15 +4,21 @@ use std::mem::swap;
 
 use super::choice::Mode;
 use super::configuration::Configuration;
+use super::default_mode::DefaultMode;
 use super::nodeport::NodePortItem;
 use super::origin::Origin;
 use super::settings::{self, Effect, Setting};
 
 /// Choose a mode where nobody did, and give it its settings.
-pub(crate) fn complete(configuration: &mut Configuration, origin: &mut Origin) {
-    origin.mode_is_default = configuration.mode == Mode::Unset;
-    if origin.mode_is_default {
-        configuration.mode = Mode::Nftables;
+pub(crate) fn complete(
+    configuration: &mut Configuration,
+    origin: &mut Origin,
+    default: impl FnOnce() -> DefaultMode,
+) {
+    if configuration.mode == Mode::Unset {
+        let default = default();
+        configuration.mode = default.mode;
+        origin.default_mode = Some(default);
     }
     if configuration.mode == Mode::Nftables {
         adopt(configuration, origin);
@@ -59,7 +65,8 @@ pub(crate) fn ineffective(configuration: &Configuration, origin: &Origin) -> Vec
     }
     let gates = configuration.feature_gates.ineffective();
     names.extend(gates.map(|gate| format!("{} {gate}", origin.name("featureGates"))));
-    if configuration.node_port_addresses.names_loopback() {
+    let serves_loopback = configuration.mode == Mode::Iptables && configuration.iptables.localhost_node_ports;
+    if configuration.node_port_addresses.names_loopback() && !serves_loopback {
         names.push(format!("loopback addresses in {}", origin.name("nodePortAddresses")));
     }
     names

@@ -8,6 +8,7 @@ mod address;
 mod choice;
 mod complete;
 mod configuration;
+mod default_mode;
 mod differences;
 mod file;
 pub(crate) mod gates;
@@ -35,6 +36,7 @@ pub use value::{Period, Rate, Span, Whole};
 pub use watch::ConfigFile;
 
 pub(crate) use complete::{complete, ineffective};
+pub(crate) use default_mode::DefaultMode;
 pub(crate) use differences::differences;
 pub(crate) use file::{Loaded, load, read_text};
 pub(crate) use node::Node;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::default_mode::DefaultMode;
 use super::settings;
 use super::watch::ConfigFile;
 
@@ -19,14 +20,14 @@ pub(crate) type Given = BTreeSet<&'static str>;
 pub(crate) struct Origin {
     pub(crate) place: Place,
     pub(crate) given: Given,
-    /// Nobody chose the proxy mode.
-    pub(crate) mode_is_default: bool,
+    /// Where nobody chose the proxy mode.
+    pub(crate) default_mode: Option<DefaultMode>,
     pub(crate) config_file: Option<ConfigFile>,
 }
 
 impl Origin {
     pub(crate) fn new(place: Place, given: Given) -> Origin {
-        Origin { place, given, mode_is_default: false, config_file: None }
+        Origin { place, given, default_mode: None, config_file: None }
     }
 
     /// A setting by the name under which the operator knows it.
@@ -44,8 +45,8 @@ impl Origin {
         let is_given = |section: &str| self.given.contains(format!("{section}.{field}").as_str());
         let is_adopted = match self.place {
             // The bit has a meaning of its own in each mode, and upstream keeps them apart.
-            Place::Flags => self.mode_is_default || field != "masqueradeBit",
-            Place::File => self.mode_is_default && is_given("iptables") && !is_given("nftables"),
+            Place::Flags => self.default_mode.is_some() || field != "masqueradeBit",
+            Place::File => self.default_mode.is_some() && is_given("iptables") && !is_given("nftables"),
         };
         if is_adopted { "iptables" } else { "nftables" }
     }

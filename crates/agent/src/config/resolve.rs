@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use model::{Family, LocalDetector, Settings};
 
 use super::choice::{LocalMode, LogFormat, Mode};
-use super::configuration::Configuration;
+use super::configuration::{Configuration, Nftables};
 use super::gates::{EXTERNAL_IPS, IPVS, LOGGING_ALPHA, LOGGING_BETA};
 use super::origin::{Origin, Place};
 use crate::{ApiserverOptions, DetectLocal, Options, Source, duration};
@@ -35,6 +35,7 @@ pub(crate) fn resolve(
     let is_node = !matches!(source, Some(Source::Manifests(_)));
     let node_name = found.take("hostnameOverride", node_name(&configuration.hostname_override, is_node));
     let detect_local = detect_local(&configuration, &mut found);
+    let mode = of_mode(&configuration);
     match (source, node_name, detect_local) {
         (Some(source), Some(node_name), Some(detect_local)) if found.problems.is_empty() => Ok(Options {
             source,
@@ -44,14 +45,14 @@ pub(crate) fn resolve(
             nodeports_on_loopback: configuration.mode == Mode::Iptables
                 && configuration.iptables.localhost_node_ports,
             settings: Settings {
-                masquerade_all: configuration.nftables.masquerade_all,
+                masquerade_all: mode.masquerade_all,
                 ignore_external_ips: !configuration.feature_gates.is_on(EXTERNAL_IPS),
             },
-            mode_is_default: origin.mode_is_default,
-            masquerade_mark: 1 << configuration.nftables.masquerade_bit.0,
+            mode_because: origin.default_mode.as_ref().map(|default| default.why.clone()),
+            masquerade_mark: 1 << mode.masquerade_bit.0,
             service_counters: flags.service_counters,
-            sync_period: configuration.nftables.sync_period.0,
-            min_sync_period: configuration.nftables.min_sync_period.0,
+            sync_period: mode.sync_period.0,
+            min_sync_period: mode.min_sync_period.0,
             healthz_bind_address: configuration.healthz_bind_address.address(),
             bind_address: Some(configuration.bind_address).filter(|ip| !ip.is_unspecified()),
             bind_address_hard_fail: configuration.bind_address_hard_fail,
@@ -76,22 +77,35 @@ impl Found<'_> {
 /// Whether this build has the mode. Apart from the rest, because a configuration for another build is written too.
 pub(crate) fn check_mode(mode: Mode, origin: &Origin) -> Result<(), String> {
     match mode {
-        Mode::Nftables | Mode::Unset => Ok(()),
-        Mode::Iptables | Mode::Ipvs => Err(format!(
-            "{}: {} is not in this build; use nftables (Linux 5.13 or later)",
+        Mode::Nftables | Mode::Iptables | Mode::Unset => Ok(()),
+        Mode::Ipvs => Err(format!(
+            "{}: {} is not in this build; use nftables (Linux 5.13 or later) or iptables",
             origin.name("mode"),
             mode.word()
         )),
     }
 }
 
-fn check_periods(configuration: &Configuration, origin: &Origin) -> Option<String> {
+/// What every mode has, as the chosen one reads it.
+fn of_mode(configuration: &Configuration) -> Nftables {
     let Configuration { iptables, ipvs, nftables, .. } = configuration;
-    let (period, least) = match configuration.mode {
-        Mode::Iptables => (iptables.sync_period, iptables.min_sync_period),
-        Mode::Ipvs => (ipvs.sync_period, ipvs.min_sync_period),
-        Mode::Nftables | Mode::Unset => (nftables.sync_period, nftables.min_sync_period),
+    let of_iptables = Nftables {
+        masquerade_bit: iptables.masquerade_bit,
+        masquerade_all: iptables.masquerade_all,
+        sync_period: iptables.sync_period,
+        min_sync_period: iptables.min_sync_period,
     };
+    match configuration.mode {
+        Mode::Nftables | Mode::Unset => nftables.clone(),
+        Mode::Iptables => of_iptables,
+        Mode::Ipvs => {
+            Nftables { sync_period: ipvs.sync_period, min_sync_period: ipvs.min_sync_period, ..of_iptables }
+        }
+    }
+}
+
+fn check_periods(configuration: &Configuration, origin: &Origin) -> Option<String> {
+    let Nftables { sync_period: period, min_sync_period: least, .. } = of_mode(configuration);
     let name = |field| {
         let section = match configuration.mode {
             Mode::Iptables => "iptables",

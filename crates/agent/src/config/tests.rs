@@ -28,7 +28,7 @@ fn clean(loaded: Loaded) -> (Configuration, Origin) {
 
 fn completed(loaded: Loaded) -> (Configuration, Origin) {
     let (mut configuration, mut origin) = clean(loaded);
-    complete(&mut configuration, &mut origin);
+    complete(&mut configuration, &mut origin, DefaultMode::nftables);
     (configuration, origin)
 }
 
@@ -67,7 +67,7 @@ fn kubeadm_means_the_defaults() {
     let Source::Apiserver(apiserver) = options.source else { panic!("{:?}", options.source) };
     assert_eq!(apiserver.kubeconfig.unwrap().to_str(), Some("/var/lib/kube-proxy/kubeconfig.conf"));
     assert_eq!((apiserver.encoding, apiserver.qps, apiserver.burst), (Encoding::Protobuf, 5.0, 10));
-    assert!(options.mode_is_default);
+    assert!(options.mode_because.is_some());
     assert_eq!(options.nodeport_addresses, NodePortAddresses::Primary);
     let pods = vec!["10.244.0.0/16".parse().unwrap()];
     assert_eq!(options.detect_local, DetectLocal::Fixed(LocalDetector::Cidrs(pods)));
@@ -77,7 +77,7 @@ fn kubeadm_means_the_defaults() {
 #[test]
 fn kind_of_ipv6() {
     let options = options(KIND);
-    assert!(!options.mode_is_default);
+    assert_eq!(options.mode_because, None);
     assert_eq!(options.healthz_bind_address.unwrap().to_string(), "[::]:10256");
     let metrics = options.configuration.metrics_bind_address.address();
     assert_eq!(metrics.unwrap().to_string(), "[::1]:10249");
@@ -312,9 +312,11 @@ fn other_modes_are_not_in_this_build() {
         let (configuration, origin) = completed(with(body));
         check_mode(configuration.mode, &origin)
     };
-    let problem = "mode: ipvs is not in this build; use nftables (Linux 5.13 or later)";
+    let problem = "mode: ipvs is not in this build; use nftables (Linux 5.13 or later) or iptables";
     assert_eq!(check("mode: ipvs\n"), Err(problem.into()));
-    assert_eq!((check(""), check("mode: nftables\n")), (Ok(()), Ok(())));
+    for body in ["", "mode: nftables\n", "mode: iptables\n"] {
+        assert_eq!(check(body), Ok(()), "{body}");
+    }
 }
 
 /// Without a mode, what was wished for iptables is wished for its successor, unless that has wishes of its own.
@@ -334,6 +336,48 @@ fn an_unset_mode_adopts_what_was_set_for_iptables() {
     let (chosen, idle) = adopted("mode: nftables\n");
     assert_eq!((chosen.masquerade_bit, chosen.masquerade_all), (Whole(14), false));
     assert_eq!(idle, ["iptables.masqueradeBit", "iptables.masqueradeAll", "iptables.syncPeriod"]);
+}
+
+#[test]
+fn mode_iptables_reads_its_own_section() {
+    let body = "iptables: {masqueradeBit: 3, masqueradeAll: true, syncPeriod: 50s, minSyncPeriod: 2s}\n\
+        nftables: {syncPeriod: 10s}\nnodePortAddresses: [127.0.0.0/8, 10.0.0.0/8]\n";
+    let (configuration, origin) = completed(with(&format!("mode: iptables\n{body}")));
+    assert_eq!(ineffective(&configuration, &origin), ["nftables.syncPeriod"]);
+    let options = resolve(configuration, &SourceFlags::default(), &origin).unwrap();
+    let periods = (options.sync_period, options.min_sync_period);
+    assert_eq!(periods, (Duration::from_secs(50), Duration::from_secs(2)));
+    assert_eq!((options.masquerade_mark, options.settings.masquerade_all), (1 << 3, true));
+    assert!(options.nodeports_on_loopback);
+    let off = idle(with(
+        &format!("mode: iptables\n{body}")
+            .replace("{masqueradeBit", "{localhostNodePorts: false, masqueradeBit"),
+    ));
+    assert_eq!(off, ["nftables.syncPeriod", "loopback addresses in nodePortAddresses"]);
+}
+
+#[test]
+fn mode_iptables_serves_node_ports_everywhere_unless_told() {
+    let of = |body: &str| {
+        let (configuration, origin) = completed(with(body));
+        resolve(configuration, &SourceFlags::default(), &origin).unwrap()
+    };
+    let options = of("mode: iptables\n");
+    assert_eq!(options.nodeport_addresses, NodePortAddresses::Within(Vec::new()), "none named is all");
+    assert!(options.nodeports_on_loopback);
+    assert!(!of("mode: nftables\n").nodeports_on_loopback);
+    assert!(!of("mode: iptables\niptables: {localhostNodePorts: false}\n").nodeports_on_loopback);
+}
+
+#[test]
+fn a_kernel_without_nftables_gets_iptables_and_the_reason_why() {
+    let (mut configuration, mut origin) = clean(with("iptables: {masqueradeBit: 3}\n"));
+    let old = || DefaultMode { mode: Mode::Iptables, why: "the kernel is old".into() };
+    complete(&mut configuration, &mut origin, old);
+    assert_eq!(ineffective(&configuration, &origin), Vec::<String>::new());
+    let options = resolve(configuration, &SourceFlags::default(), &origin).unwrap();
+    assert_eq!((options.mode(), options.masquerade_mark), (Mode::Iptables, 1 << 3));
+    assert_eq!(options.mode_because.as_deref(), Some("the kernel is old"));
 }
 
 #[test]
@@ -403,7 +447,7 @@ fn documented() -> String {
                 format!("only {}", names.join(", "))
             }
             settings::Effect::Here => "yes".to_owned(),
-            _ if setting.works_somewhere() => "yes, see [Modes](#modes)".to_owned(),
+            _ if setting.has_counterpart() => "yes, see [Modes](#modes)".to_owned(),
             settings::Effect::NotYet => "not yet".to_owned(),
             settings::Effect::Only(mode) => format!("mode {}", mode.word()),
             settings::Effect::Never => "none".to_owned(),

@@ -8,7 +8,7 @@ fn problems(body: &str) -> String {
     let head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nhostnameOverride: node-1\n";
     let Loaded { mut configuration, given, mut problems, .. } = read(&format!("{head}{body}")).unwrap();
     let mut origin = Origin::new(Place::File, given);
-    complete(&mut configuration, &mut origin);
+    complete(&mut configuration, &mut origin, DefaultMode::nftables);
     problems.extend(resolve(configuration, &SourceFlags::default(), &origin).err().into_iter().flatten());
     problems.join("\n")
 }

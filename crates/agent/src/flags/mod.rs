@@ -12,8 +12,10 @@ mod show;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::config::Value;
-use crate::config::{self, ConfigFile, Configuration, Loaded, Logging, Origin, Place, SourceFlags};
+use crate::config::{
+    self, ConfigFile, Configuration, DefaultMode, Loaded, Logging, Origin, Place, SourceFlags,
+};
+use crate::config::{Mode, Value};
 use crate::{Options, demo, version};
 use orders::Orders;
 use read::Line;
@@ -129,7 +131,10 @@ fn decide(mut line: Line, text: Option<Result<String, String>>) -> Result<Parsed
             return Err(problems);
         }
     };
-    config::complete(&mut gathered.configuration, &mut gathered.origin);
+    // What is written may be for another node.
+    let is_for_this_node = orders.write_config_to.is_empty() && !orders.cleanup;
+    let default = if is_for_this_node { DefaultMode::of_this_node } else { DefaultMode::nftables };
+    config::complete(&mut gathered.configuration, &mut gathered.origin, default);
     let logging = gathered.configuration.logging.clone();
     let mut warnings = std::mem::take(&mut gathered.warnings);
     match command(&orders, gathered, &mut warnings) {
@@ -201,9 +206,16 @@ fn idle(orders: &Orders, configuration: &Configuration, origin: &Origin) -> Vec<
     if origin.place == Place::File && !(orders.manifests.is_empty() || kubeconfig.is_empty()) {
         warnings.push("Objects come from --manifests: clientConnection.kubeconfig has no effect".into());
     }
+    if orders.service_counters && configuration.mode != Mode::Nftables {
+        warnings.push(format!(
+            "--service-counters has no effect in mode {}: traffic of services is counted in mode nftables only",
+            configuration.mode.word()
+        ));
+    }
     let names = config::ineffective(configuration, origin);
     if !names.is_empty() {
-        warnings.push(format!("These settings have no effect in this build: {}", names.join(", ")));
+        let (mode, names) = (configuration.mode.word(), names.join(", "));
+        warnings.push(format!("These settings have no effect in this build and mode ({mode}): {names}"));
     }
     warnings
 }

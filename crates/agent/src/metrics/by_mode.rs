@@ -1,27 +1,10 @@
-//! Metrics that only some proxy modes have. They appear once the mode has something to say.
+//! Metrics that only some proxy modes have, apart from those of the sync loop. They appear once the mode has something
+//! to say.
 
 use super::registry::{Description, Kind, Registry};
 use crate::config::{FeatureGates, Mode};
 
 const F: &[&str] = &["ip_family"];
-const PARTIAL_RESTORE_FAILURES: Description = Description {
-    name: "kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total",
-    kind: Kind::Counter,
-    labels: F,
-    help: "Partial syncs that iptables-restore refused, so that all rules were written",
-};
-const RULES: Description = Description {
-    name: "kubeproxy_sync_proxy_rules_iptables_total",
-    kind: Kind::Gauge,
-    labels: &["table", "ip_family"],
-    help: "Rules of ours in this table of iptables",
-};
-const RULES_LAST: Description = Description {
-    name: "kubeproxy_sync_proxy_rules_iptables_last",
-    kind: Kind::Gauge,
-    labels: &["table", "ip_family"],
-    help: "Rules that the last sync wrote to this table of iptables",
-};
 const INVALID_DROPPED: Description = Description {
     name: "kubeproxy_iptables_ct_state_invalid_dropped_packets_total",
     kind: Kind::Counter,
@@ -58,7 +41,7 @@ const LOCALHOST_GATE: &str = "KubeProxyNFTablesLocalhostNodePorts";
 
 pub(super) fn register(registry: &mut Registry, mode: Mode, gates: &FeatureGates) {
     let names: &[Description] = match mode {
-        Mode::Iptables => &[PARTIAL_RESTORE_FAILURES, RULES, RULES_LAST, INVALID_DROPPED, LOCALHOST_ACCEPTED],
+        Mode::Iptables => &[INVALID_DROPPED, LOCALHOST_ACCEPTED],
         Mode::Nftables | Mode::Unset if gates.is_on(LOCALHOST_GATE) => {
             &[LISTENERS, LISTENER_FAILURES, LOCALHOST_REJECTED]
         }

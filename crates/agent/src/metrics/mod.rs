@@ -16,6 +16,7 @@ mod per_family;
 mod probes;
 mod process;
 mod registry;
+mod rules;
 mod sync;
 mod sync_names;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use model::Family;
 use super::clock::{seconds, since};
 use super::per_family::{PerFamily, word};
 use super::registry::Registry;
+use super::rules::RuleMetrics;
 use super::sync_names as names;
 use super::value::{Counter, Gauge, Histogram};
 use crate::config::Mode;
@@ -27,6 +28,8 @@ pub(crate) struct SyncMetrics {
     cleanup_failures: Option<Counter>,
     unserved_internal: Gauge,
     unserved_external: Gauge,
+    /// Where services are rules.
+    rules: Option<RuleMetrics>,
     phases: [Histogram; 3],
     programmed: [Gauge; 3],
     repairs: Counter,
@@ -53,6 +56,7 @@ impl SyncMetrics {
             cleanup_failures: cleans_up.then(|| registry.counter(names::CLEANUP_FAILURES, &of)),
             unserved_internal: registry.gauge(names::NO_LOCAL_ENDPOINTS, &["internal", word(family)]),
             unserved_external: registry.gauge(names::NO_LOCAL_ENDPOINTS, &["external", word(family)]),
+            rules: (mode == Mode::Iptables).then(|| RuleMetrics::register(registry, family)),
             phases: names::PHASES
                 .map(|phase| registry.histogram(names::PHASE_DURATION, &[phase, word(family)])),
             programmed: names::PROGRAMMED.map(|about| registry.gauge(about, &of)),
@@ -72,12 +76,17 @@ impl SyncMetrics {
         if synced.committed.left_behind {
             self.cleanup_failures.iter().for_each(Counter::increment);
         }
+        // A sync that found nothing to write says nothing of what is there.
+        if synced.committed.bytes > 0 {
+            self.rules.iter().for_each(|rules| rules.written(&synced.committed.rules));
+        }
         self.last.set(seconds(SystemTime::now()));
     }
 
     pub(crate) fn failed(&self, full: bool, took: Duration) {
         self.took(full, took);
         self.failures.increment();
+        self.rules.iter().for_each(|rules| rules.failed(full));
     }
 
     fn took(&self, full: bool, took: Duration) {

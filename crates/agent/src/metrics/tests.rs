@@ -6,7 +6,7 @@ mod strict;
 use std::time::{Duration, SystemTime};
 
 use cluster::apiserver::{Observer, Phase, RequestSeen};
-use dataplane::{Committed, Phases, Programmed, Synced, Unserved};
+use dataplane::{Committed, Phases, Programmed, RuleCount, Synced, Unserved};
 use model::Family;
 
 use super::*;
@@ -150,6 +150,26 @@ fn failures_count_and_are_timed_like_any_sync() {
     assert_eq!(value("proxy_rules_nftables_cleanup_failures_total"), 1.0);
     assert_eq!(value("full_proxy_rules_duration_seconds_count"), 2.0);
     assert_eq!(value("proxy_rules_duration_seconds_sum"), 2.0);
+}
+
+#[test]
+fn rules_of_iptables_are_counted_by_table() {
+    let metrics = Metrics::new(Mode::Iptables, &FeatureGates::default());
+    let sync = metrics.sync().of(Family::V6);
+    let rules = RuleCount { total: [7, 90], written: [0, 5] };
+    let committed = Committed { bytes: 1, rules, ..Committed::default() };
+    sync.synced(&Synced { committed, ..Synced::default() }, Duration::from_secs(1));
+    // Nothing was to be done, and what was written stays.
+    sync.synced(&Synced::default(), Duration::from_secs(1));
+    [true, false, false].iter().for_each(|full| sync.failed(*full, Duration::from_secs(1)));
+    let page = Families::parse(&metrics.text()).unwrap();
+    let value = |series: &str| page.value(&format!("kubeproxy_sync_proxy_rules_iptables_{series}")).unwrap();
+    assert_eq!(value("total{table=\"filter\",ip_family=\"IPv6\"}"), 7.0);
+    assert_eq!(value("total{table=\"nat\",ip_family=\"IPv6\"}"), 90.0);
+    assert_eq!(value("last{table=\"filter\",ip_family=\"IPv6\"}"), 0.0);
+    assert_eq!(value("last{table=\"nat\",ip_family=\"IPv6\"}"), 5.0);
+    assert_eq!(value("restore_failures_total{ip_family=\"IPv6\"}"), 3.0);
+    assert_eq!(value("partial_restore_failures_total{ip_family=\"IPv6\"}"), 2.0);
 }
 
 #[test]

@@ -14,10 +14,10 @@ use std::ops::ControlFlow;
 
 use cluster::apiserver::Recorder;
 use kernel::conntrack::{Conntrack, Filter};
-use kernel::nft;
 use kernel::sysctl::Root;
 
-use crate::run::OLDEST_KERNEL;
+use crate::config::Configuration;
+use crate::data_plane::Ground;
 use crate::{Options, events};
 use file::File;
 use outcome::Undone;
@@ -36,10 +36,30 @@ pub(crate) fn apply(options: &Options, recorder: &Recorder) {
     }
 }
 
+/// Whether other options would have something else set.
+pub(crate) fn asks_something_else(old: &Options, new: &Options) -> bool {
+    let of = |options: &Options| {
+        let Configuration { oom_score_adj, conntrack, .. } = &options.configuration;
+        (*oom_score_adj, conntrack.clone(), plan::routes_loopback(options))
+    };
+    of(old) != of(new)
+}
+
+/// Whether packets that conntrack finds invalid are to be dropped, in modes that can: not where it tracks packets
+/// outside of their window, by our doing or somebody else's. Ask once the node is set up.
+pub(crate) fn drops_invalid(options: &Options) -> bool {
+    drops_invalid_on(&Root::system(), options)
+}
+
+fn drops_invalid_on(root: &Root, options: &Options) -> bool {
+    let is_liberal = look(root).get(&File::TcpBeLiberal).is_some_and(|value| *value != 0);
+    !is_liberal && !options.configuration.conntrack.tcp_be_liberal
+}
+
 /// `--init-only`: everything that needs more rights than an agent that runs. The message lists what
 /// was not done and could have been with more rights.
 pub fn init_only(options: &Options) -> Result<(), String> {
-    nft::probe(OLDEST_KERNEL).map_err(|error| error.to_string())?;
+    Ground::find(options).map_err(|error| error.to_string())?;
     let (tolerable, serious): (Vec<_>, Vec<_>) =
         set_shared(&Root::system(), options).into_iter().partition(Undone::is_beyond_reach);
     tolerable.iter().for_each(Undone::log);

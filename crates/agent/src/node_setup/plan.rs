@@ -83,7 +83,7 @@ fn seconds(timeout: Duration) -> i64 {
 
 /// Only iptables mode reaches pods from 127.0.0.1, by routing what the kernel otherwise takes for a forgery. It
 /// opens services of this node's loopback to its neighbours on the network, so it stays shut where nobody needs it.
-fn routes_loopback(options: &Options) -> bool {
+pub(super) fn routes_loopback(options: &Options) -> bool {
     let configuration = &options.configuration;
     configuration.mode == Mode::Iptables
         && configuration.iptables.localhost_node_ports

@@ -2,8 +2,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
-use crate::config::Configuration;
+use crate::config::{Configuration, Mode};
 use crate::flags::{Command, parse};
+use model::NodePortAddresses;
 
 pub(super) fn options(change: impl FnOnce(&mut Configuration)) -> Options {
     let arguments = ["--manifests=x", "--hostname-override=n"].map(Into::into);
@@ -53,6 +54,35 @@ impl Drop for Node {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+#[test]
+fn only_other_wishes_for_the_node_ask_for_another_set_up() {
+    let of = |change: fn(&mut Configuration)| {
+        let mut options = options(|configuration| configuration.mode = Mode::Iptables);
+        options.nodeport_addresses = NodePortAddresses::All;
+        change(&mut options.configuration);
+        options
+    };
+    let before = of(|_| {});
+    assert!(!asks_something_else(&before, &of(|configuration| configuration.enable_profiling = true)));
+    assert!(asks_something_else(&before, &of(|configuration| configuration.conntrack.tcp_be_liberal = true)));
+    let without = of(|configuration| configuration.iptables.localhost_node_ports = false);
+    assert!(asks_something_else(&before, &without) && asks_something_else(&without, &before));
+    let elsewhere = Options { nodeport_addresses: NodePortAddresses::Primary, ..before.clone() };
+    assert!(asks_something_else(&before, &elsewhere));
+}
+
+#[test]
+fn invalid_packets_are_dropped_unless_conntrack_is_liberal() {
+    let node = Node::new("liberal");
+    let by_setting = |liberal| options(|configuration| configuration.conntrack.tcp_be_liberal = liberal);
+    assert!(drops_invalid_on(&node.root(), &by_setting(false)));
+    assert!(!drops_invalid_on(&node.root(), &by_setting(true)));
+    node.put(File::TcpBeLiberal.path(), "1\n");
+    assert!(!drops_invalid_on(&node.root(), &by_setting(false)), "somebody else's doing counts too");
+    node.remove(File::TcpBeLiberal);
+    assert!(drops_invalid_on(&node.root(), &by_setting(false)));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 /// A chain per service port, endpoint, firewall; the rest of the name is a hash.
 const PREFIXES: [&str; 6] = ["KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT-", "KUBE-FW-", "KUBE-SEP-", "KUBE-XLB-"];
 /// Of both modes. The kubelet's own (KUBE-FIREWALL, KUBE-KUBELET-CANARY, KUBE-IPTABLES-HINT) are not among them.
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 9] = [
     "KUBE-SERVICES",
     "KUBE-EXTERNAL-SERVICES",
     "KUBE-NODEPORTS",
@@ -16,6 +16,9 @@ const NAMES: [&str; 14] = [
     "KUBE-PROXY-FIREWALL",
     "KUBE-PROXY-CANARY",
     "KUBE-REJECT",
+];
+/// Of mode ipvs alone.
+const OF_IPVS: [&str; 5] = [
     "KUBE-LOAD-BALANCER",
     "KUBE-NODE-PORT",
     "KUBE-SOURCE-RANGES-FIREWALL",
@@ -26,16 +29,21 @@ const NAMES: [&str; 14] = [
 const SHARED: &str = "KUBE-MARK-MASQ";
 
 fn is_ours(chain: &str) -> bool {
-    NAMES.contains(&chain) || is_service_chain(chain)
+    NAMES.contains(&chain) || is_of_ipvs(chain) || is_service_chain(chain)
+}
+
+fn is_of_ipvs(chain: &str) -> bool {
+    OF_IPVS.contains(&chain)
 }
 
 pub(super) fn is_service_chain(chain: &str) -> bool {
     PREFIXES.iter().any(|prefix| chain.starts_with(prefix))
 }
 
-#[derive(Default)]
 struct Table<'a> {
     name: &'a str,
+    /// Whether a chain is to go.
+    goes: fn(&str) -> bool,
     chains: BTreeSet<&'a str>,
     /// Rules of other chains that lead into ours, as they were added.
     jumps: Vec<&'a str>,
@@ -43,18 +51,27 @@ struct Table<'a> {
 
 /// From what `iptables-save` prints to what `iptables-restore --noflush` does about it; `None` if nothing is there.
 pub fn removal(saved: &str) -> Option<String> {
+    removal_of(saved, is_ours)
+}
+
+/// The same for what only mode ipvs has: the rest is what mode iptables is made of, too.
+pub fn removal_of_ipvs(saved: &str) -> Option<String> {
+    removal_of(saved, is_of_ipvs)
+}
+
+fn removal_of(saved: &str, goes: fn(&str) -> bool) -> Option<String> {
     let mut script = String::new();
-    let mut table = Table::default();
+    let mut table = Table::new("", goes);
     for line in saved.lines() {
         let mut words = line.split_whitespace();
         match words.next() {
             Some(first) if first.starts_with('*') => {
-                table = Table { name: first, ..Table::default() };
+                table = Table::new(first, goes);
             }
-            Some("COMMIT") => std::mem::take(&mut table).write(&mut script),
+            Some("COMMIT") => std::mem::replace(&mut table, Table::new("", goes)).write(&mut script),
             Some("-A") => table.see_rule(line),
             Some(first) => {
-                let chain = first.strip_prefix(':').filter(|chain| is_ours(chain));
+                let chain = first.strip_prefix(':').filter(|chain| goes(chain));
                 table.chains.extend(chain);
             }
             None => {}
@@ -64,16 +81,20 @@ pub fn removal(saved: &str) -> Option<String> {
 }
 
 impl<'a> Table<'a> {
+    fn new(name: &'a str, goes: fn(&str) -> bool) -> Table<'a> {
+        Table { name, goes, chains: BTreeSet::new(), jumps: Vec::new() }
+    }
+
     fn see_rule(&mut self, line: &'a str) {
         let mut words = line.split_whitespace().skip(1);
         let Some(chain) = words.next() else { return };
-        if is_ours(chain) {
+        if (self.goes)(chain) {
             return;
         }
         let mut words = words.skip_while(|word| !matches!(*word, "-j" | "-g"));
         match words.nth(1) {
             Some(SHARED) => drop(self.chains.remove(SHARED)),
-            Some(target) if is_ours(target) => self.jumps.push(line),
+            Some(target) if (self.goes)(target) => self.jumps.push(line),
             _ => {}
         }
     }
@@ -131,5 +152,17 @@ mod tests {
             -A CNI-HOSTPORT -s 10.0.0.0/8 -j KUBE-MARK-MASQ\nCOMMIT\n";
         let script = removal(text).unwrap();
         assert!(script.contains("-X KUBE-NODEPORTS") && !script.contains(SHARED), "{script}");
+    }
+
+    #[test]
+    fn what_is_of_ipvs_alone_goes_alone() {
+        let text = "*filter\n:INPUT ACCEPT [0:0]\n:KUBE-NODE-PORT - [0:0]\n:KUBE-NODEPORTS - [0:0]\n:KUBE-FORWARD - [0:0]\n\
+            -A INPUT -j KUBE-NODEPORTS\n\
+            -A INPUT -m comment --comment \"kubernetes health check rules\" -j KUBE-NODE-PORT\nCOMMIT\n";
+        let wanted = "*filter\n:KUBE-NODE-PORT - [0:0]\n\
+            -D INPUT -m comment --comment \"kubernetes health check rules\" -j KUBE-NODE-PORT\n\
+            -X KUBE-NODE-PORT\nCOMMIT\n";
+        assert_eq!(removal_of_ipvs(text).as_deref(), Some(wanted));
+        assert_eq!(removal_of_ipvs(SAVED), None);
     }
 }

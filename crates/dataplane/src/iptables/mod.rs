@@ -22,7 +22,7 @@ use crate::backend::{Backend, Change, Committed, SyncError};
 use dialect::Dialect;
 use family::FamilyTables;
 
-pub use cleanup::removal;
+pub use cleanup::{removal, removal_of_ipvs};
 
 /// What the rules depend on besides the services.
 #[derive(Clone, Debug)]

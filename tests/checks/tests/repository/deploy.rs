@@ -45,6 +45,8 @@ fn texts<'a>(value: &'a Value, pointer: &str) -> Vec<&'a str> {
 }
 
 const PROFILE: &str = "deploy/seccomp/kube-proxy.json";
+/// The same for mode iptables, which runs programs.
+const PROFILE_WITH_TOOLS: &str = "deploy/seccomp-iptables/kube-proxy.json";
 /// For Grafana; tests/scenarios asks a Prometheus what it asks.
 const DASHBOARD: &str = "deploy/monitoring/dashboard.json";
 const CONTAINER: &str = "/spec/template/spec/containers/0";
@@ -64,7 +66,7 @@ fn every_manifest_can_be_read() {
     let all = manifests();
     assert!(all.len() >= 7, "{all:?}");
     for file in all {
-        if [PROFILE, DASHBOARD].contains(&&*file.path) {
+        if [PROFILE, PROFILE_WITH_TOOLS, DASHBOARD].contains(&&*file.path) {
             continue;
         }
         assert!(file.has_end(".yaml"), "{}: only manifests live here", file.path);
@@ -74,7 +76,7 @@ fn every_manifest_can_be_read() {
 
 #[test]
 fn kustomizations_name_what_is_there_and_all_of_it() {
-    for folder in ["deploy/base", "deploy/iptables", "deploy/seccomp"] {
+    for folder in ["deploy/base", "deploy/iptables", "deploy/seccomp", "deploy/seccomp-iptables"] {
         let kustomization = document(&format!("{folder}/kustomization.yaml"));
         let resources = kustomization["resources"].as_array().into_iter().flatten();
         let resources = resources.map(|resource| resource.as_str().unwrap());
@@ -87,7 +89,8 @@ fn kustomizations_name_what_is_there_and_all_of_it() {
             manifests().iter().filter(|file| Path::new(&file.path).parent() == Some(Path::new(folder)))
         {
             let name = Path::new(&file.path).file_name().unwrap().to_str().unwrap();
-            let is_used = name == "kustomization.yaml" || file.path == PROFILE || named.contains(&name);
+            let is_profile = [PROFILE, PROFILE_WITH_TOOLS].contains(&&*file.path);
+            let is_used = name == "kustomization.yaml" || is_profile || named.contains(&name);
             assert!(is_used, "{folder} does not use {name}");
         }
     }
@@ -172,13 +175,15 @@ fn the_configuration_is_one_of_kube_proxy() {
 /// The agent itself takes it, and has nothing to remark.
 #[test]
 fn the_agent_takes_the_configuration_without_a_warning() {
-    let map = document("deploy/base/config.yaml");
-    let file = std::env::temp_dir().join(format!("pointsman-deploy-{}.conf", std::process::id()));
-    std::fs::write(&file, at(&map, "/data")["config.conf"].as_str().unwrap()).unwrap();
-    let flag = format!("--config={}", file.display());
-    let parsed = agent::flags::parse([flag.into()].into_iter());
-    std::fs::remove_file(&file).unwrap();
-    assert_eq!(parsed.unwrap().warnings, Vec::<String>::new());
+    for path in ["deploy/base/config.yaml", "deploy/iptables/config.yaml"] {
+        let map = document(path);
+        let file = std::env::temp_dir().join(format!("pointsman-deploy-{}.conf", std::process::id()));
+        std::fs::write(&file, at(&map, "/data")["config.conf"].as_str().unwrap()).unwrap();
+        let flag = format!("--config={}", file.display());
+        let parsed = agent::flags::parse([flag.into()].into_iter());
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(parsed.unwrap().warnings, Vec::<String>::new(), "{path}");
+    }
 }
 
 #[test]
@@ -206,6 +211,26 @@ fn the_permissions_belong_to_the_account_of_the_pods() {
     assert_eq!(account, at(&rbac[2], "/subjects/0/name"));
     assert_eq!(at(&rbac[0], "/metadata/namespace"), at(&rbac[2], "/subjects/0/namespace"));
     assert_eq!(at(&rbac[1], "/metadata/name"), at(&rbac[2], "/roleRef/name"));
+}
+
+/// A patch can only replace a file of a ConfigMap as a whole.
+#[test]
+fn the_configurations_differ_in_the_mode_only() {
+    let of = |path: &str| at(&document(path), "/data")["config.conf"].as_str().unwrap().to_owned();
+    let (base, overlay) = (of("deploy/base/config.yaml"), of("deploy/iptables/config.yaml"));
+    assert_eq!(overlay, base.replace("mode: nftables", "mode: iptables"));
+    assert_ne!(overlay, base);
+}
+
+/// The tools need more than netlink: a raw socket and a lock that all share.
+#[test]
+fn the_overlay_of_iptables_adds_what_the_tools_need() {
+    let patch = document("deploy/iptables/tools.yaml");
+    let container = at(&patch, CONTAINER);
+    assert_eq!(texts(container, "/securityContext/capabilities/add"), ["NET_ADMIN", "NET_RAW"]);
+    let lock = at(container, "/volumeMounts/0/mountPath");
+    assert_eq!(lock, "/run/xtables.lock");
+    assert_eq!(lock, at(&patch, "/spec/template/spec/volumes/0/hostPath/path"));
 }
 
 /// Somebody who patches a working cluster must be able to rely on it.
@@ -246,25 +271,48 @@ fn only_the_set_up_of_the_node_is_privileged() {
     );
 }
 
-/// The kubelet starts no pod whose profile it cannot read, and says little about why.
-#[test]
-fn the_seccomp_profile_is_one_the_kubelet_takes() {
-    let profile: Value = serde_json::from_str(&text(PROFILE)).unwrap();
+/// What a profile allows, by name and, if not always, when.
+fn allowed(profile: &str) -> BTreeSet<(String, String)> {
+    let profile: Value = serde_json::from_str(&text(profile)).unwrap();
     assert_eq!(profile["defaultAction"], "SCMP_ACT_ERRNO");
     let mut seen = BTreeSet::new();
     for entry in profile["syscalls"].as_array().unwrap() {
         let names = texts(entry, "/names");
         assert!(names.is_sorted(), "{names:?}");
-        assert!(names.iter().all(|name| seen.insert((*name).to_owned())), "a call is listed twice");
+        let when = format!("{}{}", entry["args"], entry["errnoRet"]);
+        let mut new = names.iter().map(|name| seen.insert(((*name).to_owned(), when.clone())));
+        assert!(new.all(|is_new| is_new), "a call is listed twice");
     }
-    for dangerous in ["bpf", "fork", "mount", "ptrace", "setns", "unshare", "vfork", "init_module"] {
-        assert!(!seen.contains(dangerous), "{dangerous}");
+    seen
+}
+
+/// The kubelet starts no pod whose profile it cannot read, and says little about why.
+#[test]
+fn the_seccomp_profiles_are_such_that_the_kubelet_takes() {
+    for (folder, profile) in [("seccomp", PROFILE), ("seccomp-iptables", PROFILE_WITH_TOOLS)] {
+        let seen = allowed(profile);
+        for dangerous in ["bpf", "fork", "mount", "ptrace", "setns", "unshare", "vfork", "init_module"] {
+            assert!(!seen.iter().any(|(name, _)| name == dangerous), "{profile}: {dangerous}");
+        }
+        let patch = document(&format!("deploy/{folder}/profile.yaml"));
+        let path =
+            at(&patch, CONTAINER)["securityContext"]["seccompProfile"]["localhostProfile"].as_str().unwrap();
+        let name = Path::new(path).file_name().unwrap().to_str().unwrap();
+        for file in [&format!("deploy/{folder}/kustomization.yaml"), "docs/deploy.md"] {
+            assert!(text(file).contains(name), "{file} does not say where to put {name}");
+        }
     }
-    let patch = document("deploy/seccomp/profile.yaml");
-    let path =
-        at(&patch, CONTAINER)["securityContext"]["seccompProfile"]["localhostProfile"].as_str().unwrap();
-    let name = Path::new(path).file_name().unwrap().to_str().unwrap();
-    for file in ["deploy/seccomp/kustomization.yaml", "docs/deploy.md"] {
-        assert!(text(file).contains(name), "{file} does not say where to put {name}");
-    }
+}
+
+/// The one for mode iptables allows what the other does, and what it takes to run a program and be one of those.
+#[test]
+fn mode_iptables_may_run_programs_and_do_little_more() {
+    let (usual, more) = (allowed(PROFILE), allowed(PROFILE_WITH_TOOLS));
+    assert!(usual.is_subset(&more), "{:?}", usual.difference(&more));
+    let added: Vec<&str> = more.difference(&usual).map(|(name, _)| name.as_str()).collect();
+    let wanted = [
+        "alarm", "clone", "dup2", "dup3", "flock", "pipe2", "pselect6", "sendmsg", "statfs", "wait4",
+        "waitid",
+    ];
+    assert_eq!(added, wanted);
 }

@@ -241,7 +241,10 @@ fn contradictions() {
         (&["--detect-local-mode=Guess"], "use ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix"),
         (&["--kubeconfig=/etc/kubeconfig"], "--manifests: objects come from manifests or from the apiserver"),
         (&["--cluster-cidr=10.0.0.0/8,10.1.0.0/16"], "at most one a family"),
-        (&["--proxy-mode=iptables"], "--proxy-mode: iptables is not in this build; use nftables"),
+        (
+            &["--proxy-mode=ipvs"],
+            "--proxy-mode: ipvs is not in this build; use nftables (Linux 5.13 or later) or iptables",
+        ),
         (&["--proxy-mode=userspace"], "\"userspace\" is not a proxy mode; use nftables"),
         (&["--proxy-mode=magic"], "\"magic\" is not a proxy mode; use nftables"),
         (&["--iptables-min-sync-period"], "a value is missing"),

@@ -126,13 +126,22 @@ impl Setting {
         self.value(&mut Configuration::default()).show()
     }
 
-    /// What is named after iptables serves nftables too, where it has a counterpart there.
+    /// In one of the modes of this build, or in all.
     pub(crate) fn works_somewhere(&self) -> bool {
-        let has_counterpart = self.path.strip_prefix("iptables.").is_some_and(|field| {
+        match self.effect {
+            Effect::Here => true,
+            Effect::Only(mode) => mode != Mode::Ipvs,
+            Effect::NotYet | Effect::Never => false,
+        }
+    }
+
+    /// What is named after iptables serves nftables too, where it has a counterpart there.
+    #[cfg(test)]
+    pub(crate) fn has_counterpart(&self) -> bool {
+        self.path.strip_prefix("iptables.").is_some_and(|field| {
             let counterpart = format!("nftables.{field}");
             all().any(|other| other.path == counterpart)
-        });
-        self.effect == Effect::Here || has_counterpart
+        })
     }
 
     /// With a configuration file most flags are ignored, as Kubernetes' own kube-proxy does.

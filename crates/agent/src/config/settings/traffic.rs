@@ -7,7 +7,8 @@ pub(super) const ALL: &[Setting] = &[
         Group::Traffic,
         "proxy-mode",
         "MODE",
-        "How rules are programmed: nftables, which is also what an unset mode means.",
+        "How rules are programmed: nftables or iptables. Unset, nftables where the kernel has it (Linux 5.13 or \
+         later), else iptables.",
     ),
     setting("clusterCIDR", |c| &mut c.cluster_cidr).flag(
         Group::Traffic,
@@ -37,8 +38,8 @@ pub(super) const ALL: &[Setting] = &[
         Group::Traffic,
         "nodeport-addresses",
         "CIDR[,...]",
-        "Node addresses that serve node ports: prefixes, or the words primary, localhost and all. Mode nftables \
-         takes primary where none is named.",
+        "Node addresses that serve node ports: prefixes, or the words primary, localhost and all. Where none is \
+         named, mode nftables takes primary and mode iptables all.",
     ),
     setting("bindAddress", |c| &mut c.bind_address).zero_is_unset().flag(
         Group::Traffic,

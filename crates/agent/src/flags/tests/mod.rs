@@ -131,14 +131,23 @@ fn every_error_is_reported_at_once_with_its_flag() {
 #[test]
 fn modes_are_never_exchanged_in_silence() {
     for (mode, words) in [
-        ("iptables", "--proxy-mode: iptables is not in this build; use nftables"),
+        ("ipvs", "--proxy-mode: ipvs is not in this build; use nftables (Linux 5.13 or later) or iptables"),
         ("userspace", "\"userspace\" is not a proxy mode; use nftables, iptables or ipvs"),
     ] {
         let message = given(&[&format!("--proxy-mode={mode}")]).unwrap_err();
         assert!(message.contains(words), "{message}");
     }
-    assert!(options(&[]).mode_is_default);
-    assert!(!options(&["--proxy-mode=nftables"]).mode_is_default);
+    assert_eq!(options(&[]).mode_because.as_deref(), Some("this kernel has it"));
+    assert_eq!(options(&["--proxy-mode=nftables"]).mode_because, None);
+}
+
+#[test]
+fn what_only_one_mode_does_is_told_in_the_others() {
+    let warnings = |mode: &str| given(&["--service-counters", mode]).unwrap().warnings.join("\n");
+    let wanted = "--service-counters has no effect in mode iptables: traffic of services is counted in mode \
+                  nftables only";
+    assert_eq!(warnings("--proxy-mode=iptables"), wanted);
+    assert_eq!(warnings("--proxy-mode=nftables"), "");
 }
 
 #[test]
@@ -177,7 +186,10 @@ fn nftables_reads_flags_named_after_iptables() {
         assert_eq!(options.masquerade_mark, mark, "{mode}");
     }
     let idle = warnings(&[&flags[..], &["--proxy-mode=nftables"]].concat());
-    assert_eq!(idle, "These settings have no effect in this build: --iptables-masquerade-bit");
+    assert_eq!(
+        idle,
+        "These settings have no effect in this build and mode (nftables): --iptables-masquerade-bit"
+    );
     assert_eq!(warnings(&flags), "");
     let message = given(&["--iptables-sync-period=1s", "--iptables-min-sync-period=2s"]).unwrap_err();
     assert_eq!(message, "--iptables-min-sync-period: 2s is longer than --iptables-sync-period, 1s");
@@ -222,7 +234,7 @@ fn what_has_no_effect_is_named() {
         "--feature-gates=NativeHistograms=false,AllowServiceExternalIPs=false,ContextualLogging=false",
     ]);
     let wanted = "--ipvs-scheduler, --feature-gates ContextualLogging, --feature-gates NativeHistograms";
-    assert_eq!(idle, format!("These settings have no effect in this build: {wanted}"));
+    assert_eq!(idle, format!("These settings have no effect in this build and mode (nftables): {wanted}"));
 }
 
 #[test]
@@ -302,7 +314,8 @@ fn orders() {
     let command = |arguments: &[&str]| given(arguments).unwrap().command;
     assert!(matches!(command(&["--cleanup", "--proxy-mode=iptables"]), Command::Cleanup));
     assert!(matches!(command(&["--init-only"]), Command::InitOnly(_)));
-    assert!(given(&["--init-only", "--proxy-mode=iptables"]).is_err());
+    assert!(matches!(command(&["--init-only", "--proxy-mode=iptables"]), Command::InitOnly(_)));
+    assert!(given(&["--init-only", "--proxy-mode=ipvs"]).is_err());
     assert!(given(&["--cleanup", "--nonsense"]).is_err());
     for help in ["--help", "-h"] {
         assert!(matches!(command(&[help, "--nonsense"]), Command::Print(text) if text == super::help()));

@@ -1,0 +1,179 @@
+//! The data plane of the chosen mode: what it needs of this node, and the one [`Backend`] that the sync loop knows.
+
+use std::collections::HashMap;
+use std::sync::mpsc::Sender;
+
+use dataplane::iptables::{Counters, Iptables, Setup};
+use dataplane::nftables::Nftables;
+use dataplane::{Backend, Change, Committed, SyncError};
+use kernel::iptables::{Chosen, Tools};
+use kernel::nft::{self, Connection};
+use model::{Family, LocalDetector, NodePlan, ServiceKey, ServicePlan};
+
+use crate::config::Mode;
+use crate::leftovers::Own;
+use crate::run::{OLDEST_KERNEL, StartError};
+use crate::sync::{Event, StartGuard};
+use crate::{DetectLocal, Options, drift, node_setup};
+
+/// What a mode stands on, found before anything is changed.
+pub(crate) enum Ground {
+    Nftables,
+    Iptables(Box<Chosen>),
+}
+
+impl Ground {
+    /// Whether this node has what the mode needs.
+    pub(crate) fn find(options: &Options) -> Result<Ground, StartError> {
+        let because = || options.mode_because.clone();
+        match options.mode() {
+            Mode::Iptables => match Tools::choose() {
+                Ok(chosen) => Ok(Ground::Iptables(Box::new(chosen))),
+                Err(error) => Err(StartError::Iptables { because: because(), error }),
+            },
+            Mode::Nftables | Mode::Unset | Mode::Ipvs => {
+                nft::probe(OLDEST_KERNEL).map_err(StartError::Nftables)?;
+                Ok(Ground::Nftables)
+            }
+        }
+    }
+
+    /// Say on what the agent stands, where there was a choice.
+    pub(crate) fn tell(&self) {
+        let Ground::Iptables(chosen) = self else { return };
+        let version = chosen.tools.iter().flatten().find_map(Tools::version);
+        let version = version.map(|version| version.to_string()).unwrap_or_default();
+        tracing::info!(
+            variant = %chosen.variant, version, why = %chosen.why,
+            "Rules are written by the iptables tools"
+        );
+        for (family, missing) in Family::BOTH.iter().zip(&chosen.missing) {
+            // The node may well have no such addresses; services that it has are an error then.
+            if let Some(why) = missing {
+                tracing::warn!(%family, %why, "No rules can be written for this family");
+            }
+        }
+    }
+
+    /// What is written here, and not to be taken for the leftovers of others.
+    pub(crate) fn own(&self) -> Own {
+        match self {
+            Ground::Nftables => Own::Nftables,
+            Ground::Iptables(chosen) => Own::Iptables(chosen.variant),
+        }
+    }
+}
+
+/// One for each mode.
+pub(crate) enum DataPlane {
+    Nftables(Box<Nftables<Connection>>),
+    Iptables(Box<Iptables<Tools>>),
+}
+
+impl DataPlane {
+    /// Call it once the node is set up.
+    pub(crate) fn build(ground: Ground, options: &Options) -> Result<DataPlane, StartError> {
+        let detector = match &options.detect_local {
+            DetectLocal::Fixed(detector) => detector.clone(),
+            // The sync loop sets it before its first sync.
+            DetectLocal::NodeCidr => LocalDetector::None,
+        };
+        match ground {
+            Ground::Nftables => {
+                let connection = Connection::open()
+                    .map_err(|source| StartError::System { what: "open a netlink socket", source })?;
+                let backend = Nftables::new(connection, &detector, options.masquerade_mark);
+                Ok(DataPlane::Nftables(Box::new(backend.count_traffic(options.service_counters))))
+            }
+            Ground::Iptables(chosen) => {
+                let setup = Setup {
+                    detector,
+                    masquerade_mark: options.masquerade_mark,
+                    drop_invalid: node_setup::drops_invalid(options),
+                    counters: Counters::default(),
+                };
+                Ok(DataPlane::Iptables(Box::new(Iptables::new(chosen.tools, &setup))))
+            }
+        }
+    }
+
+    fn backend(&mut self) -> &mut dyn Backend {
+        match self {
+            DataPlane::Nftables(backend) => &mut **backend,
+            DataPlane::Iptables(backend) => &mut **backend,
+        }
+    }
+}
+
+/// After the first sync: see to what others left, and watch for changes by others; whatever they did since our first
+/// commit was not watched.
+pub(crate) fn guard(
+    events: Sender<Event>,
+    remove_leftovers: impl FnOnce() + Send + 'static,
+) -> StartGuard<DataPlane> {
+    Box::new(move |data_plane| {
+        remove_leftovers();
+        match data_plane {
+            DataPlane::Nftables(backend) => {
+                let port = backend.transport().port();
+                if let Err(error) = drift::watch(port, events) {
+                    tracing::error!(
+                        %error,
+                        "Cannot watch nf_tables: damage by others is repaired only by the next change or restart"
+                    );
+                }
+                backend.is_undisturbed()
+            }
+            // Nothing tells of changes there; the periodic check finds them.
+            DataPlane::Iptables(_) => true,
+        }
+    })
+}
+
+impl Backend for DataPlane {
+    fn rewrite(
+        &mut self,
+        family: Family,
+        plans: &HashMap<ServiceKey, ServicePlan>,
+        node: &NodePlan,
+    ) -> Result<Committed, SyncError> {
+        self.backend().rewrite(family, plans, node)
+    }
+
+    fn apply(
+        &mut self,
+        family: Family,
+        changes: &[Change<'_>],
+        node: (&NodePlan, &NodePlan),
+    ) -> Result<Committed, SyncError> {
+        self.backend().apply(family, changes, node)
+    }
+
+    fn detect_local(&mut self, family: Family, detector: &LocalDetector) -> bool {
+        self.backend().detect_local(family, detector)
+    }
+
+    fn masquerade_by(&mut self, family: Family, mark: u32) -> bool {
+        self.backend().masquerade_by(family, mark)
+    }
+
+    fn drop_invalid(&mut self, family: Family, on: bool) -> bool {
+        match self {
+            DataPlane::Nftables(_) => false,
+            DataPlane::Iptables(backend) => backend.drop_invalid(family, on),
+        }
+    }
+
+    fn is_intact(
+        &mut self,
+        family: Family,
+        plans: &HashMap<ServiceKey, ServicePlan>,
+        node: &NodePlan,
+    ) -> bool {
+        self.backend().is_intact(family, plans, node)
+    }
+
+    fn cleanup(&mut self, family: Family) -> Result<(), SyncError> {
+        self.backend().cleanup(family)
+    }
+}
