@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use kernel::iptables::Tools;
+use kernel::iptables::{Tables as _, Tools};
 use kernel::sysctl;
 use sandbox::Namespace;
 use scenarios::{Case, ManifestFolder, Verdict, wait_until};
@@ -68,14 +68,15 @@ fn cleanup_in_vain() {
 
 fn leftovers() -> Verdict {
     let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
-    let tools: Vec<Tools> = [false, true].into_iter().flat_map(Tools::installed).collect();
-    if let Some(why) = leave_rules(&namespace, &tools) {
+    let mut tools: Vec<Tools> = [false, true].into_iter().flat_map(Tools::installed).collect();
+    if let Some(why) = leave_rules(&namespace, &mut tools) {
         return Verdict::Skipped(why);
     }
     let mut command = kube_proxy();
     command.arg("--manifests").arg(folder.path());
     let mut child = start(&namespace, &mut command);
-    let saved = || -> String { tools.iter().map(|tools| namespace.run(|| tools.save()).unwrap()).collect() };
+    let saved =
+        || -> String { tools.iter().map(|tools| namespace.run(|| tools.save_all()).unwrap()).collect() };
     let is_gone =
         wait_until(DEADLINE, || tables(&namespace).len() >= 2 && !saved().contains("KUBE-SERVICES"));
     child.kill().unwrap();
@@ -86,7 +87,7 @@ fn leftovers() -> Verdict {
 }
 
 /// As a kube-proxy in iptables mode leaves them, beside rules of others; or why that cannot be.
-fn leave_rules(namespace: &Namespace, tools: &[Tools]) -> Option<String> {
+fn leave_rules(namespace: &Namespace, tools: &mut [Tools]) -> Option<String> {
     let rules = "*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-SVC-ERIFXISQEP7F7OF4 - [0:0]\n:KUBE-MARK-MASQ - [0:0]\n\
         :OTHERS - [0:0]\n-A PREROUTING -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES\n\
         -A PREROUTING -j OTHERS\n-A OTHERS -p tcp -j KUBE-MARK-MASQ\n\
@@ -96,7 +97,7 @@ fn leave_rules(namespace: &Namespace, tools: &[Tools]) -> Option<String> {
     if tools.is_empty() {
         return Some("the iptables tools are not installed".into());
     }
-    tools.iter().find_map(|tools| {
+    tools.iter_mut().find_map(|tools| {
         let outcome = namespace.run(|| tools.restore(rules));
         outcome.err().map(|why| format!("this kernel takes no rules from {tools:?}: {why}"))
     })
@@ -105,14 +106,14 @@ fn leave_rules(namespace: &Namespace, tools: &[Tools]) -> Option<String> {
 /// Both variants of the tools, both families.
 fn cleanup_iptables() -> Verdict {
     let namespace = Namespace::new().unwrap();
-    let tools: Vec<Tools> = [false, true].into_iter().flat_map(Tools::installed).collect();
-    if let Some(why) = leave_rules(&namespace, &tools) {
+    let mut tools: Vec<Tools> = [false, true].into_iter().flat_map(Tools::installed).collect();
+    if let Some(why) = leave_rules(&namespace, &mut tools) {
         return Verdict::Skipped(why);
     }
     let ended = order(&namespace, &["--cleanup"]);
     assert_eq!(ended.code, Some(0), "{:?}", ended.lines);
     for tools in &tools {
-        let left = namespace.run(|| tools.save()).unwrap();
+        let left = namespace.run(|| tools.save_all()).unwrap();
         for gone in ["KUBE-SERVICES", "KUBE-SVC-", "KUBE-FORWARD"] {
             assert!(!left.contains(gone), "{gone} is still there:\n{left}");
         }
