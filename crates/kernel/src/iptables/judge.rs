@@ -7,30 +7,28 @@ use super::{Terms, ToolError};
 /// The error that a tool's words stand for.
 pub(super) fn judge(tool: &Path, said: &str, script: &str, terms: &Terms) -> ToolError {
     let words = essence(said);
+    let line = failed_line(said, script);
+    // What the kernel says to one line is about that line, not about all of them.
+    let says = |always: &[&str], without_line: &[&str]| {
+        let has = |signs: &[&str]| signs.iter().any(|sign| said.contains(sign));
+        has(always) || line.is_none() && has(without_line)
+    };
     let tool = tool.to_owned();
-    if said.contains("holding the xtables lock") {
+    if says(&["holding the xtables lock"], &[]) {
         ToolError::Locked { tool, file: terms.lock_file(), seconds: terms.lock_seconds }
-    } else if said.contains("open lock file") {
+    } else if says(&["open lock file"], &[]) {
         ToolError::LockFile { tool, file: terms.lock_file(), said: reason(&words) }
-    } else if said.contains("you must be root") || said.contains("Operation not permitted") {
+    } else if says(&["you must be root"], &["Operation not permitted"]) {
         ToolError::NotPermitted { tool, said: words }
-    } else if is_without_tables(said) {
+    } else if says(&WITHOUT_TABLES, &["Protocol not supported", "Address family not supported"]) {
         ToolError::NoTables { tool, said: words }
     } else {
-        ToolError::refused(&tool, words, failed_line(said, script), script)
+        ToolError::refused(&tool, words, line, script)
     }
 }
 
-fn is_without_tables(said: &str) -> bool {
-    let signs = [
-        "unable to initialize table",
-        "Table does not exist",
-        "Failed to initialize nft",
-        "Protocol not supported",
-        "Address family not supported",
-    ];
-    signs.iter().any(|sign| said.contains(sign))
-}
+const WITHOUT_TABLES: [&str; 3] =
+    ["unable to initialize table", "Table does not exist", "Failed to initialize nft"];
 
 /// On one line, without advice to read the manual.
 fn essence(said: &str) -> String {
@@ -39,7 +37,7 @@ fn essence(said: &str) -> String {
         line.is_empty() || noise.iter().any(|start| line.starts_with(start))
     };
     let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !is_noise(line)).collect();
-    lines.join("; ")
+    lines.join("; ").replace(":; ", ": ")
 }
 
 /// What follows the last colon: the name of the file is known.
@@ -130,6 +128,15 @@ mod tests {
             error.to_string(),
             "/t failed: the kernel refused the table that ends at line 4: iptables-restore: line 4 failed"
         );
+    }
+
+    #[test]
+    fn what_the_kernel_says_to_a_line_is_about_that_line() {
+        let error = judged(
+            "iptables-nft-restore v1.8.9 (nf_tables): \nline 3: RULE_APPEND failed (Operation not permitted): rule in chain A",
+        );
+        assert!(matches!(&error, ToolError::Refused { line: Some(3), .. }), "{error:?}");
+        assert!(error.to_string().contains("(nf_tables): line 3: RULE_APPEND failed"), "{error}");
     }
 
     #[test]
