@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     let privilege = kernel::netns::acquire();
     let world = World::new();
     let flows = flows::all();
-    for carrier in [Carrier::Nftables] {
+    for carrier in Carrier::ALL {
         for variant in Variant::ALL.into_iter().filter(|variant| carrier.knows(*variant)) {
             let part = Part { carrier, variant, asked: asked_in(variant, &flows) };
             if !part.is_wanted(&report) {
