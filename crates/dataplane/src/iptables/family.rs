@@ -300,6 +300,8 @@ impl ServiceChains {
 /// One table's part of a partial sync, if there is any.
 fn write_section(script: &mut Script, table: Table, state: &mut State, services: ServiceChains) {
     let Difference { chains, mut gone, rules_before } = state.take(table);
+    let total = &mut state.rules[table as usize];
+    *total = total.saturating_sub(rules_before + services.rules_before);
     if chains.is_empty() && gone.is_empty() && services.chains.is_empty() && services.gone.is_empty() {
         return;
     }
@@ -311,7 +313,5 @@ fn write_section(script: &mut Script, table: Table, state: &mut State, services:
     chains.iter().for_each(|chain| script.chain(table, chain, None));
     services.chains.iter().for_each(|(chain, owner)| script.chain(table, chain, Some(owner)));
     script.close(&gone);
-    let written = script.written[table as usize] - written_before;
-    let total = &mut state.rules[table as usize];
-    *total = (*total + written).saturating_sub(rules_before + services.rules_before);
+    *total += script.written[table as usize] - written_before;
 }
