@@ -1,0 +1,101 @@
+//! Packets that no table of flows asks about: node ports on the loopback interface, and what is counted.
+
+use std::num::NonZeroU16;
+
+use dataplane::Planned;
+use kernel::iptables::simulate::walk;
+use kernel::simulate::{Host, Journey, Origin, Outcome, Packet, Protocol};
+use model::{NodePlan, NodePortAddresses, Service, plan_node};
+
+use super::common::{ip, node, service};
+use super::*;
+
+pub(crate) fn packet(from: &str, to: &str, port: u16) -> Packet {
+    Packet {
+        protocol: Protocol::Tcp,
+        source: ip(from),
+        source_port: 40_000,
+        destination: ip(to),
+        destination_port: port,
+        mark: 0,
+        origin: Origin::Interface("eth0".to_owned()),
+    }
+}
+
+fn send(reconciler: &mut Simulated, packet: Packet) -> Journey {
+    walk(tables(reconciler), &Host::new([ip("192.168.50.2")]), packet, &mut |_| 0)
+}
+
+/// Node ports on every address, the loopback interface's too.
+struct OnLoopback(Fixture);
+
+impl Planner for OnLoopback {
+    fn plan(&self, key: &ServiceKey, family: Family) -> Option<Planned> {
+        self.0.plan(key, family)
+    }
+
+    fn services(&self) -> Vec<ServiceKey> {
+        self.0.services()
+    }
+
+    fn node(&self, family: Family) -> NodePlan {
+        plan_node(&node(), &NodePortAddresses::All, true, &[], family)
+    }
+}
+
+fn with_node_port() -> Fixture {
+    let mut fixture = Fixture::default();
+    let mut service = service(1);
+    service.ports[0].node_port = NonZeroU16::new(30080);
+    fixture.add("default/web", Service { ..service }, &PODS);
+    fixture
+}
+
+#[test]
+fn a_node_port_answers_on_the_loopback_interface_and_that_is_counted() {
+    let mut reconciler = reconciler();
+    sync(&mut reconciler, &OnLoopback(with_node_port()), &[]);
+    let own = Packet { origin: Origin::Host, ..packet("127.0.0.1", "127.0.0.1", 30080) };
+    let journey = send(&mut reconciler, own);
+    let delivery = journey.delivery().unwrap();
+    assert!(delivery.masqueraded && delivery.port == 8080, "{journey:#?}");
+    assert_eq!(tables(&mut reconciler).accounted(LOCALHOST_COUNTER), Some(1));
+    send(&mut reconciler, packet("192.168.60.9", "192.168.50.2", 30080));
+    assert_eq!(tables(&mut reconciler).accounted(LOCALHOST_COUNTER), Some(1), "that was another address");
+}
+
+/// With `route_localnet` the kernel takes them in (kubernetes/kubernetes 90259).
+#[test]
+fn neighbours_do_not_reach_what_listens_on_the_loopback_interface_only() {
+    let mut reconciler = reconciler();
+    sync(&mut reconciler, &OnLoopback(with_node_port()), &[]);
+    assert_eq!(send(&mut reconciler, packet("192.168.60.9", "127.0.0.1", 10249)).outcome, Outcome::Dropped);
+    let own = Packet { origin: Origin::Host, ..packet("127.0.0.1", "127.0.0.1", 10249) };
+    assert!(matches!(send(&mut reconciler, own).outcome, Outcome::Local(_)));
+}
+
+#[test]
+fn without_them_the_loopback_interface_is_left_alone() {
+    let mut reconciler = reconciler();
+    sync(&mut reconciler, &with_node_port(), &[]);
+    let own = Packet { origin: Origin::Host, ..packet("127.0.0.1", "127.0.0.1", 30080) };
+    assert!(matches!(send(&mut reconciler, own).outcome, Outcome::Local(delivery) if delivery.port == 30080));
+    assert!(!tables(&mut reconciler).chains(Table::Filter).contains(&"KUBE-FIREWALL"));
+}
+
+#[test]
+fn a_health_check_port_is_let_in() {
+    let (mut reconciler, mut fixture) = (reconciler(), Fixture::default());
+    let checked = Service {
+        load_balancer_ips: [ip("203.0.113.1")].into(),
+        external_policy: model::TrafficPolicy::Local,
+        health_check_node_port: NonZeroU16::new(32000),
+        ..service(1)
+    };
+    fixture.add("default/web", checked, &PODS);
+    sync(&mut reconciler, &fixture, &[]);
+    tables(&mut reconciler).run(Table::Filter, "-P INPUT DROP").unwrap();
+    let to = |port| packet("192.168.60.9", "192.168.50.2", port);
+    assert!(matches!(send(&mut reconciler, to(32000)).outcome, Outcome::Local(_)));
+    assert_eq!(send(&mut reconciler, to(32001)).outcome, Outcome::Dropped);
+}
