@@ -8,13 +8,16 @@ use crate::config::Mode;
 /// nobody changes anything there; what more it may take is the data plane's care.
 const WITHOUT_NOTIFICATIONS: Duration = Duration::from_secs(1);
 
+/// Damage that is found so often in a row is repaired as fast as any.
+const PATIENCE: u32 = 2;
+
 /// Decides when the next look is. Holds no clock: times are passed in.
 #[derive(Debug)]
 pub(crate) struct CheckPace {
     usual: Duration,
     longest: Duration,
-    /// What the next look waits for.
-    interval: Duration,
+    /// Looks in a row that found damage.
+    damages: u32,
     next: Instant,
 }
 
@@ -25,7 +28,7 @@ impl CheckPace {
             Mode::Iptables => sync_period.min(WITHOUT_NOTIFICATIONS),
             Mode::Unset | Mode::Nftables | Mode::Ipvs => sync_period,
         };
-        CheckPace { usual, longest: sync_period, interval: usual, next: now + usual }
+        CheckPace { usual, longest: sync_period, damages: 0, next: now + usual }
     }
 
     /// How long from `now` until the next look.
@@ -36,8 +39,9 @@ impl CheckPace {
     /// A look was taken. Whoever damages our rules again and again is left more time each time: two that quarrel
     /// must not keep the node busy.
     pub(crate) fn done(&mut self, now: Instant, is_damaged: bool) {
-        self.interval = if is_damaged { (self.interval * 2).min(self.longest) } else { self.usual };
-        self.next = now + self.interval;
+        self.damages = if is_damaged { self.damages + 1 } else { 0 };
+        let factor = 1_u32 << self.damages.saturating_sub(PATIENCE).min(16);
+        self.next = now + (self.usual * factor).min(self.longest);
     }
 }
 
@@ -59,11 +63,11 @@ mod tests {
     fn a_quarrel_is_fought_ever_more_slowly_until_it_ends() {
         let now = Instant::now();
         let mut pace = CheckPace::new(Mode::Iptables, 30 * SECOND, now);
-        let waits = [(); 6].map(|()| {
+        let waits = [(); 8].map(|()| {
             pace.done(now, true);
             pace.wait(now).as_secs()
         });
-        assert_eq!(waits, [2, 4, 8, 16, 30, 30]);
+        assert_eq!(waits, [1, 1, 2, 4, 8, 16, 30, 30]);
         pace.done(now, false);
         assert_eq!(pace.wait(now), SECOND);
     }

@@ -20,7 +20,7 @@ const IPVS_HEADING: usize = 3;
 
 /// An agent that runs would have noticed by then, in mode nftables and in mode iptables.
 const AGENTS_TURN: Duration = Duration::from_millis(300);
-const AGENTS_LOOK: Duration = Duration::from_millis(1500);
+const AGENTS_LOOK: Duration = Duration::from_millis(2000);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 /// What is still there, and why.

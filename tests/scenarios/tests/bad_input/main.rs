@@ -2,6 +2,7 @@
 //! kernel in which nothing was touched.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod iptables;
 mod manifests;
 mod orders;
 
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
 fn cases() -> Vec<Case<'static>> {
     let mut cases = manifests::cases();
     cases.extend(orders::cases());
+    cases.extend(iptables::cases());
     cases.extend([
         Case::new("no right to use nf_tables", no_permission),
         Case::new("a kernel that is too old", old_kernel),
@@ -172,7 +174,8 @@ fn old_kernel() -> Verdict {
     }
     let folder = ManifestFolder::create();
     let mut command = Command::new("setarch");
-    command.arg("--uname-2.6").arg(BINARY.get().unwrap()).arg("--manifests").arg(folder.path());
+    command.arg("--uname-2.6").arg(BINARY.get().unwrap());
+    command.arg("--proxy-mode=nftables").arg("--manifests").arg(folder.path());
     run(command).assert_refused(&["the kernel is release 2.6", "needs 5.13 or later"]);
     Verdict::Passed
 }

@@ -139,6 +139,10 @@ fn misconfigured() {
     let said = |words: &str| fs::read_to_string(&log).unwrap().matches(words).count();
     for (text, words) in [
         (format!("{CONFIG}mode: ipvs\n"), ".config: mode: ipvs is not in this build"),
+        (
+            format!("{CONFIG}mode: iptables\n"),
+            ".config: mode: this agent runs in mode nftables; mode iptables takes a restart",
+        ),
         (format!("{CONFIG}oomScoreAdj: 5000\n"), ".config: oomScoreAdj: must be a whole number"),
         ("kind: [".to_owned(), ".config: cannot be read as YAML or JSON"),
     ] {

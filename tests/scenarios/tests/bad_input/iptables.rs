@@ -1,0 +1,183 @@
+//! Mode iptables: what it needs and does not find, and what it finds of others.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use dataplane::Backend;
+use dataplane::nftables::Nftables;
+use kernel::iptables::{Tables as _, Tools, Variant};
+use kernel::nft::Connection;
+use model::{Family, LocalDetector, NodePlan};
+use sandbox::Namespace;
+use scenarios::{Case, ManifestFolder, Verdict, wait_until};
+
+use crate::{BINARY, DEADLINE, is_ready, kube_proxy, open_to_all, run, run_in, tables};
+
+const MODE: &str = "--proxy-mode=iptables";
+
+pub(crate) fn cases() -> Vec<Case<'static>> {
+    vec![
+        Case::new("iptables tools that are too old", too_old),
+        Case::new("an old kernel gets mode iptables, and the reason why", old_kernel),
+        Case::new("mode iptables beside what other modes and the other variant left", leftovers),
+        Case::new(
+            "cleanup beside an agent in mode iptables does not call gone what is back",
+            cleanup_in_vain,
+        ),
+    ]
+}
+
+/// An agent in a namespace, and what it says. Ends with this.
+struct Agent {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Agent {
+    fn start(namespace: &Namespace, folder: &ManifestFolder, mut command: Command) -> Agent {
+        let log = folder.path().join(".log");
+        command.arg("--manifests").arg(folder.path()).env("XTABLES_LOCKFILE", lock(folder));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(fs::File::create(&log).unwrap());
+        Agent { child: namespace.run(|| command.spawn()).unwrap(), log }
+    }
+
+    fn says(&self, words: &str) -> bool {
+        fs::read_to_string(&self.log).unwrap().contains(words)
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Whoever is in another namespace is not waited for.
+fn lock(folder: &ManifestFolder) -> PathBuf {
+    folder.path().join(".lock")
+}
+
+/// Both variants of both families; or why this machine cannot do without.
+fn installed(namespace: &Namespace) -> Result<Vec<Tools>, Verdict> {
+    let tools: Vec<Tools> = [false, true].into_iter().flat_map(Tools::installed).collect();
+    if tools.len() < 4 {
+        return Err(Verdict::Skipped("both variants of the iptables tools are not installed".into()));
+    }
+    let works = |tools: &Tools| namespace.run(|| tools.save_all()).is_ok();
+    match tools.iter().all(works) {
+        true => Ok(tools),
+        false => Err(Verdict::Skipped("this kernel does not take both variants of iptables".into())),
+    }
+}
+
+fn saved(namespace: &Namespace, tools: &[Tools], variant: Variant) -> String {
+    let of_variant = tools.iter().filter(|tools| tools.variant() == variant);
+    of_variant.map(|tools| namespace.run(|| tools.save_all()).unwrap()).collect()
+}
+
+/// As the programs of ten years ago answer.
+fn too_old() -> Verdict {
+    let folder = ManifestFolder::create();
+    let programs = folder.path().join(".programs");
+    fs::create_dir(&programs).unwrap();
+    for name in ["iptables", "iptables-save", "iptables-restore"] {
+        old_program(&programs.join(name));
+    }
+    let mut command = kube_proxy();
+    command.arg(MODE).arg("--manifests").arg(folder.path()).env("PATH", &programs);
+    run(command).assert_refused(&[
+        "mode iptables cannot work here",
+        "is of version 1.4.21",
+        "or later is needed",
+    ]);
+    Verdict::Passed
+}
+
+fn old_program(path: &Path) {
+    fs::write(path, "#!/bin/sh\necho iptables v1.4.21\n").unwrap();
+    open_to_all(path);
+}
+
+fn old_kernel() -> Verdict {
+    if Command::new("setarch").arg("--version").stdout(Stdio::null()).status().is_err() {
+        return Verdict::Skipped("needs setarch of util-linux".into());
+    }
+    let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
+    if let Err(verdict) = installed(&namespace) {
+        return verdict;
+    }
+    let mut command = Command::new("setarch");
+    command.arg("--uname-2.6").arg(BINARY.get().unwrap());
+    let agent = Agent::start(&namespace, &folder, command);
+    let words = "No proxy mode is set: iptables is used, because the kernel is release 2.6; nftables mode needs 5.13 or \
+                 later. Set mode: iptables";
+    assert!(wait_until(DEADLINE, || is_ready(&namespace)), "not ready");
+    assert!(agent.says(words), "{}", fs::read_to_string(&agent.log).unwrap());
+    Verdict::Passed
+}
+
+const OTHERS: &str = "*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-SEP-ERIFXISQEP7F7OF4 - [0:0]\n\
+    -A PREROUTING -m comment --comment \"kubernetes service portals\" -j KUBE-SERVICES\n\
+    -A KUBE-SERVICES -p tcp -j KUBE-SEP-ERIFXISQEP7F7OF4\nCOMMIT\n";
+const HINT: &str = "*mangle\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n";
+
+/// Ours stay, of the variant that the kubelet uses; those of the other variant and of mode nftables go.
+fn leftovers() -> Verdict {
+    for own in Variant::BOTH {
+        let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
+        let mut tools = match installed(&namespace) {
+            Ok(tools) => tools,
+            Err(verdict) => return verdict,
+        };
+        namespace.run(|| {
+            for tools in &mut tools {
+                tools.restore(OTHERS).unwrap();
+                if tools.variant() == own {
+                    tools.restore(HINT).unwrap();
+                }
+            }
+            let mut nftables = Nftables::new(Connection::open().unwrap(), &LocalDetector::None, 1 << 14);
+            for family in Family::BOTH {
+                nftables.rewrite(family, &Default::default(), &NodePlan::default()).unwrap();
+            }
+        });
+        let mut command = kube_proxy();
+        command.arg(MODE);
+        let agent = Agent::start(&namespace, &folder, command);
+        let is_alone = || {
+            !saved(&namespace, &tools, own.other()).contains("KUBE-SERVICES")
+                && !tables(&namespace).iter().any(|table| table == "kube-proxy")
+        };
+        let log = || fs::read_to_string(&agent.log).unwrap();
+        assert!(wait_until(DEADLINE, is_alone), "{own}: {}", log());
+        let ours = saved(&namespace, &tools, own);
+        assert_eq!(ours.matches(":KUBE-PROXY-CANARY").count(), 4, "{own}: {ours}\n{}", log());
+        assert!(!ours.contains("KUBE-SEP-"), "{own}: {ours}");
+        assert!(agent.says(&format!("variant=\"{own}\"")), "{}", log());
+    }
+    Verdict::Passed
+}
+
+fn cleanup_in_vain() -> Verdict {
+    let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
+    if let Err(verdict) = installed(&namespace) {
+        return verdict;
+    }
+    let mut command = kube_proxy();
+    command.arg(MODE);
+    let _agent = Agent::start(&namespace, &folder, command);
+    assert!(wait_until(DEADLINE, || is_ready(&namespace)), "not ready");
+    let mut lines = Vec::new();
+    let is_told = wait_until(DEADLINE, || {
+        let mut command = kube_proxy();
+        command.arg("--cleanup").env("XTABLES_LOCKFILE", lock(&folder));
+        let ended = run_in(&namespace, command);
+        lines = ended.lines;
+        ended.code == Some(1)
+            && lines.iter().any(|line| line.contains("stop the kube-proxy of this node first"))
+    });
+    assert!(is_told, "{lines:?}");
+    Verdict::Passed
+}
