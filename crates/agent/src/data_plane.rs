@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::mpsc::Sender;
 
-use dataplane::iptables::{Counters, Iptables, Setup};
+use dataplane::iptables::{Iptables, Setup};
 use dataplane::nftables::Nftables;
 use dataplane::{Backend, Change, Committed, SyncError};
 use kernel::iptables::{Chosen, Tools};
@@ -14,7 +14,7 @@ use crate::config::Mode;
 use crate::leftovers::Own;
 use crate::run::{OLDEST_KERNEL, StartError};
 use crate::sync::{Event, StartGuard};
-use crate::{DetectLocal, Options, drift, node_setup};
+use crate::{DetectLocal, Options, drift, node_setup, packet_counters};
 
 /// What a mode stands on, found before anything is changed.
 pub(crate) enum Ground {
@@ -85,12 +85,12 @@ impl DataPlane {
                 let backend = Nftables::new(connection, &detector, options.masquerade_mark);
                 Ok(DataPlane::Nftables(Box::new(backend.count_traffic(options.service_counters))))
             }
-            Ground::Iptables(chosen) => {
+            Ground::Iptables(mut chosen) => {
                 let setup = Setup {
                     detector,
                     masquerade_mark: options.masquerade_mark,
                     drop_invalid: node_setup::drops_invalid(options),
-                    counters: Counters::default(),
+                    counters: packet_counters::ensure(&mut chosen.tools),
                 };
                 Ok(DataPlane::Iptables(Box::new(Iptables::new(chosen.tools, &setup))))
             }

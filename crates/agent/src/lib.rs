@@ -27,6 +27,7 @@ mod metrics;
 mod node_setup;
 mod options;
 mod own_node;
+mod packet_counters;
 mod planner;
 mod profiling;
 mod reload;

@@ -21,8 +21,8 @@ use crate::http::{BindError, CheckReporter, Context, Servers};
 use crate::metrics::Metrics;
 use crate::sync::{Event, Outlets, SyncLoop};
 use crate::{
-    Options, addresses, data_plane, events, flags, flows, leftovers, logging, node_setup, reload,
-    service_counters, source,
+    Options, addresses, data_plane, events, flags, flows, leftovers, logging, node_setup, packet_counters,
+    reload, service_counters, source,
 };
 
 /// What the layout needs: concatenated keys in maps, and `numgen` beside them.
@@ -101,6 +101,9 @@ async fn serve_until_stopped(options: Options, ground: Ground) -> Result<(), Sta
     let metrics = Metrics::new(options.configuration.mode, &options.configuration.feature_gates);
     if options.service_counters && options.mode() == Mode::Nftables {
         service_counters::start(&metrics).map_err(system("start reading the counters of services"))?;
+    }
+    if options.mode() == Mode::Iptables {
+        metrics.extend(packet_counters::collector());
     }
     let context = Context {
         health: health.clone(),

@@ -5,13 +5,13 @@ use super::registry::{Description, Kind, Registry};
 use crate::config::{FeatureGates, Mode};
 
 const F: &[&str] = &["ip_family"];
-const INVALID_DROPPED: Description = Description {
+pub(crate) const INVALID_DROPPED: Description = Description {
     name: "kubeproxy_iptables_ct_state_invalid_dropped_packets_total",
     kind: Kind::Counter,
     labels: &[],
     help: "Packets that were dropped because conntrack found them invalid",
 };
-const LOCALHOST_ACCEPTED: Description = Description {
+pub(crate) const LOCALHOST_ACCEPTED: Description = Description {
     name: "kubeproxy_iptables_localhost_nodeports_accepted_packets_total",
     kind: Kind::Counter,
     labels: &[],

@@ -27,16 +27,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use about::About;
 pub(crate) use api::ApiMetrics;
+pub(crate) use by_mode::{INVALID_DROPPED, LOCALHOST_ACCEPTED};
 pub(crate) use changes::ChangeMetrics;
 pub(crate) use flows::FlowMetrics;
 pub(crate) use page::{Page, label_text};
 pub(crate) use per_family::PerFamily;
 pub(crate) use probes::ProbeMetrics;
 use process::ProcessMetrics;
-pub(crate) use registry::Collector;
-#[cfg(test)]
-pub(crate) use registry::Description;
 use registry::Registry;
+pub(crate) use registry::{Collector, Description};
 pub(crate) use sync::SyncMetrics;
 
 use crate::config::{FeatureGates, Mode};
