@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use kernel::iptables::{Stamp, Table, Tables, ToolError};
+use kernel::iptables::{Table, Tables, ToolError};
 use model::{NodePlan, ServiceKey, ServicePlan};
 
 use super::cleanup::is_service_chain;
@@ -15,14 +15,8 @@ use super::script::Script;
 use super::service::{ServicePort, ports};
 use super::state::{Leaves, State, leaves};
 use super::tree::{Chain, Difference};
+use super::watch::Watch;
 use crate::backend::{Change, Committed, RuleCount, SyncError};
-
-/// A look at all rules costs what it costs; of one core it may take this part.
-const LOOK_SHARE: u32 = 19;
-/// The least time between two looks.
-const LOOK_PAUSE: Duration = Duration::from_millis(500);
-/// A change between our writing and our taking the stamp goes unnoticed until here.
-const LOOK_ANYWAY: Duration = Duration::from_secs(300);
 
 pub(super) struct FamilyTables<T> {
     pub(super) tables: Option<T>,
@@ -31,21 +25,9 @@ pub(super) struct FamilyTables<T> {
     watch: Watch,
 }
 
-/// What is known of changes by others.
-struct Watch {
-    /// After our last write.
-    stamp: Option<Stamp>,
-    /// Somebody wrote between two writes of ours.
-    is_in_doubt: bool,
-    last_look: Instant,
-    look_pause: Duration,
-}
-
 impl<T: Tables> FamilyTables<T> {
     pub(super) fn new(tables: Option<T>, dialect: Dialect) -> FamilyTables<T> {
-        let watch =
-            Watch { stamp: None, is_in_doubt: false, last_look: Instant::now(), look_pause: LOOK_PAUSE };
-        FamilyTables { tables, dialect, state: State::new(), watch }
+        FamilyTables { tables, dialect, state: State::new(), watch: Watch::new(Instant::now()) }
     }
 
     /// Make the tables hold just these services, beside what others have there.
@@ -120,7 +102,7 @@ impl<T: Tables> FamilyTables<T> {
         node: (&NodePlan, &NodePlan),
     ) -> Result<Committed, SyncError> {
         let Some(tables) = &mut self.tables else { return Err(SyncError::NoTools(self.dialect.family)) };
-        self.watch.is_in_doubt |= tables.stamp() != self.watch.stamp;
+        self.watch.before_writing(tables.stamp());
         let started = Instant::now();
         let mut script = Script::default();
         let state = &mut self.state;
@@ -165,10 +147,9 @@ impl<T: Tables> FamilyTables<T> {
                 SyncError::Tool { service: line.and_then(|line| script.owner(line)).cloned(), error }
             })?;
         }
-        self.watch.stamp = tables.stamp();
-        if whole {
-            self.watch.is_in_doubt = false;
-            self.watch.last_look = Instant::now();
+        match whole {
+            true => self.watch.rewritten(tables.stamp(), Instant::now()),
+            false => self.watch.written(tables.stamp()),
         }
         let rules = RuleCount { total: self.state.rules, written: script.written };
         let elements = rules.total.iter().sum();
@@ -178,29 +159,18 @@ impl<T: Tables> FamilyTables<T> {
     /// Costs a system call or two while nobody else writes; else all rules are read, and not too often.
     pub(super) fn is_intact(&mut self, plans: &HashMap<ServiceKey, ServicePlan>, node: &NodePlan) -> bool {
         let Some(tables) = &mut self.tables else { return true };
-        let stamp = tables.stamp();
-        let is_calm = stamp.is_some() && stamp == self.watch.stamp && !self.watch.is_in_doubt;
-        let since = self.watch.last_look.elapsed();
-        if since < if is_calm { LOOK_ANYWAY } else { self.watch.look_pause } {
+        let (stamp, started) = (tables.stamp(), Instant::now());
+        if !self.watch.wants_look(stamp, started) {
             return true;
         }
-        let started = Instant::now();
         let saved = save(tables);
-        let intact = match &saved {
-            Ok(saved) => self.holds(saved, plans, node),
-            // What cannot be read says nothing about the rules; the next write will.
-            Err(error) => {
-                tracing::debug!(family = %self.dialect.family, %error, "The rules cannot be read");
-                return true;
-            }
-        };
-        self.watch.last_look = Instant::now();
-        self.watch.look_pause = LOOK_PAUSE.max(started.elapsed() * LOOK_SHARE);
-        if intact {
-            self.watch.stamp = stamp;
-            self.watch.is_in_doubt = false;
+        let is_seen_whole = saved.as_ref().is_ok_and(|saved| self.holds(saved, plans, node));
+        self.watch.looked(stamp, is_seen_whole, started, Instant::now());
+        // What cannot be read says nothing about the rules; the next write will.
+        if let Err(error) = &saved {
+            tracing::debug!(family = %self.dialect.family, %error, "The rules cannot be read");
         }
-        intact
+        is_seen_whole || saved.is_err()
     }
 
     fn holds(&self, saved: &[String; 2], plans: &HashMap<ServiceKey, ServicePlan>, node: &NodePlan) -> bool {

@@ -12,6 +12,7 @@ mod script;
 mod service;
 mod state;
 mod tree;
+mod watch;
 
 use std::collections::HashMap;
 

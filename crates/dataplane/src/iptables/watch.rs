@@ -1,0 +1,113 @@
+//! When all rules are read to see whether they are still ours. Holds no clock: times are passed in.
+
+use std::time::{Duration, Instant};
+
+use kernel::iptables::Stamp;
+
+/// The least time between two looks.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Once somebody wrote, looks may take a twentieth of a core.
+const SHARE: u32 = 19;
+/// A stamp says nothing of a rule of a legacy table that was replaced by one of the same size, nor of what somebody
+/// wrote between our writing and our taking the stamp. These are found here, for a hundredth of a core at most.
+const ANYWAY: Duration = Duration::from_secs(60);
+const SHARE_ANYWAY: u32 = 99;
+
+/// What is known of changes by others.
+pub(super) struct Watch {
+    /// As our last write, or the last look, left it.
+    stamp: Option<Stamp>,
+    /// Somebody wrote between two writes of ours.
+    is_in_doubt: bool,
+    last_look: Instant,
+    /// What the last look took.
+    cost: Duration,
+}
+
+impl Watch {
+    pub(super) fn new(now: Instant) -> Watch {
+        Watch { stamp: None, is_in_doubt: false, last_look: now, cost: Duration::ZERO }
+    }
+
+    pub(super) fn before_writing(&mut self, stamp: Option<Stamp>) {
+        self.is_in_doubt |= stamp != self.stamp;
+    }
+
+    pub(super) fn written(&mut self, stamp: Option<Stamp>) {
+        self.stamp = stamp;
+    }
+
+    /// Everything was written anew, whatever others did before.
+    pub(super) fn rewritten(&mut self, stamp: Option<Stamp>, now: Instant) {
+        *self = Watch { stamp, is_in_doubt: false, last_look: now, cost: self.cost };
+    }
+
+    /// Whether it is time to read all rules.
+    pub(super) fn wants_look(&self, stamp: Option<Stamp>, now: Instant) -> bool {
+        let is_calm = stamp.is_some() && stamp == self.stamp && !self.is_in_doubt;
+        let pause = match is_calm {
+            true => ANYWAY.max(self.cost * SHARE_ANYWAY),
+            false => PAUSE.max(self.cost * SHARE),
+        };
+        now.saturating_duration_since(self.last_look) >= pause
+    }
+
+    /// A look that began at `started` ended; `stamp` is from before it.
+    pub(super) fn looked(&mut self, stamp: Option<Stamp>, is_intact: bool, started: Instant, now: Instant) {
+        self.last_look = now;
+        self.cost = now.saturating_duration_since(started);
+        if is_intact {
+            self.stamp = stamp;
+            self.is_in_doubt = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLI: Duration = Duration::from_millis(1);
+
+    fn stamp(number: u64) -> Option<Stamp> {
+        Some(Stamp([number, 0, 0, 0]))
+    }
+
+    #[test]
+    fn nobody_else_wrote() {
+        let start = Instant::now();
+        let mut watch = Watch::new(start);
+        watch.rewritten(stamp(1), start);
+        watch.before_writing(stamp(1));
+        watch.written(stamp(2));
+        assert!(!watch.wants_look(stamp(2), start + 59_000 * MILLI));
+        assert!(watch.wants_look(stamp(2), start + ANYWAY), "sometimes it looks all the same");
+        assert!(watch.wants_look(None, start + PAUSE), "without a stamp nothing is known");
+    }
+
+    #[test]
+    fn what_others_wrote_is_looked_at_soon_and_not_too_often() {
+        let start = Instant::now();
+        let mut watch = Watch::new(start);
+        watch.rewritten(stamp(1), start);
+        assert!(!watch.wants_look(stamp(2), start + 499 * MILLI));
+        assert!(watch.wants_look(stamp(2), start + PAUSE));
+        let looked = start + 600 * MILLI;
+        watch.looked(stamp(2), true, looked - 100 * MILLI, looked);
+        assert!(!watch.wants_look(stamp(2), looked + PAUSE), "it was harmless");
+        assert!(!watch.wants_look(stamp(3), looked + 1899 * MILLI));
+        assert!(watch.wants_look(stamp(3), looked + 1900 * MILLI));
+    }
+
+    #[test]
+    fn a_write_of_ours_hides_none_of_theirs() {
+        let start = Instant::now();
+        let mut watch = Watch::new(start);
+        watch.rewritten(stamp(1), start);
+        watch.before_writing(stamp(2));
+        watch.written(stamp(3));
+        assert!(watch.wants_look(stamp(3), start + PAUSE));
+        watch.rewritten(stamp(4), start);
+        assert!(!watch.wants_look(stamp(4), start + PAUSE), "everything was written anew");
+    }
+}
