@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use dataplane::iptables::Iptables;
 use dataplane::nftables::Nftables;
 use kernel::iptables::simulate::Fault;
-use kernel::iptables::{self, Table};
+use kernel::iptables::{self, Table, Tables};
 use kernel::nft;
 use model::Family;
-use scenarios::simulated::Simulated;
+use scenarios::simulated::{Rules, Simulated};
 
 use crate::elements::elements;
 use crate::generator::Dice;
@@ -28,6 +28,9 @@ pub(crate) trait Tested: Simulated {
     fn damage(&mut self, family: Family, dice: &mut Dice);
 
     fn contents(&mut self) -> Contents;
+
+    /// What packets met between these rules and the present ones, where a sync is not one transaction.
+    fn between(&mut self, before: Rules) -> Vec<Rules>;
 }
 
 impl Tested for Nftables<nft::simulate::Simulator> {
@@ -39,6 +42,10 @@ impl Tested for Nftables<nft::simulate::Simulator> {
 
     fn contents(&mut self) -> Contents {
         elements(self.transport())
+    }
+
+    fn between(&mut self, _: Rules) -> Vec<Rules> {
+        Vec::new()
     }
 }
 
@@ -72,5 +79,26 @@ impl Tested for Iptables<iptables::simulate::Simulator> {
     fn contents(&mut self) -> Contents {
         let families = Family::BOTH.map(|family| rules(self.tables(family).unwrap(), &family.to_string()));
         families.into_iter().flatten().collect()
+    }
+
+    /// Each table is taken over by itself: the last script of each family, section by section.
+    fn between(&mut self, before: Rules) -> Vec<Rules> {
+        let Rules::Iptables(mut tables) = before else { return Vec::new() };
+        let mut steps = Vec::new();
+        for family in Family::BOTH {
+            let now = self.tables(family).unwrap();
+            if now.restores() != tables[family.index()].restores() + 1 {
+                // Nothing was to do, or a fault of before struck only now.
+                tables[family.index()] = now.clone();
+                continue;
+            }
+            for section in now.last_script().split_inclusive("COMMIT\n") {
+                tables[family.index()].restore(section).unwrap();
+                steps.push(Rules::Iptables(tables.clone()));
+            }
+        }
+        // The last is the present.
+        steps.pop();
+        steps
     }
 }

@@ -126,6 +126,10 @@ impl Oracle {
 }
 
 impl Answer {
+    pub(crate) fn forwards(&self) -> bool {
+        matches!(self, Answer::Forwarded { .. })
+    }
+
     /// Whether the source is rewritten on the way to this endpoint; `None` if it may be or not.
     pub(crate) fn rewrites(&self, source: IpAddr, endpoint: &Backend) -> Option<bool> {
         let Answer::Forwarded { masqueraded, .. } = self else { return Some(false) };

@@ -10,6 +10,7 @@ use scenarios::Variant;
 use scenarios::directory::node_addresses;
 use scenarios::flows::Position;
 use scenarios::interpreted::{StatePlanner, node_view, protocol, rejection};
+use scenarios::simulated::Rules;
 
 use crate::generator::{self, Dice};
 use crate::modes::Tested;
@@ -24,7 +25,6 @@ pub(crate) fn seed<B: Tested>(seed: u64, variants: &[Variant]) {
     for _ in 0..SYNCS {
         history.change();
         history.sync();
-        history.packets();
     }
     history.compare_with_a_fresh_start();
 }
@@ -36,6 +36,8 @@ struct History<B> {
     /// Of our node, as of the last sync.
     zone: Option<String>,
     reconciler: Reconciler<B>,
+    /// What must become of packets, as of the last sync.
+    oracles: Option<[Oracle; 2]>,
     clock: u64,
     port: u16,
 }
@@ -51,7 +53,7 @@ impl<B: Tested> History<B> {
         Kind::ALL.into_iter().for_each(|kind| state.mark_synced(kind));
         let zone = node_view(&state).zone;
         let reconciler = Reconciler::new(B::new(variant));
-        History { dice, variant, state, zone, reconciler, clock: 0, port: 1024 }
+        History { dice, variant, state, zone, reconciler, oracles: None, clock: 0, port: 1024 }
     }
 
     fn change(&mut self) {
@@ -64,13 +66,31 @@ impl<B: Tested> History<B> {
     fn sync(&mut self) {
         self.clock += u64::from(self.dice.below(5_000));
         self.reconciler.backend().set_now(self.clock);
-        if self.dice.chance(10) {
+        let before = self.reconciler.backend().rules();
+        let fails = self.dice.chance(10);
+        if fails {
             self.reconciler.backend().fail_next(&mut self.dice);
         }
-        if self.dice.chance(5) {
+        let damaged = self.dice.chance(5);
+        if damaged {
             self.reconciler.backend().damage(Family::V4, &mut self.dice);
             self.reconciler.distrust(Family::V4);
         }
+        self.sync_dirty();
+        let oracles = {
+            let planner = planner(&self.state, self.variant);
+            Family::BOTH.map(|family| Oracle::new(&planner, self.variant, family))
+        };
+        if let Some(old) = self.oracles.take().filter(|_| !fails && !damaged) {
+            for mut step in self.reconciler.backend().between(before) {
+                (0..PACKETS_A_SYNC).for_each(|_| self.packet_between(&mut step, [&old, &oracles]));
+            }
+        }
+        (0..PACKETS_A_SYNC).for_each(|_| self.packet(&oracles));
+        self.oracles = Some(oracles);
+    }
+
+    fn sync_dirty(&mut self) {
         let dirty = self.state.dirty();
         let zone = node_view(&self.state).zone;
         let services: Vec<ServiceKey> = match std::mem::replace(&mut self.zone, zone.clone()) == zone {
@@ -92,14 +112,27 @@ impl<B: Tested> History<B> {
         self.reconciler.sync(family, dirty, &planner).map(drop)
     }
 
-    fn packets(&mut self) {
-        let oracles = {
-            let planner = planner(&self.state, self.variant);
-            Family::BOTH.map(|family| Oracle::new(&planner, self.variant, family))
-        };
-        for _ in 0..PACKETS_A_SYNC {
-            self.packet(&oracles);
-        }
+    /// While a sync is under way, a packet is served as before or as afterwards. One to a service that comes or goes may
+    /// be refused meanwhile.
+    fn packet_between(&mut self, rules: &mut Rules, oracles: [&[Oracle; 2]; 2]) {
+        let (from, protocol, to) = generator::question(&mut self.dice);
+        let family = Family::of(to.ip());
+        let source = from.address(family);
+        let packet = self.packet_of(from, source, protocol, to);
+        let host = Host::new(node_addresses());
+        let journey = rules.walk(&host, packet, &mut |below| self.dice.below(below));
+        let answers = oracles.map(|oracles| oracles[family.index()].ask(from, source, protocol, to));
+        let right = |answer: &Answer| check(answer, from, source, protocol, to, &journey.outcome).is_ok();
+        let refused = matches!(journey.outcome, Outcome::Rejected(_) | Outcome::Dropped);
+        let comes_or_goes = answers.iter().filter(|answer| answer.forwards()).count() != 2
+            && answers.iter().any(|answer| *answer != Answer::Untouched);
+        assert!(
+            answers.iter().any(right) || refused && comes_or_goes,
+            "{from} {source} to {protocol} {to}, {}: between {answers:#?}\n{:?}\n{:#?}",
+            self.variant.name(),
+            journey.outcome,
+            journey.trace
+        );
     }
 
     fn packet(&mut self, oracles: &[Oracle; 2]) {
@@ -124,8 +157,14 @@ impl<B: Tested> History<B> {
     }
 
     fn walk(&mut self, from: Position, source: IpAddr, over: Protocol, to: SocketAddr) -> Journey {
+        let packet = self.packet_of(from, source, over, to);
+        let host = Host::new(node_addresses());
+        self.reconciler.backend().walk(&host, packet, &mut |below| self.dice.below(below))
+    }
+
+    fn packet_of(&mut self, from: Position, source: IpAddr, over: Protocol, to: SocketAddr) -> Packet {
         self.port += 1;
-        let packet = Packet {
+        Packet {
             protocol: protocol(over),
             source,
             source_port: self.port,
@@ -133,9 +172,7 @@ impl<B: Tested> History<B> {
             destination_port: to.port(),
             mark: 0,
             origin: from.interface().map_or(Origin::Host, Origin::Interface),
-        };
-        let host = Host::new(node_addresses());
-        self.reconciler.backend().walk(&host, packet, &mut |below| self.dice.below(below))
+        }
     }
 
     fn compare_with_a_fresh_start(&mut self) {
