@@ -5,6 +5,7 @@
 mod common;
 mod damage;
 mod handover;
+mod many;
 mod others;
 mod packets;
 mod reconcile;
