@@ -7,17 +7,25 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use model::{Family, Protocol};
-use scenarios::{Case, ManifestFolder, Verdict};
+use sandbox::Namespace;
+use scenarios::{Carrier, Case, ManifestFolder, Verdict};
 use serde_json::Value;
 
 use super::places::at_cluster_ip;
 use super::stage::{ANSWER, From, Stage};
 
 const NET_ADMIN: u64 = 1 << 12;
+const NET_RAW: u64 = 1 << 13;
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
-        Case::new("the rights that deploy/ gives suffice", || confined(enough)),
+        Case::new("the rights that deploy/ gives suffice", || confined(|| enough(Carrier::Nftables))),
+        Case::new("the rights that deploy/iptables gives suffice, legacy", || {
+            with_tools(Carrier::IptablesLegacy, || enough(Carrier::IptablesLegacy))
+        }),
+        Case::new("the rights that deploy/iptables gives suffice, nft", || {
+            with_tools(Carrier::IptablesNft, || enough(Carrier::IptablesNft))
+        }),
         Case::new("what the seccomp profile does not list is refused", || confined(refused)),
         Case::new("a profile that lacks a call is noticed", || confined(lacking)),
     ]
@@ -38,6 +46,15 @@ pub(crate) fn confined(case: fn()) -> Verdict {
     Verdict::Passed
 }
 
+/// The same, where this machine has the tools.
+fn with_tools(carrier: Carrier, case: fn()) -> Verdict {
+    let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
+    match carrier.prepare(&namespace, &folder.lock()) {
+        Ok(()) => confined(case),
+        Err(why) => Verdict::Skipped(format!("the tools do not work here: {why}")),
+    }
+}
+
 pub(crate) fn launcher(flags: &[&str]) -> Vec<String> {
     std::iter::once(&env!("CARGO_BIN_EXE_confine")).chain(flags).map(|word| (*word).to_owned()).collect()
 }
@@ -55,23 +72,52 @@ fn profile() -> PathBuf {
 }
 
 /// What the main container of the DaemonSet adds, all others being dropped.
-fn capabilities() -> String {
-    let text = fs::read_to_string(shipped("base/daemonset.yaml")).unwrap();
-    let (_, container) = text.split_once("\n      containers:").unwrap();
+fn capabilities(carrier: Carrier) -> String {
+    let text = |path| fs::read_to_string(shipped(path)).unwrap();
+    let base = text("base/daemonset.yaml");
+    let (_, container) = base.split_once("\n      containers:").unwrap();
     assert!(container.contains("drop: [ALL]"), "all are dropped first");
+    let overlay = text("iptables/tools.yaml");
+    let container = if carrier == Carrier::Nftables { container } else { &overlay };
     let (_, rest) = container.split_once("add: [").unwrap();
     rest.split_once(']').unwrap().0.replace(' ', "")
 }
 
-fn enough() {
+/// The one file that may be written: the lock of the tools, which the overlay mounts. Goes with this.
+struct Lock(PathBuf);
+
+impl Lock {
+    /// In a folder that stays writable.
+    fn of(carrier: Carrier) -> Lock {
+        Lock(format!("/dev/shm/pointsman-lock-{}-{}", std::process::id(), carrier.name()).into())
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // It is there only if the tools wanted it.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn enough(carrier: Carrier) {
     let mut stage = Stage::new();
+    carrier.prepare(&stage.sandbox.node, &stage.folder.lock()).unwrap();
     stage.folder.put_service(&stage.service("web", 1, Protocol::Tcp));
     stage.put_endpoints("web", Protocol::Tcp, &["a"]);
-    let seccomp = format!("--seccomp={}", profile().display());
-    let capabilities = format!("--capabilities={}", capabilities());
-    let launcher = launcher(&["--read-only", &capabilities, &seccomp]);
-    stage.start_by(&launcher, &["--profiling"]).unwrap_or_else(|why| panic!("{why}"));
-    assert_confined(stage.agent().process());
+    let (profile, rights) = match carrier {
+        Carrier::Nftables => (profile(), NET_ADMIN),
+        _ => (shipped("seccomp-iptables/kube-proxy.json"), NET_ADMIN | NET_RAW),
+    };
+    let seccomp = format!("--seccomp={}", profile.display());
+    let capabilities = format!("--capabilities={}", capabilities(carrier));
+    let lock = Lock::of(carrier);
+    let mut words = vec!["env".to_owned(), format!("XTABLES_LOCKFILE={}", lock.0.display())];
+    words.extend(launcher(&["--read-only", &capabilities, &seccomp]));
+    let mode = if carrier == Carrier::Nftables { "nftables" } else { "iptables" };
+    let mode = format!("--proxy-mode={mode}");
+    stage.start_by(&words, &["--profiling", &mode]).unwrap_or_else(|why| panic!("{why}"));
+    assert_confined(stage.agent().process(), rights);
     for family in Family::BOTH {
         stage.await_answer(Protocol::Tcp, From::Guest, at_cluster_ip(1, family), "a");
     }
@@ -96,14 +142,14 @@ fn enough() {
 }
 
 /// Whether the launcher did what it was asked to, as the kernel sees it.
-fn assert_confined(process: u32) {
+fn assert_confined(process: u32, rights: u64) {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
         line.trim_start_matches(':').trim().to_owned()
     };
     for set in ["CapPrm", "CapEff", "CapBnd"] {
-        assert_eq!(u64::from_str_radix(&field(set), 16).unwrap(), NET_ADMIN, "{set}");
+        assert_eq!(u64::from_str_radix(&field(set), 16).unwrap(), rights, "{set}");
     }
     assert_eq!((field("Seccomp").as_str(), field("NoNewPrivs").as_str()), ("2", "1"), "{status}");
     let mounts = fs::read_to_string(format!("/proc/{process}/mounts")).unwrap();

@@ -11,6 +11,7 @@ mod confined;
 mod counters;
 mod drift;
 mod held;
+mod iptables;
 mod kill;
 mod monitoring;
 mod nft;
@@ -68,6 +69,7 @@ fn cases() -> Vec<Case<'static>> {
         profiling::cases(),
         affinity::cases(),
         drift::cases(),
+        iptables::cases(),
         held::cases(),
         rewrite::cases(),
         reconfigure::cases(),
