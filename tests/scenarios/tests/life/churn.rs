@@ -19,7 +19,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
 }
 
 /// Cluster IPs of the crowd; from 10.96.8.0 on, clear of those that cases use.
-fn crowd_ip(number: u16, family: Family) -> IpAddr {
+pub(crate) fn crowd_ip(number: u16, family: Family) -> IpAddr {
     match family {
         Family::V4 => [10, 96, 8 + (number >> 8) as u8, number as u8].into(),
         Family::V6 => [0xfd00, 0x96, 0, 0, 0, 0, 0, 0x8000 + number].into(),
@@ -57,7 +57,7 @@ fn member_in(round: u16, number: u16) -> Vec<Value> {
 }
 
 /// Write what the round changes. The first member, written last, tells by its port which round it is.
-fn put_crowd(stage: &Stage, round: u16) {
+pub(crate) fn put_crowd(stage: &Stage, round: u16) {
     for file in (1..=FILES).filter(|file| round == 0 || (file + round).is_multiple_of(3)) {
         let members = (file..=330).step_by(usize::from(FILES));
         stage

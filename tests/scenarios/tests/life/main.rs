@@ -65,11 +65,11 @@ fn cases() -> Vec<Case<'static>> {
     // The longest first, so that the two runners end together.
     for module in [
         kill::cases(),
+        iptables::cases(),
         churn::cases(),
         profiling::cases(),
         affinity::cases(),
         drift::cases(),
-        iptables::cases(),
         held::cases(),
         rewrite::cases(),
         reconfigure::cases(),

@@ -1,0 +1,120 @@
+//! Beside a firewall that drops by default, and packets that conntrack knows nothing of.
+
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use kernel::conntrack::{Conntrack, Filter};
+use kernel::sysctl;
+use model::{Family, Protocol};
+use sandbox::Outcome;
+use sandbox::probe::{self, Hold, Pulse};
+use scenarios::node_agent::get;
+use scenarios::{Carrier, Case};
+use serde_json::json;
+
+use super::super::places::{at_cluster_ip, at_node_port, external_ip};
+use super::super::stage::{ANSWER, From, POD_PORT};
+use super::both;
+use super::rig::Rig;
+
+const NODE_PORT: u16 = 30080;
+const HEALTH_PORT: u16 = 32100;
+const COUNTER: &str = "kubeproxy_iptables_ct_state_invalid_dropped_packets_total";
+
+pub(crate) fn cases() -> Vec<Case<'static>> {
+    let mut cases = both("packets unknown to conntrack are dropped and counted", invalid);
+    cases.extend(both("packets unknown to conntrack pass where it is to be liberal", liberal));
+    cases.extend(both("node ports and health checks work beside policies of DROP", policies));
+    cases
+}
+
+/// A connection to a pod, past all services, of which the node's conntrack has just forgotten everything.
+fn forgotten(rig: &Rig, family: Family) -> Hold {
+    let to = SocketAddr::new(rig.address("a", family), POD_PORT);
+    let hold = Hold::open(&rig.sandbox.client, None, to, ANSWER).unwrap();
+    rig.sandbox.node.run(|| {
+        // A packet out of the blue is no new connection.
+        sysctl::write("net/netfilter/nf_conntrack_tcp_loose", 0).unwrap();
+        let mut flows = Vec::new();
+        let all = Conntrack::dump(&Filter::default(), |flow| {
+            flows.push(*flow);
+            ControlFlow::Continue(())
+        });
+        all.unwrap();
+        let mut conntrack = Conntrack::open().unwrap();
+        for flow in &flows {
+            conntrack.delete(flow).unwrap();
+        }
+    });
+    hold
+}
+
+fn invalid(carrier: Carrier) {
+    let mut rig = Rig::with_web(carrier, &["a"], &[]);
+    assert_eq!(rig.metric(COUNTER), Some(0.0), "{}", rig.log());
+    let mut counted = 0.0;
+    for family in Family::BOTH {
+        let pulse = forgotten(&rig, family).ping(Duration::from_millis(700));
+        assert_eq!(pulse, Pulse::Silent, "{family}");
+        let now = rig.metric(COUNTER).unwrap();
+        assert!(now > counted, "{family}: {now} counted, {counted} before");
+        counted = now;
+    }
+    rig.assert_answers(&[1], "afterwards");
+}
+
+fn liberal(carrier: Carrier) {
+    let mut rig = Rig::with_web(carrier, &["a"], &["--conntrack-tcp-be-liberal"]);
+    for family in Family::BOTH {
+        let pulse = forgotten(&rig, family).ping(ANSWER);
+        assert!(matches!(pulse, Pulse::Alive(_)), "{family}: {pulse:?}");
+    }
+    assert!(rig.metric(COUNTER).is_none_or(|counted| counted == 0.0));
+}
+
+fn policies(carrier: Carrier) {
+    let mut rig = Rig::new(carrier);
+    for family in Family::BOTH {
+        rig.run(family, "-P INPUT DROP");
+        rig.run(family, "-P FORWARD DROP");
+        // The agent's own servers, and what keeps neighbours known.
+        rig.run(family, "-A INPUT -i lo -j ACCEPT");
+    }
+    rig.run(Family::V6, "-A INPUT -p icmpv6 -j ACCEPT");
+    let ports = json!([{"name": "main", "protocol": "TCP", "port": 80, "nodePort": NODE_PORT}]);
+    let far = rig.service("far", 1, Protocol::Tcp).with("type", "NodePort").with("ports", ports);
+    rig.folder.put_service(&far);
+    rig.put_endpoints("far", Protocol::Tcp, &["a", "c"]);
+    let near = rig
+        .service("near", 2, Protocol::Tcp)
+        .with("type", "LoadBalancer")
+        .with("externalTrafficPolicy", "Local")
+        .with("healthCheckNodePort", HEALTH_PORT)
+        .balancer_ip(external_ip(Family::V4), "VIP");
+    rig.folder.put_service(&near);
+    rig.put_endpoints("near", Protocol::Tcp, &["a"]);
+    rig.start(&[]);
+    for family in Family::BOTH {
+        for _ in 0..6 {
+            let outcome = rig.tcp(From::Outside, at_node_port(NODE_PORT, family));
+            assert!(outcome.by().is_some(), "{family}: {outcome:?}");
+        }
+        let health = at_node_port(HEALTH_PORT, family);
+        let answer = rig.sandbox.client.run(|| get(health, "/"));
+        assert!(answer.as_deref().is_some_and(|text| text.contains("200 OK")), "{family}: {answer:?}");
+        // Nothing else is let in: this is the agent's own probe server.
+        let closed =
+            probe::tcp(&rig.sandbox.client, None, at_node_port(10256, family), Duration::from_millis(300));
+        assert_eq!(closed, Outcome::TimedOut, "{family}");
+        // Nor through: who is not masqueraded is the network plugin's care.
+        let dropped = probe::tcp(
+            rig.namespace(From::Guest),
+            None,
+            at_cluster_ip(2, family),
+            Duration::from_millis(300),
+        );
+        assert_eq!(dropped, Outcome::TimedOut, "{family}");
+    }
+    rig.agent().stop().unwrap();
+}
