@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use dataplane::iptables::{Iptables, Setup};
 use dataplane::nftables::Nftables;
 use dataplane::{Backend, Change, Committed, SyncError};
-use kernel::iptables::{Chosen, Tools};
+use kernel::iptables::{Chosen, Missing, Tools};
 use kernel::nft::{self, Connection};
 use model::{Family, LocalDetector, NodePlan, ServiceKey, ServicePlan};
 
@@ -48,9 +48,13 @@ impl Ground {
             "Rules are written by the iptables tools"
         );
         for (family, missing) in Family::BOTH.iter().zip(&chosen.missing) {
-            // The node may well have no such addresses; services that it has are an error then.
-            if let Some(why) = missing {
-                tracing::warn!(%family, %why, "No rules can be written for this family");
+            match missing {
+                None => {}
+                Some(why @ Missing::NoIpv6) => {
+                    tracing::info!(%family, %why, "No rules are written for this family");
+                }
+                // The node may well have no such addresses; services that it has are an error then.
+                Some(why) => tracing::warn!(%family, %why, "No rules can be written for this family"),
             }
         }
     }
@@ -67,7 +71,11 @@ impl Ground {
 /// One for each mode.
 pub(crate) enum DataPlane {
     Nftables(Box<Nftables<Connection>>),
-    Iptables(Box<Iptables<Tools>>),
+    Iptables {
+        backend: Box<Iptables<Tools>>,
+        /// The kernel does not have the family, so that nobody misses its rules.
+        is_absent: [bool; 2],
+    },
 }
 
 impl DataPlane {
@@ -92,7 +100,9 @@ impl DataPlane {
                     drop_invalid: node_setup::drops_invalid(options),
                     counters: packet_counters::ensure(&mut chosen.tools),
                 };
-                Ok(DataPlane::Iptables(Box::new(Iptables::new(chosen.tools, &setup))))
+                let is_absent = chosen.missing.map(|missing| matches!(missing, Some(Missing::NoIpv6)));
+                let backend = Box::new(Iptables::new(chosen.tools, &setup));
+                Ok(DataPlane::Iptables { backend, is_absent })
             }
         }
     }
@@ -100,8 +110,13 @@ impl DataPlane {
     fn backend(&mut self) -> &mut dyn Backend {
         match self {
             DataPlane::Nftables(backend) => &mut **backend,
-            DataPlane::Iptables(backend) => &mut **backend,
+            DataPlane::Iptables { backend, .. } => &mut **backend,
         }
+    }
+
+    /// Whether there is nothing to do for the family, ever.
+    fn lacks(&self, family: Family) -> bool {
+        matches!(self, DataPlane::Iptables { is_absent, .. } if is_absent[family.index()])
     }
 }
 
@@ -125,7 +140,7 @@ pub(crate) fn guard(
                 backend.is_undisturbed()
             }
             // Nothing tells of changes there; the periodic check finds them.
-            DataPlane::Iptables(_) => true,
+            DataPlane::Iptables { .. } => true,
         }
     })
 }
@@ -137,6 +152,9 @@ impl Backend for DataPlane {
         plans: &HashMap<ServiceKey, ServicePlan>,
         node: &NodePlan,
     ) -> Result<Committed, SyncError> {
+        if self.lacks(family) {
+            return Ok(Committed::default());
+        }
         self.backend().rewrite(family, plans, node)
     }
 
@@ -146,6 +164,9 @@ impl Backend for DataPlane {
         changes: &[Change<'_>],
         node: (&NodePlan, &NodePlan),
     ) -> Result<Committed, SyncError> {
+        if self.lacks(family) {
+            return Ok(Committed::default());
+        }
         self.backend().apply(family, changes, node)
     }
 
@@ -160,7 +181,7 @@ impl Backend for DataPlane {
     fn drop_invalid(&mut self, family: Family, on: bool) -> bool {
         match self {
             DataPlane::Nftables(_) => false,
-            DataPlane::Iptables(backend) => backend.drop_invalid(family, on),
+            DataPlane::Iptables { backend, .. } => backend.drop_invalid(family, on),
         }
     }
 
@@ -175,5 +196,29 @@ impl Backend for DataPlane {
 
     fn cleanup(&mut self, family: Family) -> Result<(), SyncError> {
         self.backend().cleanup(family)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dataplane::iptables::Counters;
+
+    #[test]
+    fn a_family_that_the_kernel_lacks_is_no_error_and_one_without_tools_is() {
+        let setup = Setup {
+            detector: LocalDetector::None,
+            masquerade_mark: 1 << 14,
+            drop_invalid: true,
+            counters: Counters::default(),
+        };
+        let backend = Box::new(Iptables::new([None, None], &setup));
+        let mut data_plane = DataPlane::Iptables { backend, is_absent: [false, true] };
+        let plans = HashMap::from([(ServiceKey::from("default/web"), ServicePlan::default())]);
+        let node = NodePlan::default();
+        assert!(matches!(data_plane.rewrite(Family::V4, &plans, &node), Err(SyncError::NoTools(Family::V4))));
+        data_plane.rewrite(Family::V6, &plans, &node).unwrap();
+        data_plane.apply(Family::V6, &[], (&node, &node)).unwrap();
+        assert!(data_plane.is_intact(Family::V6, &plans, &node));
     }
 }
