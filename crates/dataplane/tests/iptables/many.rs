@@ -76,12 +76,12 @@ impl Planner for Many {
             ..service(1)
         };
         // Some have no endpoints and stand in the trees of those.
-        let endpoints = (number % 7 != 0).then(|| model::Endpoint {
+        let endpoints = (!number.is_multiple_of(7)).then(|| model::Endpoint {
             ip: endpoint(number, family),
             ready: true,
             serving: true,
             terminating: false,
-            node: Some(if number % 2 == 0 { "here" } else { "there" }),
+            node: Some(if number.is_multiple_of(2) { "here" } else { "there" }),
             hints: None,
         });
         let ports = [model::SlicePort { name: "http".into(), protocol: Protocol::Tcp, port: 8080 }];
@@ -116,7 +116,7 @@ fn check(reconciler: &mut Simulated, many: &Many, number: u32, family: Family) {
     let (cluster, external) = (cluster_ip(number, family), external_ip(number, family));
     let is_there = many.services.contains_key(&name(number));
     let served = match is_there {
-        true if number % 7 == 0 => reset,
+        true if number.is_multiple_of(7) => reset,
         true => Ok(endpoint(number, family)),
         false => Ok(external),
     };
