@@ -36,19 +36,20 @@ impl<T: Tables> FamilyTables<T> {
         plans: &HashMap<ServiceKey, ServicePlan>,
         node: &NodePlan,
     ) -> Result<Committed, SyncError> {
-        let Some(tables) = &mut self.tables else {
-            return if plans.is_empty() {
-                Ok(Committed::default())
-            } else {
-                Err(SyncError::NoTools(self.dialect.family))
-            };
-        };
+        let Some(tables) = &mut self.tables else { return self.without_tools(plans.is_empty()) };
         self.state = State::new();
         let saved = save(tables)?;
         let started = Instant::now();
         let script = self.whole_script(&saved, plans, node);
         drop(saved);
         self.commit(script, started.elapsed(), true)
+    }
+
+    fn without_tools(&self, is_nothing_to_do: bool) -> Result<Committed, SyncError> {
+        match is_nothing_to_do {
+            true => Ok(Committed::default()),
+            false => Err(SyncError::NoTools(self.dialect.family)),
+        }
     }
 
     fn whole_script(
@@ -73,10 +74,7 @@ impl<T: Tables> FamilyTables<T> {
             let gone = stale(&saved, &names);
             names.extend(gone.iter().cloned());
             let hooks = missing_hooks(&self.dialect, &saved, table, node);
-            // Made where it is missing, and never emptied.
-            if hooks.iter().any(|hook| hook.chain == MARTIANS) && !saved.chains.contains(MARTIANS) {
-                names.push(MARTIANS.to_owned());
-            }
+            names.extend(missing_chain(&hooks, &saved));
             let gone = {
                 let written: HashSet<&str> = names.iter().map(String::as_str).collect();
                 let used = saved.used_by_others(|chain| written.contains(chain));
@@ -101,10 +99,14 @@ impl<T: Tables> FamilyTables<T> {
         changes: &[Change<'_>],
         node: (&NodePlan, &NodePlan),
     ) -> Result<Committed, SyncError> {
-        let Some(tables) = &mut self.tables else { return Err(SyncError::NoTools(self.dialect.family)) };
+        let Some(tables) = &mut self.tables else { return self.without_tools(changes.is_empty()) };
         self.watch.before_writing(tables.stamp());
-        let started = Instant::now();
         let mut script = Script::default();
+        if self.dialect.hooks(Table::Filter, node.0) != self.dialect.hooks(Table::Filter, node.1) {
+            let saved = tables.save(Table::Filter).map_err(tool_error)?;
+            write_hooks(&mut script, &self.dialect, &Saved::read(&saved), node.1);
+        }
+        let started = Instant::now();
         let state = &mut self.state;
         if node.0 != node.1 {
             state.set_node(&self.dialect, node.1);
@@ -137,7 +139,7 @@ impl<T: Tables> FamilyTables<T> {
     }
 
     fn commit(&mut self, script: Script, rendering: Duration, whole: bool) -> Result<Committed, SyncError> {
-        let Some(tables) = &mut self.tables else { return Err(SyncError::NoTools(self.dialect.family)) };
+        let Some(tables) = &mut self.tables else { return self.without_tools(script.is_empty()) };
         if !script.is_empty() {
             tables.restore(script.text()).map_err(|error| {
                 let line = match &error {
@@ -236,6 +238,12 @@ fn missing_hooks(dialect: &Dialect, saved: &Saved<'_>, table: Table, node: &Node
     hooks
 }
 
+/// A shared chain that is made where it is missing, and never emptied.
+fn missing_chain(hooks: &[Hook], saved: &Saved<'_>) -> Option<String> {
+    let is_meant = hooks.iter().any(|hook| hook.chain == MARTIANS);
+    (is_meant && !saved.chains.contains(MARTIANS)).then(|| MARTIANS.to_owned())
+}
+
 /// What changed in the chains of services in one table.
 #[derive(Default)]
 struct ServiceChains {
@@ -265,6 +273,14 @@ impl ServiceChains {
         let changed = new.into_iter().filter(|chain| !old.contains(chain));
         self.chains.extend(changed.map(|chain| (chain, change.service.clone())));
     }
+}
+
+/// The hooks of the filter that a change of the node brings; those it ends do no harm.
+fn write_hooks(script: &mut Script, dialect: &Dialect, saved: &Saved<'_>, node: &NodePlan) {
+    let hooks = missing_hooks(dialect, saved, Table::Filter, node);
+    script.open(Table::Filter, missing_chain(&hooks, saved).into_iter().collect());
+    hooks.iter().rev().for_each(|hook| script.insert(hook.chain, &hook.words));
+    script.close(&[]);
 }
 
 /// One table's part of a partial sync, if there is any.

@@ -74,6 +74,19 @@ fn neighbours_do_not_reach_what_listens_on_the_loopback_interface_only() {
     assert!(matches!(send(&mut reconciler, own).outcome, Outcome::Local(_)));
 }
 
+/// The guard comes with the first partial sync that serves them, and a kubelet's rules in its chain stay.
+#[test]
+fn neighbours_stay_out_when_node_ports_come_to_the_loopback_interface_later() {
+    let mut reconciler = reconciler();
+    sync(&mut reconciler, &with_node_port(), &[]);
+    let of_kubelet = "*filter\n:KUBE-FIREWALL - [0:0]\n-A KUBE-FIREWALL -s 192.0.2.1 -j DROP\nCOMMIT\n";
+    tables(&mut reconciler).restore(of_kubelet).unwrap();
+    assert!(!sync(&mut reconciler, &OnLoopback(with_node_port()), &[]).full);
+    assert_eq!(send(&mut reconciler, packet("192.168.60.9", "127.0.0.1", 10249)).outcome, Outcome::Dropped);
+    let saved = tables(&mut reconciler).save(Table::Filter).unwrap();
+    assert!(saved.contains("-A KUBE-FIREWALL -s 192.0.2.1/32 -j DROP"), "{saved}");
+}
+
 #[test]
 fn without_them_the_loopback_interface_is_left_alone() {
     let mut reconciler = reconciler();
