@@ -3,6 +3,7 @@
 use std::num::NonZeroU16;
 
 use dataplane::Planned;
+use kernel::iptables::Tables as _;
 use kernel::iptables::simulate::walk;
 use kernel::simulate::{Host, Journey, Origin, Outcome, Packet, Protocol};
 use model::{NodePlan, NodePortAddresses, Service, plan_node};
