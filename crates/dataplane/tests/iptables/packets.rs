@@ -24,7 +24,11 @@ pub(crate) fn packet(from: &str, to: &str, port: u16) -> Packet {
 }
 
 fn send(reconciler: &mut Simulated, packet: Packet) -> Journey {
-    walk(tables(reconciler), &Host::new([ip("192.168.50.2")]), packet, &mut |_| 0)
+    send_drawing(reconciler, packet, 0)
+}
+
+fn send_drawing(reconciler: &mut Simulated, packet: Packet, drawn: u32) -> Journey {
+    walk(tables(reconciler), &Host::new([ip("192.168.50.2")]), packet, &mut |_| drawn)
 }
 
 /// Node ports on every address, the loopback interface's too.
@@ -112,4 +116,37 @@ fn a_health_check_port_is_let_in() {
     let to = |port| packet("192.168.60.9", "192.168.50.2", port);
     assert!(matches!(send(&mut reconciler, to(32000)).outcome, Outcome::Local(_)));
     assert_eq!(send(&mut reconciler, to(32001)).outcome, Outcome::Dropped);
+}
+
+/// Some load balancers give their address to the node itself.
+#[test]
+fn a_guarded_address_is_guarded_on_the_node_too() {
+    let (mut reconciler, mut fixture) = (reconciler(), Fixture::default());
+    let guarded = Service {
+        load_balancer_ips: [ip("203.0.113.1")].into(),
+        source_ranges: ["198.51.100.0/24".parse().unwrap()].into(),
+        ..service(1)
+    };
+    fixture.add("default/web", guarded, &PODS);
+    sync(&mut reconciler, &fixture, &[]);
+    let host = Host::new([ip("192.168.50.2"), ip("203.0.113.1")]);
+    let mut from =
+        |source| walk(tables(&mut reconciler), &host, packet(source, "203.0.113.1", 80), &mut |_| 0);
+    assert!(matches!(from("198.51.100.9").outcome, Outcome::Delivered(delivery) if delivery.port == 8080));
+    assert_eq!(from("192.168.60.9").outcome, Outcome::Dropped);
+}
+
+#[test]
+fn a_client_that_keeps_coming_is_not_sent_elsewhere() {
+    let (mut reconciler, mut fixture) = (reconciler(), Fixture::default());
+    fixture.add("default/sticky", Service { affinity_seconds: Some(10), ..service(1) }, &PODS);
+    sync(&mut reconciler, &fixture, &[]);
+    let mut ask = |second: u64, drawn| {
+        tables(&mut reconciler).set_now(second * 1000);
+        let journey = send_drawing(&mut reconciler, packet("10.244.1.99", "10.96.0.1", 80), drawn);
+        journey.delivery().unwrap().to
+    };
+    let first = ask(0, 0);
+    assert_eq!([ask(8, u32::MAX), ask(16, u32::MAX), ask(26, u32::MAX)], [first; 3]);
+    assert_ne!(ask(37, u32::MAX), first, "its time was up");
 }

@@ -156,21 +156,24 @@ fn one_family_fails_alone() {
 /// Without a service's name an operator would have to search a script that is gone.
 #[test]
 fn the_error_names_the_service_at_whose_rules_it_stopped() {
-    let (mut reconciler, fixture) = synced();
-    let chain = chain_of(tables(&mut reconciler), Table::Nat, "default/open:http cluster IP");
-    let script = tables(&mut reconciler).last_script();
-    let line = script.lines().position(|line| line.starts_with(&format!("-A {chain} "))).unwrap() + 1;
-    let mut again = super::reconciler();
-    tables(&mut again).fail_next(Fault::AtLine(line));
-    match again.sync(Family::V4, &[], &fixture).unwrap_err() {
-        // Services come in no particular order: the line of another sync may be anybody's, but it is somebody's.
-        SyncError::Tool { service: Some(service), error: ToolError::Refused { line: at, .. } } => {
-            let script = tables(&mut again).last_script();
-            let chain = script.lines().nth(line - 1).unwrap().split(' ').nth(1).unwrap();
-            let owned = script.lines().any(|line| line.contains(&*service) && line.ends_with(chain));
-            assert!(owned && at == Some(line), "{service}: line {line}, {chain}\n{script}");
+    let mut fixture = Fixture::default();
+    fixture.add("default/plain", service(1), &PODS);
+    let mut first = reconciler();
+    sync(&mut first, &fixture, &[]);
+    let chain = chain_of(tables(&mut first), Table::Nat, "default/plain:http cluster IP");
+    let script = tables(&mut first).last_script().to_owned();
+    for (rule, owner) in
+        [(format!("-A {chain} -p tcp"), Some("default/plain")), ("-A KUBE-MARK-MASQ".to_owned(), None)]
+    {
+        let line = script.lines().position(|line| line.starts_with(&rule)).unwrap() + 1;
+        let mut again = reconciler();
+        tables(&mut again).fail_next(Fault::AtLine(line));
+        match again.sync(Family::V4, &[], &fixture).unwrap_err() {
+            SyncError::Tool { service, error: ToolError::Refused { line: at, .. } } => {
+                assert_eq!((service.as_deref(), at), (owner, Some(line)), "{script}");
+            }
+            other => panic!("{other:?}"),
         }
-        other => panic!("{other:?}"),
     }
 }
 
