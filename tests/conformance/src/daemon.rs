@@ -1,5 +1,6 @@
 //! A server as a child process in a namespace, which can be ended in every way and started again.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -20,6 +21,7 @@ pub struct Daemon {
     name: &'static str,
     binary: PathBuf,
     flags: Vec<String>,
+    environment: Vec<(&'static str, OsString)>,
     log: PathBuf,
     namespace: Namespace,
     child: Option<Child>,
@@ -36,7 +38,13 @@ impl Daemon {
     ) -> Result<Daemon, String> {
         let namespace = namespace.try_clone().map_err(|e| e.to_string())?;
         let (binary, log) = (binary.to_owned(), folder.join(format!("{name}.log")));
-        Ok(Daemon { name, binary, flags, log, namespace, child: None })
+        Ok(Daemon { name, binary, flags, environment: Vec::new(), log, namespace, child: None })
+    }
+
+    /// A variable of its environment, beside those of this process.
+    pub(crate) fn with(mut self, variable: &'static str, value: impl Into<OsString>) -> Daemon {
+        self.environment.push((variable, value.into()));
+        self
     }
 
     pub fn log(&self) -> String {
@@ -98,7 +106,12 @@ impl Daemon {
         let log = log.map_err(|e| format!("opening {}: {e}", self.log.display()))?;
         let again = log.try_clone().map_err(|e| format!("opening {} again: {e}", self.log.display()))?;
         let mut command = Command::new(&self.binary);
-        command.args(&self.flags).stdin(Stdio::null()).stdout(log).stderr(again);
+        command
+            .args(&self.flags)
+            .envs(self.environment.iter().cloned())
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(again);
         die_with_parent(&mut command, Signal::Kill);
         self.namespace.enter(&mut command).map_err(|e| e.to_string())?;
         spawn_for_life(command).map_err(|e| format!("starting {}: {e}", self.binary.display()))

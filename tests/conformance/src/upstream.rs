@@ -1,12 +1,14 @@
-//! Upstream's kube-proxy in nftables mode, to hold the table against another judge.
+//! Upstream's kube-proxy, to hold the table against another judge and to take over from.
 
+use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
 use sandbox::Namespace;
-use scenarios::Variant;
+use scenarios::node_agent::lock_beside;
+use scenarios::{Carrier, Variant};
 
 use crate::daemon::Daemon;
 
@@ -29,8 +31,22 @@ impl Upstream {
         flags: &[String],
         folder: &Path,
     ) -> Result<Upstream, String> {
+        Upstream::start_as(Carrier::Nftables, binary, namespace, kubeconfig, name, flags, folder)
+    }
+
+    /// The same in another mode. Of iptables it finds just the variant in question, as in upstream's own images.
+    pub fn start_as(
+        carrier: Carrier,
+        binary: &Path,
+        namespace: &Namespace,
+        kubeconfig: &Path,
+        name: &str,
+        flags: &[String],
+        folder: &Path,
+    ) -> Result<Upstream, String> {
+        let mode = if carrier == Carrier::Nftables { "nftables" } else { "iptables" };
         let mut all = vec![
-            "--proxy-mode=nftables".to_owned(),
+            format!("--proxy-mode={mode}"),
             format!("--kubeconfig={}", kubeconfig.display()),
             format!("--hostname-override={name}"),
         ];
@@ -39,6 +55,10 @@ impl Upstream {
         all.extend(["established", "close-wait"].map(|state| format!("--conntrack-tcp-timeout-{state}=0")));
         all.extend_from_slice(flags);
         let mut daemon = Daemon::new("upstream-kube-proxy", binary, all, namespace, folder)?;
+        if carrier != Carrier::Nftables {
+            let lock = lock_beside(&folder.join("log"));
+            daemon = daemon.with("PATH", tools(carrier, folder)?).with("XTABLES_LOCKFILE", lock);
+        }
         daemon.start(|daemon| families_synced(daemon.namespace()) == 2)?;
         Ok(Upstream { daemon })
     }
@@ -59,6 +79,27 @@ impl Upstream {
         };
         variant.flags().into_iter().map(spell).collect()
     }
+}
+
+/// A search path on which `iptables` is of that variant: what its programs are called tells them what to do.
+fn tools(carrier: Carrier, folder: &Path) -> Result<OsString, String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let own = folder.join(carrier.name());
+    std::fs::create_dir_all(&own).map_err(|e| format!("making {}: {e}", own.display()))?;
+    for is_ipv6 in [false, true] {
+        for kind in ["", "-save", "-restore"] {
+            let tool = carrier.tool(is_ipv6, kind);
+            let real =
+                std::env::split_paths(&path).map(|folder| folder.join(&tool)).find(|file| file.is_file());
+            let real = real.ok_or_else(|| format!("{tool} is not installed"))?;
+            let name = own.join(format!("{}tables{kind}", if is_ipv6 { "ip6" } else { "ip" }));
+            if !name.exists() {
+                std::os::unix::fs::symlink(&real, &name).map_err(|e| format!("{}: {e}", name.display()))?;
+            }
+        }
+    }
+    let folders = std::iter::once(own).chain(std::env::split_paths(&path));
+    std::env::join_paths(folders).map_err(|e| e.to_string())
 }
 
 /// In how many families a sync has ended.

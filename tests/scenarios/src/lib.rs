@@ -11,6 +11,7 @@ pub mod directory;
 pub mod flows;
 pub mod interpreted;
 pub mod manifest;
+pub mod netstat;
 pub mod node_agent;
 pub mod packets;
 pub mod report;

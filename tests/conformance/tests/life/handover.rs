@@ -42,7 +42,7 @@ pub(crate) fn there_and_back(world: &mut World) {
 
 /// Affinity, node ports, a load balancer and its source ranges: the more of our sets are in use, the more there is
 /// to collide with.
-fn use_every_set(world: &World, service: Service<'_>) {
+pub(crate) fn use_every_set(world: &World, service: Service<'_>) {
     let path = format!("{}/{}", paths::SERVICES, service.name);
     let spec = json!({
         "type": "LoadBalancer", "sessionAffinity": "ClientIP", "externalTrafficPolicy": "Local",

@@ -8,6 +8,7 @@ mod bad_input;
 mod cycle;
 mod expired;
 mod handover;
+mod handover_iptables;
 mod metrics;
 mod outage;
 mod rights;
@@ -38,6 +39,8 @@ const CASES: &[(&str, Run)] = &[
 /// These do not depend on how lists are sent.
 const ONCE: &[(&str, Run)] = &[
     ("upstream takes over from us, and we from upstream", handover::there_and_back),
+    ("upstream takes over from us, and we from upstream, iptables-legacy", handover_iptables::legacy),
+    ("upstream takes over from us, and we from upstream, iptables-nft", handover_iptables::nft),
     ("metrics in the shape of upstream's", metrics::as_upstream),
     ("a kubeconfig that cannot be used", bad_input::kubeconfigs),
     ("a server that is not there", bad_input::dead_server),

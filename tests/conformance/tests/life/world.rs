@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use conformance::log::end_of;
 use conformance::site::SOON;
-use conformance::{Api, ControlPlane, Kit, Options, Running, Service, Traffic, User, paths};
+use conformance::{Api, ControlPlane, Kit, Options, Running, Service, Traffic, Upstream, User, paths};
 use model::Family;
 use sandbox::{Namespace, Outcome, address, probe};
 use scenarios::directory::{NODE, ZONE};
 use scenarios::packets::Ground;
-use scenarios::{NodeAgent, Source, Variant, manifest, wait_until};
+use scenarios::{Carrier, NodeAgent, Source, Variant, manifest, wait_until};
 use serde_json::json;
 
 const ANSWER: Duration = Duration::from_secs(5);
@@ -70,6 +70,15 @@ impl World {
         Running::upstream(&self.kit, &self.plane, &self.ground.sandbox.node, Variant::ClusterCidr).unwrap()
     }
 
+    /// The same in another mode.
+    pub(crate) fn upstream_as(&self, carrier: Carrier) -> Upstream {
+        let (node, folder) = (&self.ground.sandbox.node, self.plane.folder());
+        let kubeconfig = self.plane.kubeconfig(User::PROXY).unwrap();
+        let mut flags = Upstream::flags(Variant::ClusterCidr);
+        flags.extend(carrier.flags());
+        Upstream::start_as(carrier, &self.kit.upstream, node, &kubeconfig, NODE, &flags, folder).unwrap()
+    }
+
     pub(crate) fn kube_proxy(&self) -> &Path {
         &self.kit.kube_proxy
     }
@@ -78,7 +87,7 @@ impl World {
         self.plane.folder().join(format!("{case}.log"))
     }
 
-    fn guest(&self) -> &Namespace {
+    pub(crate) fn guest(&self) -> &Namespace {
         &self.ground.sandbox.pod("guest").unwrap().namespace
     }
 

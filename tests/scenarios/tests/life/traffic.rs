@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use sandbox::{Namespace, probe};
+pub(crate) use scenarios::netstat::sent_again;
 
 use super::stage::{ANSWER, From, Stage};
 
@@ -77,14 +78,4 @@ impl Drop for Traffic {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }
-}
-
-/// `TCPSynRetrans` of the namespace: first packets of connections that had to be sent again.
-pub(crate) fn sent_again(client: &Namespace) -> u64 {
-    let text = client.run(|| std::fs::read_to_string("/proc/thread-self/net/netstat").unwrap());
-    let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
-    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
-    let mut columns = names.split_whitespace().zip(values.split_whitespace());
-    let (_, value) = columns.find(|(name, _)| *name == "TCPSynRetrans").unwrap();
-    value.parse().unwrap()
 }
