@@ -137,7 +137,7 @@ impl Loaded {
 /// One endpoint replaced.
 fn change(layout: &Layout, turn: u32) -> String {
     let service = changes::pick(turn, layout.services);
-    layout.change(service, changes::replaced(service, turn))
+    layout.change(service, &changes::replaced(service, turn))
 }
 
 fn timed(tools: &mut Tools, script: &str) -> Result<Cost, Failure> {

@@ -89,18 +89,23 @@ struct Lines {
 impl Layout {
     /// Everything.
     pub(crate) fn full(&self) -> String {
-        self.script((0..self.services).map(|service| (service, world::pods(service))))
+        self.script(|service| Some(world::pods(service)))
     }
 
     /// After a change of one service's endpoints: its own chains, and the chain that names every service.
-    pub(crate) fn change(&self, service: u32, pods: Vec<u32>) -> String {
-        self.script([(service, pods)])
+    pub(crate) fn change(&self, service: u32, pods: &[u32]) -> String {
+        self.script(|one| (one == service).then(|| pods.to_vec()))
     }
 
-    fn script(&self, written: impl IntoIterator<Item = (u32, Vec<u32>)>) -> String {
+    /// `pods` of those services whose own chains are written.
+    fn script(&self, pods: impl Fn(u32) -> Option<Vec<u32>>) -> String {
         let mut lines = Lines::default();
-        (0..self.services).for_each(|service| self.dispatch(&mut lines, service));
-        written.into_iter().for_each(|(service, pods)| self.service(&mut lines, service, &pods));
+        for service in 0..self.services {
+            self.dispatch(&mut lines, service);
+            if let Some(pods) = pods(service) {
+                self.service(&mut lines, service, &pods);
+            }
+        }
         let Lines { chains, rules } = lines;
         [FILTER, NAT_CHAINS, &chains, NAT_RULES, &rules, NODE_PORTS].concat()
     }
@@ -122,22 +127,27 @@ impl Layout {
                 1 => String::new(),
                 left => format!(" -m statistic --mode random --probability {:.10}", 1.0 / left as f64),
             };
-            let target = self.endpoint(lines, &name, *pod);
+            let target = match self.endpoint_chains {
+                true => format!("-j {}", endpoint_chain(&name, *pod)),
+                false => self.translation(*pod),
+            };
             let _ = writeln!(lines.rules, "-A {chain}{chance} {target}");
+        }
+        if self.endpoint_chains {
+            pods.iter().for_each(|pod| self.endpoint(lines, &name, *pod));
         }
     }
 
-    /// Returns how a rule leads to it.
-    fn endpoint(&self, lines: &mut Lines, service: &str, pod: u32) -> String {
-        let (ip, port, protocol) = (world::pod_ip(Family::V4, pod), world::POD_PORT, self.protocol);
-        let rewrite = format!("-m {protocol} -p {protocol} -j DNAT --to-destination {ip}:{port}");
-        if !self.endpoint_chains {
-            return rewrite;
-        }
-        let chain = chain("SEP", &format!("{service}{ip}:{port}"));
+    fn endpoint(&self, lines: &mut Lines, service: &str, pod: u32) {
+        let (chain, ip) = (endpoint_chain(service, pod), world::pod_ip(Family::V4, pod));
         let _ = writeln!(lines.chains, ":{chain} - [0:0]");
-        let _ = write!(lines.rules, "-A {chain} -s {ip} -j KUBE-MARK-MASQ\n-A {chain} {rewrite}\n");
-        format!("-j {chain}")
+        let translation = self.translation(pod);
+        let _ = write!(lines.rules, "-A {chain} -s {ip} -j KUBE-MARK-MASQ\n-A {chain} {translation}\n");
+    }
+
+    fn translation(&self, pod: u32) -> String {
+        let (ip, port, protocol) = (world::pod_ip(Family::V4, pod), world::POD_PORT, self.protocol);
+        format!("-m {protocol} -p {protocol} -j DNAT --to-destination {ip}:{port}")
     }
 
     fn matched(&self, service: u32) -> String {
@@ -151,6 +161,10 @@ impl Layout {
 
 fn name(service: u32) -> String {
     format!("{}:{}", world::key(service), world::PORT_NAME)
+}
+
+fn endpoint_chain(service: &str, pod: u32) -> String {
+    chain("SEP", &format!("{service}{}:{}", world::pod_ip(Family::V4, pod), world::POD_PORT))
 }
 
 /// Sixteen letters end the name, as chains of that layout have them.
@@ -185,7 +199,7 @@ mod tests {
     #[test]
     fn a_change_names_every_service_and_one_services_endpoints() {
         let layout = Layout { services: 3, protocol: "tcp", endpoint_chains: true };
-        let change = layout.change(1, vec![7, 8]);
+        let change = layout.change(1, &[7, 8]);
         assert_eq!((count(&change, ":KUBE-SVC-"), count(&change, ":KUBE-SEP-")), (1, 2));
         assert_eq!(count(&change, "-A KUBE-SERVICES"), 3 + 1);
         assert_eq!(change.matches("COMMIT").count(), 2);
