@@ -179,10 +179,7 @@ impl Backend for DataPlane {
     }
 
     fn drop_invalid(&mut self, family: Family, on: bool) -> bool {
-        match self {
-            DataPlane::Nftables(_) => false,
-            DataPlane::Iptables { backend, .. } => backend.drop_invalid(family, on),
-        }
+        self.backend().drop_invalid(family, on)
     }
 
     fn is_intact(

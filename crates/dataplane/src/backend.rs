@@ -65,9 +65,7 @@ pub trait Backend {
 
     /// Whether packets that conntrack finds invalid are dropped, from the next rewrite on, where the mode asks that
     /// question. Returns whether that is new.
-    fn drop_invalid(&mut self, _: Family, _: bool) -> bool {
-        false
-    }
+    fn drop_invalid(&mut self, family: Family, on: bool) -> bool;
 
     /// Whether the rules are still there, as far as a look of little cost can tell: these plans are in force.
     fn is_intact(
@@ -88,7 +86,7 @@ pub enum SyncError {
     Commit(nft::CommitError),
     /// The kernel's tables could not be read.
     Read(nft::Error),
-    /// An iptables tool failed; the services are those at whose rules it stopped.
+    /// An iptables tool failed; the service is that at whose rules it stopped.
     Tool { error: iptables::ToolError, service: Option<ServiceKey> },
     /// There are services of the family, and no iptables tools that could write their rules.
     NoTools(Family),
@@ -103,8 +101,7 @@ impl fmt::Display for SyncError {
             SyncError::Tool { error, service: None } => write!(f, "{error}"),
             SyncError::NoTools(family) => write!(
                 f,
-                "there are services of {family} and no iptables tools for it: install iptables, or use the image that \
-                 holds it"
+                "there are services of {family}, and no iptables tools that work for it; the log of the start says why"
             ),
         }
     }

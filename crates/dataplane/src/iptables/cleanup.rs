@@ -3,19 +3,24 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// A chain per service port, endpoint, firewall; the rest of the name is a hash.
-const PREFIXES: [&str; 6] = ["KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT-", "KUBE-FW-", "KUBE-SEP-", "KUBE-XLB-"];
+use kernel::iptables::{target, words};
+
+use super::dialect::MARK_MASQ;
+use super::frame;
+use super::names::is_service_chain;
+use super::rule::REJECT;
+
 /// Of both modes. The kubelet's own (KUBE-FIREWALL, KUBE-KUBELET-CANARY, KUBE-IPTABLES-HINT) are not among them.
 const NAMES: [&str; 9] = [
-    "KUBE-SERVICES",
-    "KUBE-EXTERNAL-SERVICES",
-    "KUBE-NODEPORTS",
-    "KUBE-POSTROUTING",
-    "KUBE-MARK-MASQ",
-    "KUBE-FORWARD",
-    "KUBE-PROXY-FIREWALL",
-    "KUBE-PROXY-CANARY",
-    "KUBE-REJECT",
+    frame::SERVICES,
+    frame::EXTERNAL_SERVICES,
+    frame::NODE_PORTS,
+    frame::POSTROUTING,
+    frame::FORWARD,
+    frame::FIREWALL,
+    frame::CANARY,
+    MARK_MASQ,
+    REJECT,
 ];
 /// Of mode ipvs alone.
 const OF_IPVS: [&str; 5] = [
@@ -25,19 +30,12 @@ const OF_IPVS: [&str; 5] = [
     "KUBE-IPVS-FILTER",
     "KUBE-IPVS-OUT-FILTER",
 ];
-/// Other programs send packets here too, to have them masqueraded.
-const SHARED: &str = "KUBE-MARK-MASQ";
-
 fn is_ours(chain: &str) -> bool {
     NAMES.contains(&chain) || is_of_ipvs(chain) || is_service_chain(chain)
 }
 
 fn is_of_ipvs(chain: &str) -> bool {
     OF_IPVS.contains(&chain)
-}
-
-pub(super) fn is_service_chain(chain: &str) -> bool {
-    PREFIXES.iter().any(|prefix| chain.starts_with(prefix))
 }
 
 struct Table<'a> {
@@ -86,14 +84,12 @@ impl<'a> Table<'a> {
     }
 
     fn see_rule(&mut self, line: &'a str) {
-        let mut words = line.split_whitespace().skip(1);
-        let Some(chain) = words.next() else { return };
-        if (self.goes)(chain) {
+        if words(line).nth(1).is_none_or(self.goes) {
             return;
         }
-        let mut words = words.skip_while(|word| !matches!(*word, "-j" | "-g"));
-        match words.nth(1) {
-            Some(SHARED) => drop(self.chains.remove(SHARED)),
+        match target(line) {
+            // Other programs send packets there too.
+            Some(MARK_MASQ) => drop(self.chains.remove(MARK_MASQ)),
             Some(target) if (self.goes)(target) => self.jumps.push(line),
             _ => {}
         }
@@ -141,6 +137,16 @@ mod tests {
     }
 
     #[test]
+    fn words_in_a_comment_lead_nowhere() {
+        let text = "*nat\n:KUBE-SERVICES - [0:0]\n:CNI - [0:0]\n\
+            -A PREROUTING -m comment --comment \"not -j KUBE-SERVICES\" -j CNI\nCOMMIT\n";
+        assert_eq!(
+            removal(text).as_deref(),
+            Some("*nat\n:KUBE-SERVICES - [0:0]\n-X KUBE-SERVICES\nCOMMIT\n")
+        );
+    }
+
+    #[test]
     fn nothing_of_ours_needs_nothing() {
         assert_eq!(removal(""), None);
         assert_eq!(removal("*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -j KUBE-FIREWALL\nCOMMIT\n"), None);
@@ -151,7 +157,7 @@ mod tests {
         let text = "*nat\n:KUBE-MARK-MASQ - [0:0]\n:CNI-HOSTPORT - [0:0]\n:KUBE-NODEPORTS - [0:0]\n\
             -A CNI-HOSTPORT -s 10.0.0.0/8 -j KUBE-MARK-MASQ\nCOMMIT\n";
         let script = removal(text).unwrap();
-        assert!(script.contains("-X KUBE-NODEPORTS") && !script.contains(SHARED), "{script}");
+        assert!(script.contains("-X KUBE-NODEPORTS") && !script.contains(MARK_MASQ), "{script}");
     }
 
     #[test]

@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 use kernel::iptables::{Table, Tables, ToolError};
 use model::{NodePlan, ServiceKey, ServicePlan};
 
-use super::cleanup::is_service_chain;
 use super::dialect::Dialect;
 use super::frame::{Hook, MARTIANS};
-use super::names::ChainKind;
+use super::names::{ChainKind, is_service_chain};
 use super::saved::Saved;
 use super::script::Script;
 use super::service::{ServicePort, ports};
@@ -23,11 +22,14 @@ pub(super) struct FamilyTables<T> {
     pub(super) dialect: Dialect,
     state: State,
     watch: Watch,
+    /// The last look found nothing to read.
+    is_blind: bool,
 }
 
 impl<T: Tables> FamilyTables<T> {
     pub(super) fn new(tables: Option<T>, dialect: Dialect) -> FamilyTables<T> {
-        FamilyTables { tables, dialect, state: State::new(), watch: Watch::new(Instant::now()) }
+        let watch = Watch::new(Instant::now());
+        FamilyTables { tables, dialect, state: State::new(), watch, is_blind: false }
     }
 
     /// Make the tables hold just these services, beside what others have there.
@@ -169,10 +171,21 @@ impl<T: Tables> FamilyTables<T> {
         let is_seen_whole = saved.as_ref().is_ok_and(|saved| self.holds(saved, plans, node));
         self.watch.looked(stamp, is_seen_whole, started, Instant::now());
         // What cannot be read says nothing about the rules; the next write will.
-        if let Err(error) = &saved {
-            tracing::debug!(family = %self.dialect.family, %error, "The rules cannot be read");
-        }
+        self.tell_blindness(saved.as_ref().err());
         is_seen_whole || saved.is_err()
+    }
+
+    /// Once, and once more when it is over.
+    fn tell_blindness(&mut self, error: Option<&SyncError>) {
+        let family = self.dialect.family;
+        match (error, std::mem::replace(&mut self.is_blind, error.is_some())) {
+            (Some(error), false) => tracing::warn!(
+                %family, %error,
+                "The rules cannot be read: damage by others is repaired only by the next change or restart"
+            ),
+            (None, true) => tracing::info!(%family, "The rules can be read again"),
+            _ => {}
+        }
     }
 
     fn holds(&self, saved: &[String; 2], plans: &HashMap<ServiceKey, ServicePlan>, node: &NodePlan) -> bool {

@@ -15,10 +15,10 @@ pub(super) const NODE_PORTS: &str = "KUBE-NODEPORTS";
 pub(super) const FIREWALL: &str = "KUBE-PROXY-FIREWALL";
 pub(super) const HAIRPIN: &str = "KUBE-SVC-HAIRPIN";
 pub(super) const CLOSED_NODE_PORTS: &str = "KUBE-EXT-NODEPORTS";
-const POSTROUTING: &str = "KUBE-POSTROUTING";
-const FORWARD: &str = "KUBE-FORWARD";
+pub(super) const POSTROUTING: &str = "KUBE-POSTROUTING";
+pub(super) const FORWARD: &str = "KUBE-FORWARD";
 /// Whoever flushes all tables takes it away too.
-const CANARY: &str = "KUBE-PROXY-CANARY";
+pub(super) const CANARY: &str = "KUBE-PROXY-CANARY";
 /// The kubelet's as well: never emptied here.
 pub(super) const MARTIANS: &str = "KUBE-FIREWALL";
 
@@ -43,7 +43,8 @@ impl Dialect {
 
     fn mark_masq(&self) -> Chain {
         let mut chain = Chain::new(MARK_MASQ);
-        chain.rule(format_args!(" -j MARK --or-mark {:#x}", self.masquerade_mark));
+        let mark = self.masquerade_mark;
+        chain.rule(format_args!(" -j MARK --set-xmark {mark:#x}/{mark:#x}"));
         chain
     }
 
@@ -59,7 +60,7 @@ impl Dialect {
             ));
         }
         // A packet that passes here again is not masqueraded twice.
-        chain.rule(format_args!(" -j MARK --xor-mark {mark:#x}"));
+        chain.rule(format_args!(" -j MARK --set-xmark {mark:#x}/0x0"));
         let about = comment("kubernetes service traffic requiring SNAT");
         let random = if self.random_fully { " --random-fully" } else { "" };
         chain.rule(format_args!("{about} -j MASQUERADE{random}"));

@@ -72,11 +72,6 @@ impl<T: Tables> Iptables<T> {
     pub fn tables(&mut self, family: Family) -> Option<&mut T> {
         self.families[family.index()].tables.as_mut()
     }
-
-    /// Whether packets that conntrack finds invalid are dropped, from the next rewrite on. Returns whether that is new.
-    pub fn drop_invalid(&mut self, family: Family, on: bool) -> bool {
-        std::mem::replace(&mut self.families[family.index()].dialect.drop_invalid, on) != on
-    }
 }
 
 impl<T: Tables> Backend for Iptables<T> {
@@ -107,6 +102,10 @@ impl<T: Tables> Backend for Iptables<T> {
 
     fn masquerade_by(&mut self, family: Family, mark: u32) -> bool {
         std::mem::replace(&mut self.families[family.index()].dialect.masquerade_mark, mark) != mark
+    }
+
+    fn drop_invalid(&mut self, family: Family, on: bool) -> bool {
+        std::mem::replace(&mut self.families[family.index()].dialect.drop_invalid, on) != on
     }
 
     fn is_intact(

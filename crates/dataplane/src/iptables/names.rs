@@ -11,6 +11,14 @@ pub(super) const LONGEST_NAME: usize = 28;
 const HASH_LENGTH: usize = 16;
 const BASE32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
+/// How the names of chains of services begin, of ours and of upstream's, also of earlier versions.
+const PREFIXES: [&str; 6] = ["KUBE-SVC-", "KUBE-SVL-", "KUBE-EXT-", "KUBE-FW-", "KUBE-SEP-", "KUBE-XLB-"];
+
+/// Whether a chain belongs to a service or an endpoint, or is a branch that leads there.
+pub(super) fn is_service_chain(chain: &str) -> bool {
+    PREFIXES.iter().any(|prefix| chain.starts_with(prefix))
+}
+
 /// A chain that belongs to one port of one service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ServiceChain {

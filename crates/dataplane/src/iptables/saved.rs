@@ -3,6 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use kernel::iptables::{target, words};
+
 /// One table as it is.
 #[derive(Default)]
 pub(super) struct Saved<'a> {
@@ -47,52 +49,37 @@ impl<'a> Saved<'a> {
     }
 }
 
-fn target(words: &str) -> Option<&str> {
-    let mut words = words.split(' ').skip_while(|word| !matches!(*word, "-j" | "-g"));
-    words.nth(1)
-}
-
 /// A number for what a rule does, the same for what was written and for what is printed of it: the tools print options
-/// in another order, and some in another form.
+/// in another order, and some in another form. How likely a rule is chosen is not in it: that is printed as what the
+/// kernel made of it.
 fn meaning(rule: &str) -> u64 {
     let (mut sum, mut not) = (0_u64, false);
-    let mut words = rule.split(' ').filter(|word| !word.is_empty());
+    let mut words = words(rule);
     while let Some(word) = words.next() {
-        let is_telling = matches!(
-            word,
-            "-s" | "-d"
-                | "-i"
-                | "-p"
-                | "-j"
-                | "-g"
-                | "--dport"
-                | "--to-destination"
-                | "--name"
-                | "--ctstate"
-                | "--nfacct-name"
-                | "--src-type"
-                | "--reject-with"
-        );
-        if is_telling {
-            let value = words.next().unwrap_or_default();
-            sum = sum.wrapping_add(part(word, not, value));
-        }
+        let value = match word {
+            "-s" | "-d" => words.next().and_then(address),
+            // What is rejected otherwise is rejected by port unreachable, which is printed though never asked for.
+            "--reject-with" => words.next().filter(|how| *how == "tcp-reset"),
+            "-i" | "-p" | "-j" | "-g" | "--dport" | "--to-destination" | "--name" | "--ctstate"
+            | "--ctorigdst" | "--nfacct-name" | "--src-type" | "--mark" | "--set-xmark" | "--seconds" => {
+                words.next()
+            }
+            "--update" | "--set" | "--random-fully" => Some(""),
+            _ => None,
+        };
+        sum = sum.wrapping_add(value.map_or(0, |value| part(word, not, value)));
         not = word == "!";
     }
     sum
 }
 
+/// A whole address is printed with its length, and all addresses are not printed.
+fn address(net: &str) -> Option<&str> {
+    let whole = if net.contains(':') { "/128" } else { "/32" };
+    (!net.ends_with("/0")).then(|| net.strip_suffix(whole).unwrap_or(net))
+}
+
 fn part(option: &str, not: bool, value: &str) -> u64 {
-    let value = match option {
-        "-s" | "-d" => value.strip_suffix("/32").or(value.strip_suffix("/128")).unwrap_or(value),
-        // What is rejected otherwise is rejected by port unreachable, which is printed though never asked for.
-        "--reject-with" if value != "tcp-reset" => return 0,
-        // All addresses are none to speak of.
-        _ => value,
-    };
-    if value.ends_with("/0") {
-        return 0;
-    }
     let mut hasher = DefaultHasher::new();
     (option, not, value).hash(&mut hasher);
     hasher.finish()
@@ -132,6 +119,7 @@ mod tests {
             ("added", format!("{WRITTEN}-A KUBE-SVC-X -j RETURN\n")),
             ("another endpoint", WRITTEN.replace("10.244.0.2", "10.244.0.3")),
             ("another source", WRITTEN.replace("! -s", "-s")),
+            ("a net for an address", WRITTEN.replace("-d 10.96.0.1", "-d 10.96.0.1/16")),
             ("another order", {
                 let mut lines: Vec<&str> = WRITTEN.lines().collect();
                 lines.swap(1, 2);
@@ -141,6 +129,23 @@ mod tests {
         for (what, written) in cases {
             assert!(!Saved::read(SAVED).holds("KUBE-SVC-X", &written), "{what}");
         }
+    }
+
+    #[test]
+    fn what_a_rule_does_is_told_apart() {
+        let pairs = [
+            (" -j MARK --set-xmark 0x4000/0x4000", " -j MARK --set-xmark 0x8000/0x8000"),
+            (" -d 2001:db8::/32 -j DROP", " -d 2001:db8:: -j DROP"),
+            (" -m recent --update --seconds 9 --name A", " -m recent --update --seconds 10 --name A"),
+            (" -m recent --set --name A", " -m recent --update --name A"),
+            (" -j MASQUERADE --random-fully", " -j MASQUERADE"),
+            (" -m comment --comment \"-j ACCEPT\" -j DROP", " -m comment --comment \"-j DROP\" -j ACCEPT"),
+        ];
+        for (one, other) in pairs {
+            assert_ne!(meaning(one), meaning(other), "{one} and {other}");
+        }
+        assert_eq!(meaning(" -s ::/0 -d fd00::1/128 -j A"), meaning("-d fd00::1 -j A"));
+        assert_eq!(meaning(" -j REJECT"), meaning("-j REJECT --reject-with icmp6-port-unreachable"));
     }
 
     #[test]

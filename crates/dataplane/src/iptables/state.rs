@@ -71,7 +71,8 @@ impl Place {
 pub(super) type Leaves = Vec<(Place, Key, Rule)>;
 
 pub(super) struct State {
-    trees: HashMap<Place, Tree<Rule>>,
+    /// By [`Place`], in the order of [`Place::ALL`].
+    trees: [Tree<Rule>; 8],
     /// How many services want the leaves that several may want.
     wanted: HashMap<(Place, Key), usize>,
     /// Rules in force, by table.
@@ -82,9 +83,13 @@ impl State {
     pub(super) fn new() -> State {
         let trees = Place::ALL.map(|place| {
             let (root, prefix) = place.names();
-            (place, Tree::new(root, prefix))
+            Tree::new(root, prefix)
         });
-        State { trees: trees.into_iter().collect(), wanted: HashMap::new(), rules: [0; 2] }
+        State { trees, wanted: HashMap::new(), rules: [0; 2] }
+    }
+
+    fn tree(&mut self, place: Place) -> &mut Tree<Rule> {
+        &mut self.trees[place as usize]
     }
 
     /// The rules that belong to the node stand behind the trees.
@@ -95,24 +100,21 @@ impl State {
             (Place::ClosedExternalIps, dialect.nodeport_jumps(node, frame::CLOSED_NODE_PORTS)),
         ];
         for (place, tail) in tails {
-            if let Some(tree) = self.trees.get_mut(&place) {
-                tree.set_tail(tail);
-            }
+            self.tree(place).set_tail(tail);
         }
     }
 
     pub(super) fn insert(&mut self, leaves: &Leaves) {
         for (place, key, rule) in leaves {
-            if let Some(tree) = self.trees.get_mut(place).filter(|tree| tree.get(key) != Some(rule)) {
-                tree.insert(*key, rule.clone());
-            }
+            self.tree(*place).insert(*key, rule.clone());
         }
     }
 
     /// Take leaves out, of one table, unless somebody else has their places by now.
     pub(super) fn remove(&mut self, leaves: &Leaves, table: Table) {
         for (place, key, rule) in leaves.iter().filter(|(place, ..)| place.table() == table) {
-            if let Some(tree) = self.trees.get_mut(place).filter(|tree| tree.get(key) == Some(rule)) {
+            let tree = self.tree(*place);
+            if tree.get(key) == Some(rule) {
                 tree.remove(key);
             }
         }
@@ -122,9 +124,7 @@ impl State {
     pub(super) fn hold(&mut self, service: &ServiceKey, plan: &ServicePlan) {
         for (place, key, rule) in shared_leaves(service, plan) {
             *self.wanted.entry((place, key)).or_default() += 1;
-            if let Some(tree) = self.trees.get_mut(&place).filter(|tree| tree.get(&key) != Some(&rule)) {
-                tree.insert(key, rule);
-            }
+            self.tree(place).insert(key, rule);
         }
     }
 
@@ -136,7 +136,7 @@ impl State {
             *count = count.saturating_sub(1);
             if *count == 0 {
                 self.wanted.remove(&(place, key));
-                self.trees.get_mut(&place).into_iter().for_each(|tree| tree.remove(&key));
+                self.tree(place).remove(&key);
             }
         }
     }
@@ -145,8 +145,7 @@ impl State {
     pub(super) fn take(&mut self, table: Table) -> Difference {
         let mut whole = Difference::default();
         for place in Place::ALL.into_iter().filter(|place| place.table() == table) {
-            let Some(tree) = self.trees.get_mut(&place) else { continue };
-            let part = tree.take();
+            let part = self.tree(place).take();
             whole.chains.extend(part.chains);
             whole.gone.extend(part.gone);
             whole.rules_before += part.rules_before;
@@ -157,7 +156,7 @@ impl State {
     /// All chains of trees in a table.
     pub(super) fn chains(&self, table: Table) -> Vec<Chain> {
         let places = Place::ALL.into_iter().filter(|place| place.table() == table);
-        places.filter_map(|place| self.trees.get(&place)).flat_map(Tree::chains).collect()
+        places.flat_map(|place| self.trees[place as usize].chains()).collect()
     }
 }
 

@@ -20,7 +20,7 @@ const INLINE: usize = 3;
 const DEEPEST: usize = 6;
 
 /// A rule, less its chain and what it asks of the destination.
-pub(super) trait Leaf {
+pub(super) trait Leaf: PartialEq {
     fn write(&self, key: &Key, rule: &mut String);
 }
 
@@ -101,8 +101,11 @@ impl<L: Leaf> Tree<L> {
     }
 
     pub(super) fn insert(&mut self, key: Key, leaf: L) {
-        self.leaves.insert(key, leaf);
-        self.is_changed = true;
+        let is_new = self.leaves.get(&key) != Some(&leaf);
+        if is_new {
+            self.leaves.insert(key, leaf);
+        }
+        self.is_changed |= is_new;
     }
 
     pub(super) fn remove(&mut self, key: &Key) {
@@ -185,6 +188,7 @@ mod tests {
 
     use super::*;
 
+    #[derive(PartialEq)]
     struct To(&'static str);
 
     impl Leaf for To {

@@ -201,6 +201,11 @@ impl<T: Transport> Backend for Nftables<T> {
         std::mem::replace(&mut dialect.masquerade_mark, mark) != mark
     }
 
+    /// Upstream's nftables mode passes them on, too.
+    fn drop_invalid(&mut self, _: Family, _: bool) -> bool {
+        false
+    }
+
     /// Damage within the table is told by notifications.
     fn is_intact(&mut self, family: Family, _: &HashMap<ServiceKey, ServicePlan>, _: &NodePlan) -> bool {
         let dialect = &self.families[family.index()].dialect;

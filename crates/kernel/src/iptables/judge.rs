@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Terms, ToolError};
+use super::{Terms, ToolError, target};
 
 /// The error that a tool's words stand for.
 pub(super) fn judge(tool: &Path, said: &str, script: &str, terms: &Terms) -> ToolError {
@@ -67,11 +67,7 @@ fn missing_target(said: &str) -> Option<&str> {
 }
 
 fn jump_to(script: &str, chain: &str) -> Option<usize> {
-    let is_jump = |line: &str| {
-        let mut words =
-            line.split(' ').skip_while(|word| !matches!(*word, "-j" | "-g" | "--jump" | "--goto"));
-        words.nth(1) == Some(chain)
-    };
+    let is_jump = |line: &str| target(line) == Some(chain);
     script.lines().position(is_jump).map(|index| index + 1)
 }
 

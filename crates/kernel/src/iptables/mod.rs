@@ -11,6 +11,7 @@ mod stamp;
 mod toolbox;
 mod tools;
 mod version;
+mod words;
 
 pub use choose::{Chosen, Why};
 pub use error::ToolError;
@@ -18,6 +19,7 @@ pub use missing::{ChooseError, Missing};
 pub use toolbox::{Terms, Toolbox};
 pub use tools::Tools;
 pub use version::{Variant, Version};
+pub use words::{target, words};
 
 /// The tables that rules of services live in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
