@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use dataplane::nftables::Nftables;
 use dataplane::{Backend, SyncError, iptables};
-use kernel::iptables::{Tables as _, ToolError, Tools, Variant};
+use kernel::iptables::{Tables as _, ToolError, Tools, Variant, legacy_tables, nft_chains};
 use kernel::link::{LinkError, Links};
-use kernel::nft::{Connection, Transport};
+use kernel::nft::{self, Connection};
 use model::{Family, LocalDetector};
 
 /// Holds the addresses of services in ipvs mode.
@@ -82,69 +82,80 @@ impl std::error::Error for CleanupError {}
 
 /// Remove all rules. One that cannot be removed does not keep the others; every failure is named.
 pub fn cleanup() -> Result<(), Vec<CleanupError>> {
-    let mut connection = Connection::open().map_err(|error| vec![CleanupError::Socket(error)])?;
     let mut failures = Vec::new();
     let mut had_iptables = false;
     for family in Family::BOTH {
-        match remove_iptables(&mut connection, family, None) {
-            Ok(had_some) => had_iptables |= had_some,
-            Err(failure) => failures.push(failure),
-        }
+        had_iptables |= remove_iptables(family, None, &mut failures);
     }
-    // Neither a detector nor a mark matters to a table that goes as a whole.
-    let mut backend = Nftables::new(connection, &LocalDetector::None, 0);
+    let mut tables = open_nftables(&mut failures);
     for family in Family::BOTH {
-        let outcome = backend.cleanup(family);
+        let outcome = tables.as_mut().map_or(Ok(()), |tables| tables.cleanup(family));
         failures.extend(outcome.err().map(|source| CleanupError::Nftables { family, source }));
     }
     failures.extend(remove_device().err().map(CleanupError::Device));
     failures.extend(ipvs_left());
     // Only the last one to write rules could do it again.
     let turn = if had_iptables { AGENTS_LOOK } else { AGENTS_TURN };
-    failures.extend(written_again(&mut backend, turn));
+    failures.extend(written_again(tables, turn));
     if failures.is_empty() { Ok(()) } else { Err(failures) }
 }
 
-/// Remove the rules of iptables mode, but not those of the variant to keep. Returns whether there were any.
+/// The tables of nftables mode; `None` on a kernel that cannot have any, and where that cannot be known.
+pub(crate) fn open_nftables(failures: &mut Vec<CleanupError>) -> Option<Nftables<Connection>> {
+    match nft::connect_if_present() {
+        // Neither a detector nor a mark matters to a table that goes as a whole.
+        Ok(connection) => connection.map(|connection| Nftables::new(connection, &LocalDetector::None, 0)),
+        Err(error) => {
+            failures.push(CleanupError::Socket(error));
+            None
+        }
+    }
+}
+
+/// Remove the rules of iptables mode, but not those of the variant to keep. Returns whether there were any that are
+/// gone.
 pub(crate) fn remove_iptables(
-    connection: &mut Connection,
     family: Family,
     keep: Option<Variant>,
-) -> Result<bool, CleanupError> {
-    let failed = |source| CleanupError::Iptables { family, source };
+    failures: &mut Vec<CleanupError>,
+) -> bool {
     let tools = Tools::installed(family == Family::V6);
-    if tools.is_empty() {
-        return if is_seen(connection, family) { Err(CleanupError::NoTools { family }) } else { Ok(false) };
+    if tools.is_empty() && has_nft_rules(family) {
+        failures.push(CleanupError::NoTools { family });
     }
     let mut had_some = false;
     for mut tools in tools.into_iter().filter(|tools| Some(tools.variant()) != keep) {
-        if let Some(script) = iptables::removal(&tools.save_all().map_err(failed)?) {
-            tools.restore(&script).map_err(failed)?;
-            had_some = true;
-            tracing::info!(%family, variant = %tools.variant(), "Removed the rules of iptables mode");
+        match remove_with(&mut tools) {
+            Ok(false) => {}
+            Ok(true) => {
+                had_some = true;
+                tracing::info!(%family, variant = %tools.variant(), "Removed the rules of iptables mode");
+            }
+            // Tools for which the kernel has no tables.
+            Err(ToolError::NoTables { .. }) if !has_rules(tools.variant(), family) => {}
+            Err(source) => failures.push(CleanupError::Iptables { family, source }),
         }
     }
-    Ok(had_some)
+    had_some
 }
 
-/// Without the tools only their nf_tables variant can be looked at.
-pub(crate) fn is_seen(connection: &mut Connection, family: Family) -> bool {
-    let kind = match family {
-        Family::V4 => kernel::nft::Family::Ip,
-        Family::V6 => kernel::nft::Family::Ip6,
-    };
-    let chains = connection.chains(kind, "nat").unwrap_or_default();
-    chains.iter().any(|chain| chain == "KUBE-SERVICES")
+fn remove_with(tools: &mut Tools) -> Result<bool, ToolError> {
+    let Some(script) = iptables::removal(&tools.save_all()?) else { return Ok(false) };
+    tools.restore(&script)?;
+    Ok(true)
 }
 
-/// Whether there are any: whose they are only the tools tell.
-pub(crate) fn has_legacy_rules(family: Family) -> bool {
-    let names = match family {
-        Family::V4 => "/proc/self/net/ip_tables_names",
-        Family::V6 => "/proc/self/net/ip6_tables_names",
-    };
-    // Without the file there are no such tables.
-    std::fs::read_to_string(names).is_ok_and(|names| names.lines().any(|name| name == "nat"))
+/// Whether there may be rules of iptables mode, asked without running a program.
+pub(crate) fn has_rules(variant: Variant, family: Family) -> bool {
+    match variant {
+        Variant::Nft => has_nft_rules(family),
+        // Whose they are only the tools tell.
+        Variant::Legacy => legacy_tables(family == Family::V6).iter().any(|table| table == "nat"),
+    }
+}
+
+fn has_nft_rules(family: Family) -> bool {
+    nft_chains(family == Family::V6, "nat").iter().any(|chain| chain == "KUBE-SERVICES")
 }
 
 /// Returns whether it was there.
@@ -159,11 +170,12 @@ pub(crate) fn remove_device() -> Result<bool, LinkError> {
 }
 
 /// A running agent repairs within moments what we call removed.
-fn written_again(backend: &mut Nftables<Connection>, turn: Duration) -> Option<CleanupError> {
+fn written_again(mut tables: Option<Nftables<Connection>>, turn: Duration) -> Option<CleanupError> {
     let deadline = Instant::now() + turn;
     loop {
         std::thread::sleep(BETWEEN_LOOKS);
-        let is_back = |family| backend.exists(family) || has_iptables(backend.transport(), family);
+        let is_back =
+            |family| tables.as_mut().is_some_and(|tables| tables.exists(family)) || has_own_iptables(family);
         if Family::BOTH.into_iter().any(is_back) {
             return Some(CleanupError::WrittenAgain);
         }
@@ -174,12 +186,12 @@ fn written_again(backend: &mut Nftables<Connection>, turn: Duration) -> Option<C
 }
 
 /// Whether rules of iptables mode are there. No program is run where there is nothing to find.
-fn has_iptables(connection: &mut Connection, family: Family) -> bool {
-    if is_seen(connection, family) {
+fn has_own_iptables(family: Family) -> bool {
+    if has_nft_rules(family) {
         return true;
     }
     let is_ours = |tools: &Tools| tools.save_all().is_ok_and(|saved| iptables::removal(&saved).is_some());
-    has_legacy_rules(family) && Tools::installed(family == Family::V6).iter().any(is_ours)
+    has_rules(Variant::Legacy, family) && Tools::installed(family == Family::V6).iter().any(is_ours)
 }
 
 pub(crate) fn ipvs_left() -> Option<CleanupError> {

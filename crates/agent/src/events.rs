@@ -63,9 +63,14 @@ pub(crate) fn configuration_refused(node: &str, problems: &str) -> Event {
     Event { action: RELOAD, ..about_node(node, "ConfigurationRefused", true, note) }
 }
 
-/// Of a mode that is not ours, where the tools to remove them are missing.
+/// Of a mode that is not ours, where they could not be removed.
 pub(crate) fn other_rules(node: &str, why: &dyn std::fmt::Display) -> Event {
-    about_node(node, "RulesOfOtherMode", true, format!("They go on steering traffic beside ours: {why}"))
+    about_node(
+        node,
+        "RulesOfOtherMode",
+        true,
+        format!("Rules of another mode may go on steering traffic beside ours: {why}"),
+    )
 }
 
 fn about_node(node: &str, reason: &'static str, is_warning: bool, note: String) -> Event {

@@ -2,11 +2,9 @@
 //! background, once ours are in place; what cannot be removed is told.
 
 use cluster::apiserver::Recorder;
-use dataplane::nftables::Nftables;
 use dataplane::{Backend, iptables};
 use kernel::iptables::{Tables as _, Tools, Variant};
-use kernel::nft::Connection;
-use model::{Family, LocalDetector};
+use model::Family;
 
 use crate::cleanup::{self, CleanupError};
 use crate::events;
@@ -21,7 +19,7 @@ pub(crate) enum Own {
 pub(crate) fn remove(own: Own, node: String, recorder: Recorder) {
     let remove = move || {
         for failure in remove_all(own) {
-            tracing::error!("They go on steering traffic beside ours: {failure}");
+            tracing::error!("Rules of another mode may go on steering traffic beside ours: {failure}");
             recorder.record(events::other_rules(&node, &failure));
         }
     };
@@ -32,11 +30,19 @@ pub(crate) fn remove(own: Own, node: String, recorder: Recorder) {
 
 fn remove_all(own: Own) -> Vec<CleanupError> {
     let mut failures = Vec::new();
-    match (Connection::open(), own) {
-        (Ok(connection), _) => failures.extend(remove_rules(connection, own)),
-        (Err(error), Own::Nftables) => failures.push(CleanupError::Socket(error)),
-        // A kernel without nf_tables holds nothing there.
-        (Err(_), Own::Iptables(_)) => {}
+    let keep = match own {
+        Own::Nftables => None,
+        Own::Iptables(variant) => Some(variant),
+    };
+    for family in Family::BOTH {
+        let mut others = Variant::BOTH.into_iter().filter(|variant| Some(*variant) != keep);
+        // No program is run where there is nothing to find.
+        if others.any(|variant| cleanup::has_rules(variant, family)) {
+            cleanup::remove_iptables(family, keep, &mut failures);
+        }
+    }
+    if own != Own::Nftables {
+        remove_tables(&mut failures);
     }
     match cleanup::remove_device() {
         Ok(true) => failures.extend(remove_rest_of_ipvs(own)),
@@ -46,41 +52,18 @@ fn remove_all(own: Own) -> Vec<CleanupError> {
     failures
 }
 
-fn remove_rules(mut connection: Connection, own: Own) -> Vec<CleanupError> {
-    let mut failures = Vec::new();
-    let keep = match own {
-        Own::Nftables => None,
-        Own::Iptables(variant) => Some(variant),
-    };
-    for family in Family::BOTH {
-        // No program is run where there is nothing to find.
-        let in_nft = keep != Some(Variant::Nft) && cleanup::is_seen(&mut connection, family);
-        let in_legacy = keep != Some(Variant::Legacy) && cleanup::has_legacy_rules(family);
-        if in_nft || in_legacy {
-            failures.extend(cleanup::remove_iptables(&mut connection, family, keep).err());
-        }
-    }
-    if keep.is_some() {
-        failures.extend(remove_tables(connection));
-    }
-    failures
-}
-
 /// Of mode nftables.
-fn remove_tables(connection: Connection) -> Vec<CleanupError> {
-    // Neither a detector nor a mark matters to a table that goes as a whole.
-    let mut backend = Nftables::new(connection, &LocalDetector::None, 0);
-    let mut failures = Vec::new();
+fn remove_tables(failures: &mut Vec<CleanupError>) {
+    let Some(mut tables) = cleanup::open_nftables(failures) else { return };
     for family in Family::BOTH {
-        if !backend.exists(family) {
+        if !tables.exists(family) {
             continue;
         }
-        match backend.cleanup(family) {
+        match tables.cleanup(family) {
             Ok(()) => tracing::info!(%family, "Removed the rules of nftables mode"),
             Err(source) => failures.push(CleanupError::Nftables { family, source }),
         }
     }
-    failures
 }
 
 /// The chains that mode ipvs shares with mode iptables have been written anew, and its own go here; in mode nftables

@@ -10,16 +10,17 @@ const HINTS: [&str; 2] = ["KUBE-IPTABLES-HINT", "KUBE-KUBELET-CANARY"];
 /// The chain of kubelet's that is in this variant's tables.
 pub(super) fn hint(found: &Found, is_ipv6: bool, terms: &Terms) -> Option<&'static str> {
     let chains = match found.variant {
-        Variant::Nft => nft_chains(is_ipv6),
+        Variant::Nft => nft_chains(is_ipv6, "mangle"),
         Variant::Legacy => legacy_chains(found, is_ipv6, terms),
     };
     HINTS.into_iter().find(|hint| chains.iter().any(|chain| chain == hint))
 }
 
-fn nft_chains(is_ipv6: bool) -> Vec<String> {
+/// The chains of a table that the nf_tables variant has written.
+pub fn nft_chains(is_ipv6: bool, table: &str) -> Vec<String> {
     let family = if is_ipv6 { Family::Ip6 } else { Family::Ip };
     // Without nf_tables there are none.
-    Connection::open().ok().and_then(|mut kernel| kernel.chains(family, "mangle").ok()).unwrap_or_default()
+    Connection::open().ok().and_then(|mut kernel| kernel.chains(family, table).ok()).unwrap_or_default()
 }
 
 fn legacy_chains(found: &Found, is_ipv6: bool, terms: &Terms) -> Vec<String> {
@@ -42,7 +43,7 @@ pub(super) fn rules(found: &Found, is_ipv6: bool, terms: &Terms) -> usize {
 }
 
 /// The legacy tables that are loaded. To ask for another one loads it, and from then on every packet passes it.
-pub(super) fn legacy_tables(is_ipv6: bool) -> Vec<String> {
+pub fn legacy_tables(is_ipv6: bool) -> Vec<String> {
     // /proc/self is the process's first thread, which may be in another network namespace.
     let base = name(is_ipv6).trim_end_matches("tables");
     let listed = std::fs::read_to_string(format!("/proc/thread-self/net/{base}_tables_names"));

@@ -15,6 +15,7 @@ mod words;
 
 pub use choose::{Chosen, Why};
 pub use error::ToolError;
+pub use look::{legacy_tables, nft_chains};
 pub use missing::{ChooseError, Missing};
 pub use toolbox::{Terms, Toolbox};
 pub use tools::Tools;

@@ -25,20 +25,38 @@ pub fn probe(needed: (u32, u32)) -> Result<(), ProbeError> {
     if let Some(found) = kernel_release().filter(|found| *found < needed) {
         return Err(ProbeError::TooOld { found, needed });
     }
-    let mut connection = Connection::open().map_err(ProbeError::Absent)?;
-    let Err(error) = connection.generation() else { return Ok(()) };
-    Err(match error {
-        Error::Failed { source, .. } if source.raw_os_error() == Some(libc::EPERM) => {
-            ProbeError::NotPermitted
+    let opened = Connection::open().map_err(|error| Error::asking("a netlink socket", error));
+    match opened.and_then(|mut connection| connection.generation()) {
+        Ok(_) => Ok(()),
+        Err(Error::Failed { source, .. }) if source.raw_os_error() == Some(libc::EPERM) => {
+            Err(ProbeError::NotPermitted)
         }
+        Err(Error::Failed { source, .. }) if means_absent(&source) => Err(ProbeError::Absent(source)),
+        Err(other) => Err(ProbeError::Failed(other)),
+    }
+}
+
+/// A connection for reading and removing; `None` where the kernel has no nf_tables, and so nothing in it.
+pub fn connect_if_present() -> io::Result<Option<Connection>> {
+    let mut connection = match Connection::open() {
+        Err(error) if means_absent(&error) => return Ok(None),
+        opened => opened?,
+    };
+    match connection.generation() {
+        Err(Error::Failed { source, .. }) if means_absent(&source) => Ok(None),
+        // Whatever else is wrong, what is asked next says it of what was asked.
+        _ => Ok(Some(connection)),
+    }
+}
+
+fn means_absent(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
         // What netfilter's netlink says for a subsystem that is not registered.
-        Error::Failed { source, .. }
-            if matches!(source.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) =>
-        {
-            ProbeError::Absent(source)
-        }
-        other => ProbeError::Failed(other),
-    })
+        Some(libc::EINVAL | libc::EOPNOTSUPP)
+        // No netlink of netfilter's at all, or a kernel before 4.12, which cannot explain its errors.
+        | Some(libc::EPROTONOSUPPORT | libc::EAFNOSUPPORT | libc::ENOPROTOOPT)
+    )
 }
 
 /// The first two numbers of the running kernel's release.
@@ -87,6 +105,14 @@ impl std::error::Error for ProbeError {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kernel_without_nf_tables_is_told_from_one_that_refuses() {
+        let means = |errno| means_absent(&io::Error::from_raw_os_error(errno));
+        // Not built in; netlink of netfilter's not built in either.
+        assert!(means(libc::EINVAL) && means(libc::EPROTONOSUPPORT));
+        assert!(!means(libc::EPERM) && !means(libc::EMFILE) && !means(libc::ENOBUFS));
+    }
 
     #[test]
     fn releases_of_distributions_are_read() {

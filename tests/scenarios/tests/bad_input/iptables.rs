@@ -12,7 +12,7 @@ use model::{Family, LocalDetector, NodePlan};
 use sandbox::Namespace;
 use scenarios::{Case, ManifestFolder, Verdict, wait_until};
 
-use crate::{BINARY, DEADLINE, is_ready, kube_proxy, open_to_all, run, run_in, tables};
+use crate::{BINARY, DEADLINE, Ended, is_ready, kube_proxy, open_to_all, run, run_in, tables};
 
 const MODE: &str = "--proxy-mode=iptables";
 
@@ -21,6 +21,8 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
         Case::new("iptables tools that are too old", too_old),
         Case::new("an old kernel gets mode iptables, and the reason why", old_kernel),
         Case::new("mode iptables beside what other modes and the other variant left", leftovers),
+        Case::new("cleanup with tools for which the kernel has no tables", cleanup_without_nft),
+        Case::new("cleanup with tools that fail does what the others can", cleanup_with_broken_tools),
         Case::new(
             "cleanup beside an agent in mode iptables does not call gone what is back",
             cleanup_in_vain,
@@ -158,6 +160,59 @@ fn leftovers() -> Verdict {
         assert!(agent.says(&format!("variant=\"{own}\"")), "{}", log());
     }
     Verdict::Passed
+}
+
+/// As it is on a kernel without nf_tables, whose legacy tables hold rules.
+fn cleanup_without_nft() -> Verdict {
+    let words = "iptables/1.8.9 Failed to initialize nft: Protocol not supported";
+    cleanup_beside(words, |ended| {
+        assert_eq!(ended.code, Some(0), "{:?}", ended.lines);
+    })
+}
+
+fn cleanup_with_broken_tools() -> Verdict {
+    cleanup_beside("the disk is gone", |ended| {
+        assert_eq!(ended.code, Some(1), "{:?}", ended.lines);
+        let named = ended.lines.iter().filter(|line| line.contains("iptables mode may still be there"));
+        assert_eq!(named.count(), 2, "one a family: {:?}", ended.lines);
+    })
+}
+
+/// Clean up legacy rules where the tools of the other variant only ever say `words`.
+fn cleanup_beside(words: &str, check: impl FnOnce(&Ended)) -> Verdict {
+    let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
+    let mut tools = match installed(&namespace) {
+        Ok(tools) => tools,
+        Err(verdict) => return verdict,
+    };
+    for tools in tools.iter_mut().filter(|tools| tools.variant() == Variant::Legacy) {
+        namespace.run(|| tools.restore(OTHERS)).unwrap();
+    }
+    let mut command = kube_proxy();
+    command.arg("--cleanup").env("PATH", half_broken(&folder, words)).env("XTABLES_LOCKFILE", lock(&folder));
+    let ended = run_in(&namespace, command);
+    check(&ended);
+    let left = saved(&namespace, &tools, Variant::Legacy);
+    assert!(!left.contains("KUBE-"), "{left}");
+    Verdict::Passed
+}
+
+/// A folder with the real legacy tools, and ones of the nf_tables variant that fail.
+fn half_broken(folder: &ManifestFolder, words: &str) -> PathBuf {
+    let programs = folder.path().join(".programs");
+    fs::create_dir(&programs).unwrap();
+    for family in ["iptables", "ip6tables"] {
+        for ending in ["", "-save", "-restore"] {
+            let legacy = format!("{family}-legacy{ending}");
+            let mut system = ["/usr/sbin", "/sbin", "/usr/local/sbin"].map(Path::new).into_iter();
+            let real = system.find_map(|folder| Some(folder.join(&legacy)).filter(|file| file.is_file()));
+            std::os::unix::fs::symlink(real.unwrap(), programs.join(&legacy)).unwrap();
+            let broken = programs.join(format!("{family}-nft{ending}"));
+            fs::write(&broken, format!("#!/bin/sh\necho '{words}' >&2\nexit 1\n")).unwrap();
+            open_to_all(&broken);
+        }
+    }
+    programs
 }
 
 fn cleanup_in_vain() -> Verdict {
