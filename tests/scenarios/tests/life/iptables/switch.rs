@@ -6,12 +6,13 @@ use scenarios::{Carrier, Case, Verdict, carrier, wait_until};
 
 use super::super::nft;
 use super::super::places::{at_cluster_ip, at_node_port};
-use super::super::stage::{From, SOON, Stage};
+use super::super::stage::{ENDPOINTS, From, SOON, Stage};
 use super::super::traffic::Traffic;
 use super::rig::await_that;
 use super::rules::Rules;
 
 const NODE_PORT: u16 = 30080;
+const CLIENTS: u8 = 10;
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
     let routes = [
@@ -40,7 +41,12 @@ fn travel(route: [Carrier; 3]) {
     let web = stage.service("web", 1, Protocol::Tcp).with("type", "NodePort").with("ports", ports);
     stage.folder.put_service(&web);
     stage.put_endpoints("web", Protocol::Tcp, &["a", "b", "c"]);
+    let sticky = stage.service("sticky", 2, Protocol::Tcp).with("sessionAffinity", "ClientIP");
+    stage.folder.put_service(&sticky);
+    stage.put_endpoints("sticky", Protocol::Tcp, &ENDPOINTS);
+    Family::BOTH.into_iter().for_each(|family| stage.add_clients(family, CLIENTS));
     start(&mut stage, route[0]);
+    let pinned = Family::BOTH.map(|family| pins(&stage, family));
     let pairs = Family::BOTH.into_iter().flat_map(|family| {
         [
             (From::Guest, at_cluster_ip(1, family)),
@@ -58,6 +64,10 @@ fn travel(route: [Carrier; 3]) {
         let left = || left_behind(&stage, *from);
         assert!(await_that(SOON, || left().is_empty()), "of {from:?} are left {:?}\n{}", left(), stage.log());
         go_on(&traffic);
+        // Both variants have the same lists of clients; mode nftables has others.
+        if ![*from, *to].contains(&Carrier::Nftables) {
+            assert_eq!(Family::BOTH.map(|family| pins(&stage, family)), pinned, "clients were drawn anew");
+        }
         // The new rules follow changes.
         stage.put_endpoints("web", Protocol::Tcp, if *to == route[0] { &["b", "c"] } else { &["a", "d"] });
         let pod = if *to == route[0] { "c" } else { "d" };
@@ -66,6 +76,12 @@ fn travel(route: [Carrier; 3]) {
         }
     }
     println!("{route:?}: {} connections", traffic.finish());
+}
+
+/// Where each client's next connection goes.
+fn pins(stage: &Stage, family: Family) -> Vec<String> {
+    let who = |client| stage.who(Protocol::Tcp, From::OutsideAs(client), at_cluster_ip(2, family));
+    (0..CLIENTS).map(who).collect()
 }
 
 fn go_on(traffic: &Traffic) {
