@@ -118,7 +118,8 @@ fn loopback(selection: &NodePortAddresses, family: Family) -> Vec<IpNet> {
     found
 }
 
-/// Nothing here makes the kernel route from loopback, and an IPv6 link-local address names nothing without its link.
+/// Loopback addresses are judged apart, by [`loopback`], because the kernel does not route from them unless it is told to;
+/// an IPv6 link-local address names nothing without its link.
 fn can_serve(ip: &IpAddr) -> bool {
     let is_link_local = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
     !ip.is_loopback() && !is_link_local
