@@ -57,4 +57,11 @@ pub trait Tables {
 
     /// Whether `MASQUERADE --random-fully` is known.
     fn has_random_fully(&self) -> bool;
+
+    /// Whether rules may count in that nfacct object, tried with a rule in that chain of filter: the match is a module of
+    /// its own, and without it no table that uses it could be written. The chain stays, and the rule in it.
+    fn try_counter(&mut self, chain: &str, counter: &str) -> Result<(), ToolError> {
+        let rule = format!("-A {chain} -m nfacct --nfacct-name {counter}");
+        self.restore(&format!("*filter\n:{chain} - [0:0]\n{rule}\nCOMMIT\n"))
+    }
 }
