@@ -1,11 +1,12 @@
 //! From a completed [`Configuration`] to [`Options`]: what one setting asks of another, and of this build.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use model::{Family, LocalDetector, Settings};
 
 use super::choice::{LocalMode, LogFormat, Mode};
-use super::configuration::{Configuration, Nftables};
+use super::configuration::Configuration;
 use super::gates::{EXTERNAL_IPS, IPVS, LOGGING_ALPHA, LOGGING_BETA};
 use super::origin::{Origin, Place};
 use crate::{ApiserverOptions, DetectLocal, Options, Source, duration};
@@ -35,7 +36,7 @@ pub(crate) fn resolve(
     let is_node = !matches!(source, Some(Source::Manifests(_)));
     let node_name = found.take("hostnameOverride", node_name(&configuration.hostname_override, is_node));
     let detect_local = detect_local(&configuration, &mut found);
-    let mode = of_mode(&configuration);
+    let mode = ModeSettings::of(&configuration);
     match (source, node_name, detect_local) {
         (Some(source), Some(node_name), Some(detect_local)) if found.problems.is_empty() => Ok(Options {
             source,
@@ -49,10 +50,10 @@ pub(crate) fn resolve(
                 ignore_external_ips: !configuration.feature_gates.is_on(EXTERNAL_IPS),
             },
             mode_because: origin.default_mode.as_ref().map(|default| default.why.clone()),
-            masquerade_mark: 1 << mode.masquerade_bit.0,
+            masquerade_mark: mode.masquerade_mark,
             service_counters: flags.service_counters,
-            sync_period: mode.sync_period.0,
-            min_sync_period: mode.min_sync_period.0,
+            sync_period: mode.sync_period,
+            min_sync_period: mode.min_sync_period,
             healthz_bind_address: configuration.healthz_bind_address.address(),
             bind_address: Some(configuration.bind_address).filter(|ip| !ip.is_unspecified()),
             bind_address_hard_fail: configuration.bind_address_hard_fail,
@@ -86,26 +87,38 @@ pub(crate) fn check_mode(mode: Mode, origin: &Origin) -> Result<(), String> {
     }
 }
 
-/// What every mode has, as the chosen one reads it.
-fn of_mode(configuration: &Configuration) -> Nftables {
-    let Configuration { iptables, ipvs, nftables, .. } = configuration;
-    let of_iptables = Nftables {
-        masquerade_bit: iptables.masquerade_bit,
-        masquerade_all: iptables.masquerade_all,
-        sync_period: iptables.sync_period,
-        min_sync_period: iptables.min_sync_period,
-    };
-    match configuration.mode {
-        Mode::Nftables | Mode::Unset => nftables.clone(),
-        Mode::Iptables => of_iptables,
-        Mode::Ipvs => {
-            Nftables { sync_period: ipvs.sync_period, min_sync_period: ipvs.min_sync_period, ..of_iptables }
+/// What every mode has.
+struct ModeSettings {
+    masquerade_mark: u32,
+    masquerade_all: bool,
+    sync_period: Duration,
+    min_sync_period: Duration,
+}
+
+impl ModeSettings {
+    /// As the chosen mode reads it.
+    fn of(configuration: &Configuration) -> ModeSettings {
+        let Configuration { iptables, ipvs, nftables, .. } = configuration;
+        let (bit, all) = match configuration.mode {
+            Mode::Nftables | Mode::Unset => (&nftables.masquerade_bit, nftables.masquerade_all),
+            Mode::Iptables | Mode::Ipvs => (&iptables.masquerade_bit, iptables.masquerade_all),
+        };
+        let (period, least) = match configuration.mode {
+            Mode::Nftables | Mode::Unset => (&nftables.sync_period, &nftables.min_sync_period),
+            Mode::Iptables => (&iptables.sync_period, &iptables.min_sync_period),
+            Mode::Ipvs => (&ipvs.sync_period, &ipvs.min_sync_period),
+        };
+        ModeSettings {
+            masquerade_mark: 1 << bit.0,
+            masquerade_all: all,
+            sync_period: period.0,
+            min_sync_period: least.0,
         }
     }
 }
 
 fn check_periods(configuration: &Configuration, origin: &Origin) -> Option<String> {
-    let Nftables { sync_period: period, min_sync_period: least, .. } = of_mode(configuration);
+    let ModeSettings { sync_period: period, min_sync_period: least, .. } = ModeSettings::of(configuration);
     let name = |field| {
         let section = match configuration.mode {
             Mode::Iptables => "iptables",
@@ -114,8 +127,8 @@ fn check_periods(configuration: &Configuration, origin: &Origin) -> Option<Strin
         };
         origin.name(&format!("{section}.{field}"))
     };
-    (least.0 > period.0).then(|| {
-        let (least, period) = (duration::format(least.0), duration::format(period.0));
+    (least > period).then(|| {
+        let (least, period) = (duration::format(least), duration::format(period));
         format!("{}: {least} is longer than {}, {period}", name("minSyncPeriod"), name("syncPeriod"))
     })
 }

@@ -447,7 +447,7 @@ fn documented() -> String {
                 format!("only {}", names.join(", "))
             }
             settings::Effect::Here => "yes".to_owned(),
-            _ if setting.has_counterpart() => "yes, see [Modes](#modes)".to_owned(),
+            _ if has_counterpart(setting.path) => "yes, see [Modes](#modes)".to_owned(),
             settings::Effect::NotYet => "not yet".to_owned(),
             settings::Effect::Only(mode) => format!("mode {}", mode.word()),
             settings::Effect::Never => "none".to_owned(),
@@ -455,4 +455,12 @@ fn documented() -> String {
         format!("| `{}` | {flag} | {default} | {effect} |\n", setting.path)
     };
     all.iter().map(row).collect()
+}
+
+/// What is named after iptables serves nftables too, where it has a counterpart there.
+fn has_counterpart(path: &str) -> bool {
+    path.strip_prefix("iptables.").is_some_and(|field| {
+        let counterpart = format!("nftables.{field}");
+        settings::all().any(|other| other.path == counterpart)
+    })
 }

@@ -135,15 +135,6 @@ impl Setting {
         }
     }
 
-    /// What is named after iptables serves nftables too, where it has a counterpart there.
-    #[cfg(test)]
-    pub(crate) fn has_counterpart(&self) -> bool {
-        self.path.strip_prefix("iptables.").is_some_and(|field| {
-            let counterpart = format!("nftables.{field}");
-            all().any(|other| other.path == counterpart)
-        })
-    }
-
     /// With a configuration file most flags are ignored, as Kubernetes' own kube-proxy does.
     pub(crate) fn counts_beside_file(&self) -> bool {
         self.path == "hostnameOverride" || self.path.starts_with("logging.")
