@@ -12,7 +12,7 @@ use model::{Family, LocalDetector, NodePlan, ServiceKey, ServicePlan};
 
 use crate::config::Mode;
 use crate::leftovers::Own;
-use crate::run::{OLDEST_KERNEL, StartError};
+use crate::run::StartError;
 use crate::sync::{Event, StartGuard};
 use crate::{DetectLocal, Options, drift, node_setup, packet_counters};
 
@@ -32,7 +32,7 @@ impl Ground {
                 Err(error) => Err(StartError::Iptables { because: because(), error }),
             },
             Mode::Nftables | Mode::Unset | Mode::Ipvs => {
-                nft::probe(OLDEST_KERNEL).map_err(StartError::Nftables)?;
+                nft::probe(nft::OLDEST_KERNEL).map_err(StartError::Nftables)?;
                 Ok(Ground::Nftables)
             }
         }

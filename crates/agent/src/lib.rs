@@ -11,6 +11,7 @@ mod cleanup;
 mod compatibility;
 pub mod config;
 mod data_plane;
+mod default_mode;
 pub mod demo;
 mod drift;
 mod duration;
@@ -39,6 +40,7 @@ mod sync;
 pub mod version;
 
 pub use cleanup::{CleanupError, cleanup};
+pub use default_mode::default_mode;
 pub use http::BindError;
 pub use node_setup::init_only;
 pub use options::{ApiserverOptions, DetectLocal, Options, Source};

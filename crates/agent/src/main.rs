@@ -11,7 +11,7 @@ static ALLOCATOR: kernel::profile::heap::SamplingAllocator = kernel::profile::he
 
 fn main() -> ExitCode {
     kernel::memory::stay_small();
-    let outcome = flags::parse(std::env::args_os().skip(1)).and_then(dispatch);
+    let outcome = flags::parse(std::env::args_os().skip(1), agent::default_mode).and_then(dispatch);
     agent::logging::flush();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -95,11 +95,12 @@ fn describe(old: &Options, new: &Options) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::DefaultMode;
     use crate::flags::{Command, parse};
 
     fn options(mode: &str) -> Options {
         let arguments = ["--manifests=x", "--hostname-override=n", mode].map(Into::into);
-        match parse(arguments.into_iter()).unwrap().command {
+        match parse(arguments.into_iter(), DefaultMode::nftables).unwrap().command {
             Command::Run(options) => *options,
             other => panic!("{other:?}"),
         }

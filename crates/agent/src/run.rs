@@ -21,12 +21,9 @@ use crate::http::{BindError, CheckReporter, Context, Servers};
 use crate::metrics::Metrics;
 use crate::sync::{Event, Outlets, SyncLoop};
 use crate::{
-    Options, addresses, data_plane, events, flags, flows, leftovers, logging, node_setup, packet_counters,
-    reload, service_counters, source,
+    Options, addresses, data_plane, default_mode, events, flags, flows, leftovers, logging, node_setup,
+    packet_counters, reload, service_counters, source,
 };
-
-/// What the layout needs: concatenated keys in maps, and `numgen` beside them.
-pub(crate) const OLDEST_KERNEL: (u32, u32) = (5, 13);
 
 /// How long the threads may take to end.
 const FAREWELL: Duration = Duration::from_millis(500);
@@ -96,7 +93,7 @@ async fn serve_until_stopped(options: Options, ground: Ground) -> Result<(), Sta
     let mut terminate = signal(SignalKind::terminate()).map_err(system("catch SIGTERM"))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(system("catch SIGINT"))?;
     let hang_up = signal(SignalKind::hangup()).map_err(system("catch SIGHUP"))?;
-    let config = ConfigWatch::new(&options, flags::reconsider);
+    let config = ConfigWatch::new(&options, |file, text| flags::reconsider(file, text, default_mode));
     let health = Health::new(options.sync_period);
     let metrics = Metrics::new(options.configuration.mode, &options.configuration.feature_gates);
     if options.service_counters && options.mode() == Mode::Nftables {

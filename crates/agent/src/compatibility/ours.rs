@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use super::{Things, What};
 use crate::config::settings::{self, Effect};
-use crate::config::{FeatureGates, Mode, OF_A_PROXY, Value};
+use crate::config::{DefaultMode, FeatureGates, Mode, OF_A_PROXY, Value};
 use crate::flags::{Command, parse};
 use crate::health::Health;
 use crate::http::{Context, paths};
@@ -65,9 +65,10 @@ impl Ours {
         for setting in settings::all() {
             let field = self.add(What::Field, setting.path);
             let limit = match setting.effect {
-                _ if setting.works_somewhere() => continue,
-                Effect::Here | Effect::NotYet => "read and checked; no effect yet".to_owned(),
+                Effect::Here => continue,
+                Effect::Only(_) if setting.works_somewhere() => continue,
                 Effect::Only(mode) => of_mode(mode),
+                Effect::NotYet => "read and checked; no effect yet".to_owned(),
                 Effect::Never => "same: none on Linux".to_owned(),
             };
             let flag = setting.flag.map(|usage| (What::Flag, usage.name.to_owned()));
@@ -119,7 +120,10 @@ impl Ours {
 
     fn pages(&mut self) {
         let arguments = ["--manifests=x", "--hostname-override=n", "--profiling"].map(OsString::from);
-        let Command::Run(options) = parse(arguments.into_iter()).unwrap().command else { panic!("no run") };
+        let Command::Run(options) = parse(arguments.into_iter(), DefaultMode::nftables).unwrap().command
+        else {
+            panic!("no run")
+        };
         let context = Context {
             health: Health::new(Duration::ZERO),
             metrics: Metrics::new(Mode::Nftables, &FeatureGates::default()),

@@ -28,6 +28,7 @@ pub use choice::{LocalMode, LogFormat, Mode};
 pub use configuration::{
     ClientConnection, Configuration, Conntrack, DetectLocalNames, Iptables, Ipvs, Nftables, Winkernel,
 };
+pub use default_mode::DefaultMode;
 pub use gates::FeatureGates;
 pub(crate) use gates::OF_A_PROXY;
 pub use logging::{FlushFrequency, Logging, Modules, Quantity, Stream};
@@ -36,7 +37,6 @@ pub use value::{Period, Rate, Span, Whole};
 pub use watch::ConfigFile;
 
 pub(crate) use complete::{complete, ineffective};
-pub(crate) use default_mode::DefaultMode;
 pub(crate) use differences::differences;
 pub(crate) use file::{Loaded, load, read_text};
 pub(crate) use node::Node;

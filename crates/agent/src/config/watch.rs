@@ -179,6 +179,7 @@ fn subscribe(path: &Path) -> io::Result<Receiver<()>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::DefaultMode;
     use crate::flags::reconsider;
     use std::fs;
     use std::os::unix::fs::symlink;
@@ -222,10 +223,14 @@ mod tests {
         format!("apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n{body}")
     }
 
+    fn reread(file: &ConfigFile, text: String) -> Result<Options, Vec<String>> {
+        reconsider(file, text, DefaultMode::nftables)
+    }
+
     fn watch(file: &ConfigFile) -> ConfigWatch {
-        let mut options = reconsider(file, file.text.clone()).unwrap();
+        let mut options = reread(file, file.text.clone()).unwrap();
         options.config_file = Some(file.clone());
-        ConfigWatch::new(&options, reconsider).unwrap()
+        ConfigWatch::new(&options, reread).unwrap()
     }
 
     /// Wait for a usable change after `change` was made; its OOM score.
@@ -276,12 +281,12 @@ mod tests {
 
     /// Without a runtime there are no notifications: only what `judge` says counts.
     fn judging(file: &ConfigFile) -> ConfigWatch {
-        let current = reconsider(file, file.text.clone()).unwrap().configuration;
+        let current = reread(file, file.text.clone()).unwrap().configuration;
         let file = file.clone();
         ConfigWatch {
             seen: file.text.clone(),
             file,
-            reader: reconsider,
+            reader: reread,
             current,
             is_refused: false,
             is_missing: false,

@@ -56,8 +56,12 @@ impl Parsed {
     }
 }
 
-/// Parse and validate. The message lists every error, one a line.
-pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Parsed, String> {
+/// Parse and validate. The message lists every error, one a line. `default_mode` is asked if no mode is set for this
+/// node.
+pub fn parse(
+    arguments: impl Iterator<Item = OsString>,
+    default_mode: fn() -> DefaultMode,
+) -> Result<Parsed, String> {
     let mut arguments = arguments.map(|argument| argument.to_string_lossy().into_owned()).peekable();
     if arguments.next_if(|first| first == "demo").is_some() {
         return demo::parse(arguments).map(|invocation| Parsed::plain(Command::Demo(invocation)));
@@ -73,7 +77,7 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Parsed, String
         "" => None,
         path => Some(config::read_text(Path::new(path))),
     };
-    decide(line, text).map_err(|problems| problems.join("\nkube-proxy: "))
+    decide(line, text, default_mode).map_err(|problems| problems.join("\nkube-proxy: "))
 }
 
 /// What was asked instead of work to be done.
@@ -97,8 +101,13 @@ fn answer(orders: &Orders) -> Result<Option<String>, String> {
 }
 
 /// What the same command line would run with if its configuration file held this text; or every problem with that.
-pub(crate) fn reconsider(file: &ConfigFile, text: String) -> Result<Options, Vec<String>> {
-    let Parsed { command, warnings, .. } = decide(read::read(file.arguments.clone()), Some(Ok(text)))?;
+pub(crate) fn reconsider(
+    file: &ConfigFile,
+    text: String,
+    default_mode: fn() -> DefaultMode,
+) -> Result<Options, Vec<String>> {
+    let line = read::read(file.arguments.clone());
+    let Parsed { command, warnings, .. } = decide(line, Some(Ok(text)), default_mode)?;
     warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     match command {
         Command::Run(options) => Ok(*options),
@@ -114,7 +123,11 @@ struct Gathered {
 }
 
 /// `text` is what the configuration file holds, if one is named.
-fn decide(mut line: Line, text: Option<Result<String, String>>) -> Result<Parsed, Vec<String>> {
+fn decide(
+    mut line: Line,
+    text: Option<Result<String, String>>,
+    default_mode: fn() -> DefaultMode,
+) -> Result<Parsed, Vec<String>> {
     let has_file = text.is_some();
     let problems = std::mem::take(&mut line.problems).into_iter();
     let problems = problems.filter(|problem| !(has_file && problem.is_moot_beside_file));
@@ -133,7 +146,7 @@ fn decide(mut line: Line, text: Option<Result<String, String>>) -> Result<Parsed
     };
     // What is written may be for another node.
     let is_for_this_node = orders.write_config_to.is_empty() && !orders.cleanup;
-    let default = if is_for_this_node { DefaultMode::of_this_node } else { DefaultMode::nftables };
+    let default = if is_for_this_node { default_mode } else { DefaultMode::nftables };
     config::complete(&mut gathered.configuration, &mut gathered.origin, default);
     let logging = gathered.configuration.logging.clone();
     let mut warnings = std::mem::take(&mut gathered.warnings);

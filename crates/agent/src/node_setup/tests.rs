@@ -2,13 +2,14 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
+use crate::config::DefaultMode;
 use crate::config::{Configuration, Mode};
 use crate::flags::{Command, parse};
 use model::NodePortAddresses;
 
 pub(super) fn options(change: impl FnOnce(&mut Configuration)) -> Options {
     let arguments = ["--manifests=x", "--hostname-override=n"].map(Into::into);
-    match parse(arguments.into_iter()).unwrap().command {
+    match parse(arguments.into_iter(), DefaultMode::nftables).unwrap().command {
         Command::Run(mut options) => {
             change(&mut options.configuration);
             *options

@@ -23,5 +23,5 @@ pub use expression::{
 };
 pub use monitor::{Change, ChangedTable, Monitor, Stopper};
 pub use object::{Chain, ElementData, Family, Hook, HookKind, Rule, Set, SetFlags, VERDICT};
-pub use probe::{ProbeError, connect_if_present, kernel_release, probe};
+pub use probe::{OLDEST_KERNEL, ProbeError, connect_if_present, kernel_release, probe};
 pub use transport::{CounterReading, DumpedElement, Table, Transport};

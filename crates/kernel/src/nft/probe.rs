@@ -6,6 +6,9 @@ use std::io;
 
 use super::{Connection, Error, Transport};
 
+/// Has what nftables mode needs: concatenated keys in maps, and `numgen` beside them.
+pub const OLDEST_KERNEL: (u32, u32) = (5, 13);
+
 /// What stands in the way.
 #[derive(Debug)]
 pub enum ProbeError {

@@ -14,7 +14,6 @@ use kernel::nft;
 use super::leftovers::Leftovers;
 use super::screen::Screen;
 use super::{DemoError, cast, commit, folder, scenes, screen, slices};
-use crate::run::OLDEST_KERNEL;
 use stage::Stage;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +36,7 @@ pub(super) fn open(privilege: Privilege, leftovers: &Leftovers) -> Result<Openin
         Ok(sandbox) => sandbox,
         Err(error) => return Ok(Opening::Impossible(error.to_string())),
     };
-    if let Err(error) = sandbox.node.try_run(|| nft::probe(OLDEST_KERNEL))? {
+    if let Err(error) = sandbox.node.try_run(|| nft::probe(nft::OLDEST_KERNEL))? {
         return Ok(Opening::Impossible(error.to_string()));
     }
     Ok(Opening::Stage(Box::new(Stage::open(privilege, sandbox, leftovers)?)))

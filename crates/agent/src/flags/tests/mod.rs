@@ -11,7 +11,7 @@ use cluster::apiserver::Encoding;
 use model::{LocalDetector, NodePortAddresses};
 
 fn given(arguments: &[&str]) -> Result<Parsed, String> {
-    parse(arguments.iter().map(OsString::from))
+    parse(arguments.iter().map(OsString::from), DefaultMode::nftables)
 }
 
 fn options(arguments: &[&str]) -> Options {
