@@ -57,13 +57,11 @@ fn meaning(rule: &str) -> u64 {
     let mut words = words(rule);
     while let Some(word) = words.next() {
         let value = match word {
-            "-s" | "-d" => words.next().and_then(address),
+            "-s" | "-d" | "--ctorigdst" => words.next().and_then(address),
             // What is rejected otherwise is rejected by port unreachable, which is printed though never asked for.
             "--reject-with" => words.next().filter(|how| *how == "tcp-reset"),
             "-i" | "-p" | "-j" | "-g" | "--dport" | "--to-destination" | "--name" | "--ctstate"
-            | "--ctorigdst" | "--nfacct-name" | "--src-type" | "--mark" | "--set-xmark" | "--seconds" => {
-                words.next()
-            }
+            | "--nfacct-name" | "--src-type" | "--mark" | "--set-xmark" | "--seconds" => words.next(),
             "--update" | "--set" | "--random-fully" => Some(""),
             _ => None,
         };
@@ -110,6 +108,17 @@ mod tests {
         );
         assert!(!saved.has("OUTPUT", " -j KUBE-SERVICES"));
         assert!(!saved.holds("KUBE-SVC-Y", ""), "a chain that is not there holds nothing");
+    }
+
+    #[test]
+    fn a_whole_address_needs_no_length() {
+        for (written, printed) in [
+            (" -m conntrack --ctorigdst ::1/128 -j RETURN", "-m conntrack --ctorigdst ::1 -j RETURN"),
+            (" -d 10.96.0.1 -j DROP", "-d 10.96.0.1/32 -j DROP"),
+            (" -s fd00::1 -j DROP", "-s fd00::1/128 -j DROP"),
+        ] {
+            assert_eq!(meaning(written), meaning(printed), "{written}");
+        }
     }
 
     #[test]
