@@ -17,7 +17,7 @@ fn after(probed: Result<(), ProbeError>) -> DefaultMode {
         Err(error @ (ProbeError::TooOld { .. } | ProbeError::Absent(_))) => {
             DefaultMode { mode: Mode::Iptables, why: error.to_string() }
         }
-        Err(error @ (ProbeError::NotPermitted | ProbeError::Failed(_))) => {
+        Err(error @ (ProbeError::NotPermitted | ProbeError::NoSocket(_) | ProbeError::Failed(_))) => {
             DefaultMode { mode: Mode::Nftables, why: format!("the kernel could not be asked ({error})") }
         }
     }

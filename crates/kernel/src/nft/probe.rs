@@ -19,6 +19,7 @@ pub enum ProbeError {
     /// The kernel was built without nf_tables, or cannot load the module.
     Absent(io::Error),
     NotPermitted,
+    NoSocket(io::Error),
     Failed(Error),
 }
 
@@ -28,8 +29,12 @@ pub fn probe(needed: (u32, u32)) -> Result<(), ProbeError> {
     if let Some(found) = kernel_release().filter(|found| *found < needed) {
         return Err(ProbeError::TooOld { found, needed });
     }
-    let opened = Connection::open().map_err(|error| Error::asking("a netlink socket", error));
-    match opened.and_then(|mut connection| connection.generation()) {
+    let mut connection = Connection::open().map_err(|error| match means_absent(&error) {
+        true => ProbeError::Absent(error),
+        // A socket takes no capability. Something else denies it, a seccomp profile for one.
+        false => ProbeError::NoSocket(error),
+    })?;
+    match connection.generation() {
         Ok(_) => Ok(()),
         Err(Error::Failed { source, .. }) if source.raw_os_error() == Some(libc::EPERM) => {
             Err(ProbeError::NotPermitted)
@@ -98,6 +103,7 @@ impl fmt::Display for ProbeError {
                      root, or give its container that capability"
                 )
             }
+            ProbeError::NoSocket(error) => write!(f, "cannot open a netlink socket: {error}"),
             ProbeError::Failed(error) => error.fmt(f),
         }
     }
