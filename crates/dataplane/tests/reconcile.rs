@@ -420,6 +420,7 @@ fn node_facts_follow() {
         fn node(&self, _: Family) -> model::NodePlan {
             model::NodePlan {
                 nodeport_ips: vec![ip("192.168.50.7")],
+                nodeports_everywhere: false,
                 nodeport_loopback: Vec::new(),
                 service_cidrs: vec!["10.97.0.0/16".parse().unwrap(), "255.255.255.0/24".parse().unwrap()],
             }

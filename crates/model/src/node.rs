@@ -35,6 +35,8 @@ pub enum LocalDetector {
 pub struct NodePlan {
     /// Addresses that serve node ports, sorted.
     pub nodeport_ips: Vec<IpAddr>,
+    /// These are all that the node has, by whatever route.
+    pub nodeports_everywhere: bool,
     /// Loopback addresses that serve node ports too, sorted.
     pub nodeport_loopback: Vec<IpNet>,
     /// ServiceCIDRs, overlaps merged, sorted.
@@ -82,7 +84,19 @@ pub fn plan_node(
     let mut service_cidrs = IpNet::aggregate(&of_family);
     service_cidrs.sort_unstable();
     let nodeport_loopback = if on_loopback { loopback(selection, family) } else { Vec::new() };
-    NodePlan { nodeport_ips, nodeport_loopback, service_cidrs }
+    let nodeports_everywhere = is_everywhere(selection, family);
+    NodePlan { nodeport_ips, nodeports_everywhere, nodeport_loopback, service_cidrs }
+}
+
+fn is_everywhere(selection: &NodePortAddresses, family: Family) -> bool {
+    match selection {
+        NodePortAddresses::All => true,
+        NodePortAddresses::Within(nets) => {
+            let mut of_family = nets.iter().filter(|net| Family::of_net(net) == family).peekable();
+            of_family.peek().is_none() || of_family.any(|net| net.prefix_len() == 0)
+        }
+        NodePortAddresses::Primary | NodePortAddresses::PrimaryAndWithin(_) => false,
+    }
 }
 
 /// Upstream judges each family by its own prefixes: without any, all of it is meant.
@@ -151,7 +165,7 @@ mod tests {
     #[test]
     fn node_port_addresses() {
         use Family::{V4, V6};
-        use NodePortAddresses::{All, Primary};
+        use NodePortAddresses::{All, Primary, PrimaryAndWithin};
         let all4: &[&str] = &["10.0.0.7", "169.254.20.10", "192.0.2.7"];
         let all6: &[&str] = &["2001:db8::7"];
         let cases: [(NodePortAddresses, Family, &[&str]); 20] = [
@@ -180,6 +194,14 @@ mod tests {
             let wanted: Vec<IpAddr> = wanted.iter().map(|ip| ip.parse().unwrap()).collect();
             let plan = plan_node(&node(), &selection, false, &[], family);
             assert_eq!(plan.nodeport_ips, wanted, "{selection:?} {family}");
+            let all: &[&str] = if family == V4 { all4 } else { all6 };
+            let is_all = wanted.len() == all.len() && !matches!(selection, Primary | PrimaryAndWithin(_));
+            let narrow = within(&["fe80::/10", "2001:db8::/32"]);
+            assert_eq!(
+                plan.nodeports_everywhere,
+                is_all && (family, &selection) != (V6, &narrow),
+                "{selection:?}"
+            );
         }
     }
 

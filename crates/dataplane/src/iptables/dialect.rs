@@ -27,7 +27,12 @@ impl Dialect {
             LocalDetector::None => None,
             LocalDetector::Cidrs(nets) => {
                 let net = nets.iter().find(|net| Family::of_net(net) == self.family)?;
-                Some(format!("{not} -s {net}"))
+                match (net.prefix_len(), pod) {
+                    (0, true) => Some(String::new()),
+                    // Nobody is an outsider, and the nf_tables variant takes no rule that says so.
+                    (0, false) => None,
+                    _ => Some(format!("{not} -s {net}")),
+                }
             }
             LocalDetector::Bridge(name) => Some(format!("{not} -i {name}")),
             LocalDetector::InterfacePrefix(prefix) => Some(format!("{not} -i {prefix}+")),
@@ -43,10 +48,19 @@ impl Dialect {
 
     /// What the root of the services in nat does after its tree: hand over to node ports.
     pub(super) fn nodeport_jumps(&self, node: &NodePlan, to: &str) -> Vec<String> {
-        let addresses = node.nodeport_ips.iter().map(|ip| format!("{ip}/{}", self.whole()));
-        let loopback = node.nodeport_loopback.iter().map(ToString::to_string);
         let comment = comment("kubernetes service nodeports; NOTE: this must be the last rule in this chain");
-        addresses.chain(loopback).map(|at| format!(" -d {at}{comment} -j {to}")).collect()
+        let addresses = node.nodeport_ips.iter().map(|ip| format!(" -d {ip}/{}", self.whole()));
+        let loopback = node.nodeport_loopback.iter().map(|net| format!(" -d {net}"));
+        // Addresses that the node has by a route alone are meant too.
+        let all = match node.nodeport_loopback.is_empty() {
+            true => format!(" ! -d {} -m addrtype --dst-type LOCAL", self.loopback()),
+            false => " -m addrtype --dst-type LOCAL".to_owned(),
+        };
+        let at: Vec<String> = match node.nodeports_everywhere {
+            true => vec![all],
+            false => addresses.chain(loopback).collect(),
+        };
+        at.into_iter().map(|at| format!("{at}{comment} -j {to}")).collect()
     }
 
     /// What the root of the services in filter does after its tree: nobody has these addresses.

@@ -3,16 +3,18 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use kernel::iptables::{Table, Tables, ToolError};
+use kernel::iptables::{Stamp, Table, Tables, ToolError};
 use model::{NodePlan, ServiceKey, ServicePlan};
 
 use super::dialect::Dialect;
 use super::frame::{Hook, MARTIANS};
+use super::key::Key;
 use super::names::{ChainKind, is_service_chain};
+use super::rule::Rule;
 use super::saved::Saved;
 use super::script::Script;
 use super::service::{ServicePort, ports};
-use super::state::{Leaves, State, leaves};
+use super::state::{Leaves, Place, State, leaves};
 use super::tree::{Chain, Difference};
 use super::watch::Watch;
 use crate::backend::{Change, Committed, RuleCount, SyncError};
@@ -24,6 +26,12 @@ pub(super) struct FamilyTables<T> {
     watch: Watch,
     /// The last look found nothing to read.
     is_blind: bool,
+}
+
+/// The stamps before and after a write.
+pub(super) struct Written {
+    before: Option<Stamp>,
+    after: Option<Stamp>,
 }
 
 impl<T: Tables> FamilyTables<T> {
@@ -40,11 +48,26 @@ impl<T: Tables> FamilyTables<T> {
     ) -> Result<Committed, SyncError> {
         let Some(tables) = &mut self.tables else { return self.without_tools(plans.is_empty()) };
         self.state = State::new();
-        let saved = save(tables)?;
+        let found = Table::BOTH.map(|table| find(tables, table, &self.dialect, node));
+        let [filter, nat] = found;
+        let found = [filter?, nat?];
         let started = Instant::now();
-        let script = self.whole_script(&saved, plans, node);
-        drop(saved);
+        let script = self.whole_script(&found, plans, node);
+        drop(found);
         self.commit(script, started.elapsed(), true)
+    }
+
+    /// The other family was written. Where both are counted as one, that is no news here.
+    pub(super) fn note_other(&mut self, other: &Written) {
+        self.watch.advance(other.before, other.after);
+    }
+
+    /// The stamps around what is done to this family.
+    pub(super) fn written<R>(&mut self, write: impl FnOnce(&mut Self) -> R) -> (R, Written) {
+        let stamp = |family: &mut Self| family.tables.as_mut().and_then(T::stamp);
+        let before = stamp(self);
+        let outcome = write(self);
+        (outcome, Written { before, after: stamp(self) })
     }
 
     fn without_tools(&self, is_nothing_to_do: bool) -> Result<Committed, SyncError> {
@@ -56,7 +79,7 @@ impl<T: Tables> FamilyTables<T> {
 
     fn whole_script(
         &mut self,
-        saved: &[String; 2],
+        found: &[Found; 2],
         plans: &HashMap<ServiceKey, ServicePlan>,
         node: &NodePlan,
     ) -> Script {
@@ -68,12 +91,13 @@ impl<T: Tables> FamilyTables<T> {
         }
         let mut script = Script::default();
         for table in Table::BOTH {
-            let saved = Saved::read(&saved[table as usize]);
+            let found = &found[table as usize];
+            let saved = Saved::read(&found.text);
             let mut own = self.dialect.frame(table);
             own.extend(state.take(table).chains);
             let mut names: Vec<String> = own.iter().map(|chain| chain.name.clone()).collect();
             for_service_chains(plans, table, |port, kind, _| names.push(port.name.chain(kind).to_string()));
-            let gone = stale(&saved, &names);
+            let gone = if found.is_whole { stale(&saved, &names) } else { Vec::new() };
             names.extend(gone.iter().cloned());
             let hooks = missing_hooks(&self.dialect, &saved, table, node);
             names.extend(missing_chain(&hooks, &saved));
@@ -105,8 +129,8 @@ impl<T: Tables> FamilyTables<T> {
         self.watch.before_writing(tables.stamp());
         let mut script = Script::default();
         if self.dialect.hooks(Table::Filter, node.0) != self.dialect.hooks(Table::Filter, node.1) {
-            let saved = tables.save(Table::Filter).map_err(tool_error)?;
-            write_hooks(&mut script, &self.dialect, &Saved::read(&saved), node.1);
+            let found = find(tables, Table::Filter, &self.dialect, node.1)?;
+            write_hooks(&mut script, &self.dialect, &Saved::read(&found.text), node.1);
         }
         let started = Instant::now();
         let state = &mut self.state;
@@ -118,7 +142,8 @@ impl<T: Tables> FamilyTables<T> {
         for change in changes {
             let new = leaves(change.service, change.new);
             let mut old = leaves(change.service, change.old);
-            old.retain(|leaf| !new.contains(leaf));
+            let still: HashSet<&(Place, Key, Rule)> = new.iter().collect();
+            old.retain(|leaf| !still.contains(leaf));
             state.insert(&new);
             change.new.into_iter().for_each(|plan| state.hold(change.service, plan));
             removed.push(old);
@@ -214,6 +239,35 @@ impl<T: Tables> FamilyTables<T> {
     }
 }
 
+/// A table as it is before a rewrite.
+struct Found {
+    text: String,
+    /// Every rule of it is there. Else nothing is known of who leads to chains that are of no use any more.
+    is_whole: bool,
+}
+
+/// Upstream too goes on where rules of nft in a table make it unreadable.
+fn find<T: Tables>(
+    tables: &mut T,
+    table: Table,
+    dialect: &Dialect,
+    node: &NodePlan,
+) -> Result<Found, SyncError> {
+    let error = match tables.save(table) {
+        Ok(text) => return Ok(Found { text, is_whole: true }),
+        Err(error @ ToolError::Unreadable { .. }) => error,
+        Err(error) => return Err(tool_error(error)),
+    };
+    tracing::warn!(
+        family = %dialect.family, %error,
+        "Rules are written all the same, but damage to them is not noticed, and chains of no use stay"
+    );
+    let hooks = dialect.hooks(table, node);
+    let asked: Vec<(&str, &str)> = hooks.iter().map(|hook| (hook.chain, hook.words.as_str())).collect();
+    let text = tables.outline(table, &asked).map_err(tool_error)?;
+    Ok(Found { text, is_whole: false })
+}
+
 fn save<T: Tables>(tables: &mut T) -> Result<[String; 2], SyncError> {
     Ok([tables.save(Table::Filter).map_err(tool_error)?, tables.save(Table::Nat).map_err(tool_error)?])
 }
@@ -274,17 +328,21 @@ impl ServiceChains {
             };
             plan.into_iter().flat_map(|plan| ports(change.service, plan)).flat_map(of_port).collect()
         };
-        let (old, new) = (chains(change.old), chains(change.new));
-        for before in &old {
-            if !new.contains(before) {
-                self.rules_before += before.rules;
-            }
-            if !new.iter().any(|chain| chain.name == before.name) {
-                self.gone.push(before.name.clone());
+        let old: HashMap<String, Chain> =
+            chains(change.old).into_iter().map(|chain| (chain.name.clone(), chain)).collect();
+        let mut kept: HashSet<String> = HashSet::new();
+        for chain in chains(change.new) {
+            let before = old.get(&chain.name);
+            kept.insert(chain.name.clone());
+            if before != Some(&chain) {
+                self.rules_before += before.map_or(0, |before| before.rules);
+                self.chains.push((chain, change.service.clone()));
             }
         }
-        let changed = new.into_iter().filter(|chain| !old.contains(chain));
-        self.chains.extend(changed.map(|chain| (chain, change.service.clone())));
+        for before in old.into_values().filter(|before| !kept.contains(&before.name)) {
+            self.rules_before += before.rules;
+            self.gone.push(before.name);
+        }
     }
 }
 

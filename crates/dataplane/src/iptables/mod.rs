@@ -74,6 +74,15 @@ impl<T: Tables> Iptables<T> {
     }
 }
 
+impl<T: Tables> Iptables<T> {
+    /// The nf_tables variant counts the writes to both families as one: what one writes must not alarm the other.
+    fn write<R>(&mut self, family: Family, write: impl FnOnce(&mut FamilyTables<T>) -> R) -> R {
+        let (outcome, written) = self.families[family.index()].written(write);
+        self.families[1 - family.index()].note_other(&written);
+        outcome
+    }
+}
+
 impl<T: Tables> Backend for Iptables<T> {
     fn rewrite(
         &mut self,
@@ -81,7 +90,7 @@ impl<T: Tables> Backend for Iptables<T> {
         plans: &HashMap<ServiceKey, ServicePlan>,
         node: &NodePlan,
     ) -> Result<Committed, SyncError> {
-        self.families[family.index()].rewrite(plans, node)
+        self.write(family, |tables| tables.rewrite(plans, node))
     }
 
     fn apply(
@@ -90,7 +99,7 @@ impl<T: Tables> Backend for Iptables<T> {
         changes: &[Change<'_>],
         node: (&NodePlan, &NodePlan),
     ) -> Result<Committed, SyncError> {
-        self.families[family.index()].apply(changes, node)
+        self.write(family, |tables| tables.apply(changes, node))
     }
 
     fn detect_local(&mut self, family: Family, detector: &LocalDetector) -> bool {

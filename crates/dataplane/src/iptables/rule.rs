@@ -13,7 +13,7 @@ use super::tree::Leaf;
 pub(super) const REJECT: &str = "KUBE-REJECT";
 
 /// What happens at a key; the text is the comment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Rule {
     /// On to a chain of a service.
     To(ServiceChain, Box<str>),

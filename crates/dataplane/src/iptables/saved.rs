@@ -1,8 +1,11 @@
 //! What `iptables-save` prints: which chains there are, which rules they hold, who leads to whom.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::{IpAddr, SocketAddr};
 
+use ipnet::IpNet;
 use kernel::iptables::{target, words};
 
 /// One table as it is.
@@ -57,24 +60,35 @@ fn meaning(rule: &str) -> u64 {
     let mut words = words(rule);
     while let Some(word) = words.next() {
         let value = match word {
-            "-s" | "-d" | "--ctorigdst" => words.next().and_then(address),
+            "-s" | "-d" | "--ctorigdst" => words.next().and_then(address).map(Cow::Owned),
+            "--to-destination" => words.next().map(endpoint).map(Cow::Owned),
             // What is rejected otherwise is rejected by port unreachable, which is printed though never asked for.
-            "--reject-with" => words.next().filter(|how| *how == "tcp-reset"),
-            "-i" | "-p" | "-j" | "-g" | "--dport" | "--to-destination" | "--name" | "--ctstate"
-            | "--nfacct-name" | "--src-type" | "--mark" | "--set-xmark" | "--seconds" => words.next(),
-            "--update" | "--set" | "--random-fully" => Some(""),
+            "--reject-with" => words.next().filter(|how| *how == "tcp-reset").map(Cow::Borrowed),
+            "-i" | "-p" | "-j" | "-g" | "--dport" | "--name" | "--ctstate" | "--nfacct-name"
+            | "--src-type" | "--dst-type" | "--mark" | "--set-xmark" | "--seconds" => {
+                words.next().map(Cow::Borrowed)
+            }
+            "--update" | "--set" | "--random-fully" => Some(Cow::Borrowed("")),
             _ => None,
         };
-        sum = sum.wrapping_add(value.map_or(0, |value| part(word, not, value)));
+        sum = sum.wrapping_add(value.map_or(0, |value| part(word, not, &value)));
         not = word == "!";
     }
     sum
 }
 
-/// A whole address is printed with its length, and all addresses are not printed.
-fn address(net: &str) -> Option<&str> {
-    let whole = if net.contains(':') { "/128" } else { "/32" };
-    (!net.ends_with("/0")).then(|| net.strip_suffix(whole).unwrap_or(net))
+/// All addresses are not printed, a whole one is with its length, and the C library writes some of IPv6 otherwise.
+fn address(net: &str) -> Option<String> {
+    let parsed = net.parse::<IpNet>().or_else(|_| net.parse::<IpAddr>().map(IpNet::from));
+    match parsed {
+        Ok(net) if net.prefix_len() == 0 => None,
+        Ok(net) => Some(net.to_string()),
+        Err(_) => Some(net.to_owned()),
+    }
+}
+
+fn endpoint(text: &str) -> String {
+    text.parse::<SocketAddr>().map_or_else(|_| text.to_owned(), |endpoint| endpoint.to_string())
 }
 
 fn part(option: &str, not: bool, value: &str) -> u64 {
@@ -154,6 +168,12 @@ mod tests {
             assert_ne!(meaning(one), meaning(other), "{one} and {other}");
         }
         assert_eq!(meaning(" -s ::/0 -d fd00::1/128 -j A"), meaning("-d fd00::1 -j A"));
+        assert_eq!(meaning(" -d ::102:304/128 -j A"), meaning("-d ::1.2.3.4/128 -j A"));
+        let (ours, theirs) = ("[::102:304]:80", "[::1.2.3.4]:80");
+        assert_eq!(
+            meaning(&format!("--to-destination {ours}")),
+            meaning(&format!("--to-destination {theirs}"))
+        );
         assert_eq!(meaning(" -j REJECT"), meaning("-j REJECT --reject-with icmp6-port-unreachable"));
     }
 

@@ -140,7 +140,13 @@ impl<L: Leaf> Tree<L> {
         };
         let same_branch = |a: &(&Key, &L), b: &(&Key, &L)| branches > 0 && a.0.common(b.0) >= branches;
         for branch in leaves.chunk_by(same_branch) {
+            let others = leaves.len() - branch.len();
             let (key, last) = match branch {
+                // Few addresses off the beaten track cost no level: somebody may have chosen them for that.
+                [_, .., _] if others <= INLINE && branch.len() > FULL => {
+                    self.fill(place, depth, branch, chains);
+                    continue;
+                }
                 [(first, _), .., (last, _)] if branch.len() > INLINE => (first, last),
                 _ => {
                     chains[place].leaves(branch);
@@ -295,6 +301,25 @@ mod tests {
         let chains = tree.chains();
         assert!(chains.iter().all(|chain| chain.rules <= FULL), "{chains:?}");
         assert!(chains.iter().any(|chain| chain.name == "KUBE-SVC-NP-tcp-30208-8"), "{chains:?}");
+    }
+
+    #[test]
+    fn a_few_chosen_addresses_do_not_flatten_the_tree() {
+        let mut tree = Tree::new("ROOT", "KUBE-SVC-");
+        let service = |number: u128| (0xfd00_0010_0096_u128 << 80) + number;
+        (0..10_000).for_each(|n| {
+            tree.insert(
+                Key::whole(std::net::Ipv6Addr::from_bits(service(n * 40_503 % 65_536)).into()),
+                To("X"),
+            )
+        });
+        for chosen in
+            ["1000::1", "f000::1", "fd10::1", "fd01::1", "fd00:1000::1", "fd00:100::1", "fd00:10::1"]
+        {
+            tree.insert(Key::whole(chosen.parse().unwrap()), To("X"));
+        }
+        let longest = tree.chains().iter().map(|chain| chain.rules).max().unwrap();
+        assert!(longest <= 64, "{longest} rules in a row");
     }
 
     /// Addresses chosen so that each nibble splits.

@@ -37,6 +37,13 @@ impl Watch {
         self.stamp = stamp;
     }
 
+    /// One of our own writes elsewhere took the stamp from one to the other.
+    pub(super) fn advance(&mut self, before: Option<Stamp>, after: Option<Stamp>) {
+        if before.is_some() && self.stamp == before {
+            self.stamp = after;
+        }
+    }
+
     /// Everything was written anew, whatever others did before.
     pub(super) fn rewritten(&mut self, stamp: Option<Stamp>, now: Instant) {
         *self = Watch { stamp, is_in_doubt: false, last_look: now, cost: self.cost };
@@ -97,6 +104,17 @@ mod tests {
         assert!(!watch.wants_look(stamp(2), looked + PAUSE), "it was harmless");
         assert!(!watch.wants_look(stamp(3), looked + 1899 * MILLI));
         assert!(watch.wants_look(stamp(3), looked + 1900 * MILLI));
+    }
+
+    #[test]
+    fn a_write_of_the_other_family_is_no_news() {
+        let start = Instant::now();
+        let mut watch = Watch::new(start);
+        watch.rewritten(stamp(1), start);
+        watch.advance(stamp(1), stamp(2));
+        assert!(!watch.wants_look(stamp(2), start + PAUSE));
+        watch.advance(stamp(3), stamp(4));
+        assert!(watch.wants_look(stamp(4), start + PAUSE), "somebody else made it 3");
     }
 
     #[test]

@@ -100,3 +100,17 @@ fn a_chain_that_others_lead_to_is_not_taken_from_them() {
     assert!(chains.contains(&"KUBE-SVC-OTHERS") && !chains.contains(&"KUBE-SVC-STALE"), "{chains:?}");
     assert_eq!(tables(&mut reconciler).rules(Table::Nat, "MINE").unwrap(), ["-j KUBE-SVC-OTHERS"]);
 }
+
+/// Somebody put rules of nft into the tables: what is there cannot be told, and what is of others is not touched.
+#[test]
+fn tables_that_cannot_be_read_are_written_and_nothing_else() {
+    let (mut reconciler, fixture) = synced();
+    let of_kubelet = "*filter\n:KUBE-FIREWALL - [0:0]\n-A KUBE-FIREWALL -s 192.0.2.1 -j DROP\nCOMMIT\n";
+    tables(&mut reconciler).restore(of_kubelet).unwrap();
+    let before = contents(tables(&mut reconciler));
+    tables(&mut reconciler).unreadable = true;
+    assert!(!reconciler.check(Family::V4), "what cannot be read is not damaged");
+    reconciler.distrust(Family::V4);
+    assert!(sync(&mut reconciler, &fixture, &[]).full);
+    assert_eq!(contents(tables(&mut reconciler)), before);
+}

@@ -215,6 +215,7 @@ impl Planner for Moved {
     fn node(&self, _: Family) -> NodePlan {
         NodePlan {
             nodeport_ips: vec![ip("192.168.50.7")],
+            nodeports_everywhere: false,
             nodeport_loopback: Vec::new(),
             service_cidrs: vec!["10.97.0.0/16".parse().unwrap(), "255.255.255.0/24".parse().unwrap()],
         }

@@ -38,6 +38,11 @@ pub enum ToolError {
         tool: PathBuf,
         said: String,
     },
+    /// Somebody put rules of `nft` into a table of iptables; the tools write there and cannot read it any more.
+    Unreadable {
+        tool: PathBuf,
+        table: &'static str,
+    },
     Refused {
         tool: PathBuf,
         said: String,
@@ -63,6 +68,12 @@ impl fmt::Display for ToolError {
             ToolError::Slow { tool, limit } => {
                 write!(f, "{} did not end within {limit:?} and was killed", tool.display())
             }
+            ToolError::Unreadable { tool, table } => write!(
+                f,
+                "{} cannot read the table {table}: somebody put rules of nft into it (nft list table shows them); they \
+                 belong into a table of their own",
+                tool.display()
+            ),
             ToolError::Locked { tool, file, seconds } => write!(
                 f,
                 "{} waited {seconds} s for the lock of the tables, {}, which another program holds; \

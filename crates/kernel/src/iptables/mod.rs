@@ -49,6 +49,10 @@ pub trait Tables {
     /// A table in the form that `iptables-save -t` prints and [`restore`](Tables::restore) takes.
     fn save(&mut self, table: Table) -> Result<String, ToolError>;
 
+    /// What can be told of a table that is [unreadable](ToolError::Unreadable), in the same form: its chains, and those
+    /// of the given rules, each a chain and what follows its name, that it holds.
+    fn outline(&mut self, table: Table, rules: &[(&str, &str)]) -> Result<String, ToolError>;
+
     /// Carry out a script, each table of it wholly or not at all; what it does not name stays.
     fn restore(&mut self, script: &str) -> Result<(), ToolError>;
 

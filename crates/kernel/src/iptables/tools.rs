@@ -2,7 +2,9 @@
 
 use super::stamp::Watch;
 use super::toolbox::Programs;
-use super::{ChooseError, Chosen, Stamp, Table, Tables, Terms, ToolError, Toolbox, Variant, Version};
+use super::{
+    ChooseError, Chosen, Stamp, Table, Tables, Terms, ToolError, Toolbox, Variant, Version, look, words,
+};
 
 /// One address family's tools of one variant.
 ///
@@ -11,6 +13,7 @@ use super::{ChooseError, Chosen, Stamp, Table, Tables, Terms, ToolError, Toolbox
 #[derive(Debug)]
 pub struct Tools {
     programs: Programs,
+    is_ipv6: bool,
     variant: Variant,
     version: Option<Version>,
     random_fully: bool,
@@ -43,7 +46,7 @@ impl Tools {
         terms: Terms,
     ) -> Tools {
         let watch = Watch::new(variant, is_ipv6);
-        Tools { programs, variant, version, random_fully: false, terms, watch }
+        Tools { programs, is_ipv6, variant, version, random_fully: false, terms, watch }
     }
 
     /// `None` for a program that did not tell, which is never chosen.
@@ -72,7 +75,29 @@ impl Tools {
 
 impl Tables for Tools {
     fn save(&mut self, table: Table) -> Result<String, ToolError> {
-        self.terms.run(&self.programs.save, &["-t", table.name()], "")
+        let (tool, name) = (&self.programs.save, table.name());
+        let saved = self.terms.run(tool, &["-t", name], "")?;
+        // The program says so in a comment, and ends well.
+        match saved.lines().any(|line| line.strip_prefix('*') == Some(name)) {
+            true => Ok(saved),
+            false => Err(ToolError::Unreadable { tool: tool.clone(), table: name }),
+        }
+    }
+
+    fn outline(&mut self, table: Table, rules: &[(&str, &str)]) -> Result<String, ToolError> {
+        let chains = look::nft_chains(self.is_ipv6, table.name());
+        let mut outline = format!("*{}\n", table.name());
+        chains.iter().for_each(|chain| outline.push_str(&format!(":{chain} - [0:0]\n")));
+        for (chain, rule) in rules {
+            let arguments = ["-t", table.name(), "-C", chain].into_iter().chain(words(rule));
+            let arguments: Vec<&str> = arguments.collect();
+            // It also fails at a rule of nft that stands before ours: then ours is written once more.
+            if self.terms.run(&self.programs.main, &arguments, "").is_ok() {
+                outline.push_str(&format!("-A {chain}{rule}\n"));
+            }
+        }
+        outline.push_str("COMMIT\n");
+        Ok(outline)
     }
 
     fn restore(&mut self, script: &str) -> Result<(), ToolError> {

@@ -48,6 +48,8 @@ pub enum Fault {
 #[derive(Clone, Debug)]
 pub struct Simulator {
     is_ipv6: bool,
+    /// Somebody put rules of nft into the tables.
+    pub unreadable: bool,
     random_fully: bool,
     tables: [TableState; 2],
     lists: Lists,
@@ -71,6 +73,7 @@ impl Simulator {
     pub fn new(is_ipv6: bool) -> Simulator {
         Simulator {
             is_ipv6,
+            unreadable: false,
             random_fully: true,
             tables: Table::BOTH.map(TableState::new),
             lists: Lists::default(),
@@ -182,7 +185,20 @@ impl Simulator {
 
 impl Tables for Simulator {
     fn save(&mut self, table: Table) -> Result<String, ToolError> {
-        Ok(self.table(table).save())
+        match self.unreadable {
+            true => Err(ToolError::Unreadable { tool: self.tool("tables-save"), table: table.name() }),
+            false => Ok(self.table(table).save()),
+        }
+    }
+
+    fn outline(&mut self, table: Table, rules: &[(&str, &str)]) -> Result<String, ToolError> {
+        // The rules that are printed as they are asked for are enough.
+        let saved = self.table(table).save();
+        let is_told = |line: &&str| match line.strip_prefix("-A ") {
+            Some(rule) => rules.iter().any(|(chain, words)| rule == format!("{chain}{words}")),
+            None => true,
+        };
+        Ok(saved.lines().filter(is_told).map(|line| format!("{line}\n")).collect())
     }
 
     fn restore(&mut self, script: &str) -> Result<(), ToolError> {
