@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use dataplane::iptables::{Counters, INVALID_COUNTER, LOCALHOST_COUNTER};
+use dataplane::iptables::{CANARY, Counters, INVALID_COUNTER, LOCALHOST_COUNTER};
 use kernel::iptables::Tables;
 use kernel::nfacct;
 
@@ -11,9 +11,6 @@ use crate::metrics::{Collector, Description, INVALID_DROPPED, LOCALHOST_ACCEPTED
 
 const COUNTED: [(&str, Description); 2] =
     [(INVALID_COUNTER, INVALID_DROPPED), (LOCALHOST_COUNTER, LOCALHOST_ACCEPTED)];
-
-/// No packet comes to it, and the first sync empties it.
-const UNUSED_CHAIN: &str = "KUBE-PROXY-CANARY";
 
 /// Have the objects that rules count in; which of them can be used.
 pub(crate) fn ensure<T: Tables>(tables: &mut [Option<T>; 2]) -> Counters {
@@ -28,7 +25,8 @@ pub(crate) fn ensure<T: Tables>(tables: &mut [Option<T>; 2]) -> Counters {
 
 /// Whether rules of either family may count.
 fn can_count<T: Tables>(tables: &mut T) -> bool {
-    tables.try_counter(UNUSED_CHAIN, INVALID_COUNTER).map_err(|error| report(&error)).is_ok()
+    // No packet comes to that chain, and the first sync empties it.
+    tables.try_counter(CANARY, INVALID_COUNTER).map_err(|error| report(&error)).is_ok()
 }
 
 fn report(error: &dyn Display) {

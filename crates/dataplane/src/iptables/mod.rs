@@ -24,6 +24,7 @@ use dialect::Dialect;
 use family::FamilyTables;
 
 pub use cleanup::{removal, removal_of_ipvs};
+pub use frame::CANARY;
 
 /// What the rules depend on besides the services.
 #[derive(Clone, Debug)]

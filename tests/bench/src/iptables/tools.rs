@@ -38,6 +38,10 @@ impl Tables for Tools {
         self.clocked(|tools| tools.save(table))
     }
 
+    fn outline(&mut self, table: Table, rules: &[(&str, &str)]) -> Result<String, ToolError> {
+        self.clocked(|tools| tools.outline(table, rules))
+    }
+
     fn restore(&mut self, script: &str) -> Result<(), ToolError> {
         self.clocked(|tools| tools.restore(script))
     }
