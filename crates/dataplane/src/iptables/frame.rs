@@ -53,7 +53,7 @@ impl Dialect {
         let mark = self.masquerade_mark;
         chain.rule(format_args!(" -m conntrack --ctstate DNAT -j {HAIRPIN}"));
         chain.rule(format_args!(" -m mark ! --mark {mark:#x}/{mark:#x} -j RETURN"));
-        if self.counters.localhost {
+        if self.counters.localhost && self.family == Family::V4 {
             let from = self.loopback();
             chain.rule(format_args!(
                 " -m conntrack --ctorigdst {from} -m nfacct --nfacct-name {LOCALHOST_COUNTER}"
