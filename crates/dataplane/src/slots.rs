@@ -55,7 +55,7 @@ mod tests {
 
     fn pool(last: &[u8]) -> Vec<Backend> {
         let ip = |last| std::net::IpAddr::from([10, 0, 0, last]);
-        last.iter().map(|last| Backend { ip: ip(*last), port: 80, local: false }).collect()
+        last.iter().map(|last| Backend { ip: ip(*last), port: 80, may_be_own_client: false }).collect()
     }
 
     #[test]

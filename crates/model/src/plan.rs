@@ -62,8 +62,9 @@ impl PortPlan {
 pub struct Backend {
     pub ip: IpAddr,
     pub port: u16,
-    /// It runs on this node, so it can be its own client (hairpin).
-    pub local: bool,
+    /// It may come to this node as its own client (hairpin): it runs here, or nobody says where, or pods of other
+    /// nodes are short-circuited to it too.
+    pub may_be_own_client: bool,
 }
 
 /// One address and port at which clients find the service port.
@@ -180,7 +181,9 @@ fn plan_port(
     let local_used = [inside, outside].contains(&Some(TrafficPolicy::Local));
     // Any way in from outside needs all endpoints: for its own policy, or for the short circuit of Local.
     let cluster_used = inside == Some(TrafficPolicy::Cluster) || outside.is_some();
-    let cluster_pool = if cluster_used { usable.cluster_pool() } else { Box::default() };
+    // A detector may take pods of other nodes for its own, and short-circuit them.
+    let from_anywhere = outside == Some(TrafficPolicy::Local);
+    let cluster_pool = if cluster_used { usable.cluster_pool(from_anywhere) } else { Box::default() };
     let local_pool = if local_used { usable.local_pool() } else { Box::default() };
 
     let answers = Answers { usable: !usable.is_empty(), local: !local_pool.is_empty() };

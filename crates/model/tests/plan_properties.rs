@@ -36,13 +36,17 @@ fn verdicts(routing: Routing) -> Vec<Verdict> {
     }
 }
 
-fn check_pool(pool: &[Backend], offered: &[(&Spot, u16)]) -> Result<(), TestCaseError> {
+fn check_pool(
+    pool: &[Backend],
+    offered: &[(&Spot, u16)],
+    may_be_own_client: impl Fn(&Spot) -> bool,
+) -> Result<(), TestCaseError> {
     prop_assert!(pool.is_sorted());
     prop_assert!(pool.windows(2).all(|two| (two[0].ip, two[0].port) != (two[1].ip, two[1].port)));
     for backend in pool {
-        let here = |spot: &Spot| (spot.node == Some(NODE)) == backend.local;
+        let fits = |spot: &Spot| may_be_own_client(spot) == backend.may_be_own_client;
         let known =
-            |(spot, port): &(&Spot, u16)| spot.ip == backend.ip && *port == backend.port && here(spot);
+            |(spot, port): &(&Spot, u16)| spot.ip == backend.ip && *port == backend.port && fits(spot);
         prop_assert!(offered.iter().filter(|it| known(it)).any(|(spot, _)| usable(spot)), "{backend:?}");
     }
     Ok(())
@@ -52,9 +56,10 @@ fn check_port(world: &World, port: &PortPlan, family: Family) -> Result<(), Test
     let offered = offered(world, port, family);
     let any_usable = offered.iter().any(|(spot, _)| usable(spot));
     let any_ready = offered.iter().any(|(spot, _)| spot.ready);
-    check_pool(&port.cluster_pool, &offered)?;
-    check_pool(&port.local_pool, &offered)?;
-    prop_assert!(port.local_pool.iter().all(|backend| backend.local));
+    let is_split = port.destinations.iter().any(|d| matches!(d.routing, Routing::Split { .. }));
+    check_pool(&port.cluster_pool, &offered, |spot| is_split || spot.node.is_none_or(|node| node == NODE))?;
+    check_pool(&port.local_pool, &offered, |spot| spot.node == Some(NODE))?;
+    prop_assert!(port.local_pool.iter().all(|backend| backend.may_be_own_client));
     let is_ready = |b: &Backend| offered.iter().any(|(s, p)| s.ready && s.ip == b.ip && *p == b.port);
     prop_assert!(!any_ready || port.cluster_pool.iter().all(is_ready));
     prop_assert!(port.local_pool.iter().all(is_ready) || !port.local_pool.iter().any(is_ready));

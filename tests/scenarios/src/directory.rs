@@ -19,11 +19,11 @@ pub const SECOND_PORT: u16 = 9090;
 pub const PODS: [(&str, Place); 4] =
     [("a", Place::Local), ("b", Place::Local), ("guest", Place::Local), ("c", Place::Remote)];
 
-/// The node's interface toward `far`, a pod of yet another node.
+/// The node's interface toward `far`, a pod of yet another node. It is a client, and an endpoint to itself.
 pub const TUNNEL: &str = "tunnel";
 
 /// Everything that can be an endpoint: pods, and the two nodes for endpoints in the host network.
-pub const ENDPOINTS: [&str; 5] = ["a", "b", "c", "node", "remote"];
+pub const ENDPOINTS: [&str; 6] = ["a", "b", "c", "far", "node", "remote"];
 
 /// The addresses of an endpoint or client, IPv4 first.
 fn addresses(name: &str) -> (Ipv4Addr, Ipv6Addr) {

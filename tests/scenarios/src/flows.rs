@@ -127,7 +127,7 @@ impl Flow {
             // An endpoint in this node's host network is not behind postrouting.
             _ if endpoint == "node" => false,
             // Its answer to itself would never come back to the node to be translated.
-            _ if self.from == Position::EndpointB && endpoint == "b" => true,
+            _ if self.from.endpoint() == Some(endpoint) => true,
             Source::Kept => false,
             Source::Rewritten => true,
             Source::ByDetector => variant.masquerades_cluster_ip(self.from),
@@ -169,6 +169,7 @@ mod servers {
     pub(super) const C: &[&str] = &["c"];
     pub(super) const A_C: &[&str] = &["a", "c"];
     pub(super) const A_C_SECOND: &[&str] = &["a/9090", "c/9090"];
+    pub(super) const FAR: &[&str] = &["far"];
     pub(super) const NODE: &[&str] = &["node"];
     pub(super) const REMOTE: &[&str] = &["remote"];
 }

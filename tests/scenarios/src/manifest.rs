@@ -157,6 +157,12 @@ impl EndpointManifest {
         self
     }
 
+    /// A slice need not say on which node.
+    pub fn nowhere(mut self) -> EndpointManifest {
+        self.0["nodeName"] = Value::Null;
+        self
+    }
+
     /// `kind` is `forZones` or `forNodes`.
     pub fn hint(mut self, kind: &str, name: &str) -> EndpointManifest {
         self.0["hints"][kind] = json!([{"name": name}]);

@@ -64,9 +64,9 @@ impl Deref for Rig {
 impl Ground {
     pub fn new() -> Result<Ground, String> {
         let sandbox = build_sandbox().map_err(|e| e.to_string())?;
-        let servers = start_servers(&sandbox).map_err(|e| e.to_string())?;
         let far = Family::BOTH.map(|family| Position::Far.address(family));
         let far = tunnel::dig(&sandbox.node, far)?;
+        let servers = start_servers(&sandbox, &far).map_err(|e| e.to_string())?;
         Ok(Ground { _servers: servers, far, sandbox })
     }
 
@@ -101,10 +101,10 @@ fn build_sandbox() -> Result<Sandbox, sandbox::SandboxError> {
     Ok(sandbox)
 }
 
-fn start_servers(sandbox: &Sandbox) -> Result<Vec<Server>, sandbox::SandboxError> {
+fn start_servers(sandbox: &Sandbox, far: &Namespace) -> Result<Vec<Server>, sandbox::SandboxError> {
     let mut servers = Vec::new();
     for (endpoint, name, at) in directory::servers() {
-        let namespace = namespace_of(sandbox, endpoint);
+        let namespace = if endpoint == "far" { far } else { namespace_of(sandbox, endpoint) };
         servers.push(Server::tcp(namespace, &name, at)?);
         servers.push(Server::udp(namespace, &name, at)?);
     }

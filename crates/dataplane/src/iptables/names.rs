@@ -141,7 +141,7 @@ mod tests {
     fn pins_are_kept_in_lists_of_upstreams_names() {
         let port = PortName::new("ns1/svc1", "p80", Protocol::Tcp);
         assert_eq!(port.chain(ChainKind::Cluster).to_string(), "KUBE-SVC-XPGD46QRK7WJZT7O");
-        let backend = Backend { ip: "10.180.0.1".parse().unwrap(), port: 80, local: false };
+        let backend = Backend { ip: "10.180.0.1".parse().unwrap(), port: 80, may_be_own_client: false };
         assert_eq!(port.pins(&backend), "KUBE-SEP-SXIVWICOYRO3J4NJ");
     }
 

@@ -180,11 +180,11 @@ fn shared_leaves(service: &ServiceKey, plan: &ServicePlan) -> Leaves {
         let rule = Rule::Accept(format!("{service} health check node port").into());
         leaves.push((Place::HealthChecks, key, rule));
     }
-    leaves.extend(local_ips(plan).into_iter().map(|ip| (Place::Hairpins, Key::whole(ip), Rule::Hairpin)));
+    leaves.extend(own_clients(plan).into_iter().map(|ip| (Place::Hairpins, Key::whole(ip), Rule::Hairpin)));
     leaves
 }
 
-fn local_ips(plan: &ServicePlan) -> BTreeSet<IpAddr> {
+fn own_clients(plan: &ServicePlan) -> BTreeSet<IpAddr> {
     let backends = plan.ports.iter().flat_map(|port| port.cluster_pool.iter().chain(&port.local_pool));
-    backends.filter(|backend| backend.local).map(|backend| backend.ip).collect()
+    backends.filter(|backend| backend.may_be_own_client).map(|backend| backend.ip).collect()
 }

@@ -79,7 +79,7 @@ impl<'a> DestinationRenderer<'a> {
         for (slot, backend) in self.port.pool(pool).iter().enumerate() {
             let key = self.key.slot(slot as u32);
             self.push(class.pool(), key, Data::Endpoint(endpoint(backend)));
-            if backend.local {
+            if backend.may_be_own_client {
                 let hairpin = Fields::new().ip(backend.ip).ip(backend.ip);
                 let hairpin = hairpin.protocol(self.port.protocol.number()).port(backend.port);
                 self.push(SetName::Hairpin, hairpin, Data::None);

@@ -12,7 +12,10 @@ fn vip() -> Address {
 }
 
 fn backends(tails: &[u8]) -> Box<[Backend]> {
-    tails.iter().map(|n| Backend { ip: ip(&format!("10.0.0.{n}")), port: 5353, local: false }).collect()
+    tails
+        .iter()
+        .map(|n| Backend { ip: ip(&format!("10.0.0.{n}")), port: 5353, may_be_own_client: false })
+        .collect()
 }
 
 fn to(tail: u8) -> FlowTarget {

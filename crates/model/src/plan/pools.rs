@@ -16,7 +16,7 @@ struct Candidate {
     ip: IpAddr,
     port: u16,
     standing: Standing,
-    remote: bool,
+    place: Place,
     near: Nearness,
 }
 
@@ -25,6 +25,24 @@ enum Standing {
     Ready,
     /// Going away but still answering: better than nothing where nothing is ready.
     Terminating,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Here,
+    /// Slices need not name a node.
+    Unknown,
+    Elsewhere,
+}
+
+impl Place {
+    fn of(endpoint: &Endpoint<'_>, node: &NodeView) -> Place {
+        match endpoint.node {
+            Some(name) if name == node.name => Place::Here,
+            Some(_) => Place::Elsewhere,
+            None => Place::Unknown,
+        }
+    }
 }
 
 impl Standing {
@@ -63,27 +81,31 @@ impl Usable {
         self.0.is_empty()
     }
 
-    /// The endpoints for policy Cluster: empty only if there is nothing usable anywhere.
-    pub(super) fn cluster_pool(&self) -> Box<[Backend]> {
+    /// The endpoints for policy Cluster: empty only if there is nothing usable anywhere. Clients may be pods of this
+    /// node, or of any.
+    pub(super) fn cluster_pool(&self, from_anywhere: bool) -> Box<[Backend]> {
+        let backend = |candidate: &Candidate| candidate.backend(from_anywhere);
         let ready = self.0.iter().filter(|c| c.standing == Standing::Ready);
         if ready.clone().next().is_none() {
-            return self.0.iter().map(Candidate::backend).collect();
+            return self.0.iter().map(backend).collect();
         }
         let reach = Reach::shortest(ready.clone().map(|c| c.near));
-        ready.filter(|c| reach.admits(c.near)).map(Candidate::backend).collect()
+        ready.filter(|c| reach.admits(c.near)).map(backend).collect()
     }
 
     /// The endpoints for policy Local. Hints do not matter here: the node is as near as it gets.
     pub(super) fn local_pool(&self) -> Box<[Backend]> {
-        let local = self.0.iter().filter(|c| !c.remote);
+        let local = self.0.iter().filter(|c| c.place == Place::Here);
         let any_ready = local.clone().any(|c| c.standing == Standing::Ready);
-        local.filter(|c| !any_ready || c.standing == Standing::Ready).map(Candidate::backend).collect()
+        let pool = local.filter(|c| !any_ready || c.standing == Standing::Ready);
+        pool.map(|c| c.backend(false)).collect()
     }
 }
 
 impl Candidate {
-    fn backend(&self) -> Backend {
-        Backend { ip: self.ip, port: self.port, local: !self.remote }
+    fn backend(&self, from_anywhere: bool) -> Backend {
+        let may_be_own_client = from_anywhere || self.place != Place::Elsewhere;
+        Backend { ip: self.ip, port: self.port, may_be_own_client }
     }
 }
 
@@ -96,7 +118,7 @@ fn candidate(endpoint: &Endpoint<'_>, port: u16, node: &NodeView, family: Family
         ip: endpoint.ip,
         port,
         standing: Standing::of(endpoint)?,
-        remote: endpoint.node != Some(node.name.as_str()),
+        place: Place::of(endpoint, node),
         near: Nearness::of(endpoint.hints, node),
     })
 }

@@ -8,7 +8,7 @@ use scenarios::world::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
     Always,
-    /// It depends on the order in which upstream walks a map.
+    /// It depends on the order in which upstream walks a map, or on the detector.
     Sometimes,
 }
 
@@ -20,7 +20,7 @@ struct Difference {
     why: &'static str,
 }
 
-const DIFFERENCES: [Difference; 3] = [
+const DIFFERENCES: [Difference; 5] = [
     Difference {
         service: "headless-label",
         external: false,
@@ -38,6 +38,18 @@ const DIFFERENCES: [Difference; 3] = [
         external: true,
         how: How::Sometimes,
         why: "of two services with one external IP upstream serves whichever it comes to last",
+    },
+    Difference {
+        service: "far-self",
+        external: false,
+        how: How::Sometimes,
+        why: "upstream masquerades only endpoints of its own node that reach themselves",
+    },
+    Difference {
+        service: "nowhere-self",
+        external: false,
+        how: How::Always,
+        why: "an endpoint without a node is none of upstream's own node",
     },
 ];
 

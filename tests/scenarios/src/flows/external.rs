@@ -99,6 +99,12 @@ fn itself(flows: &mut Vec<Flow>) {
             flows.push(Flow::new(EndpointB, Udp, to, Answered(B, source), why));
         }
     }
+    let why = "a pod of another node that is short-circuited may draw itself, and is masqueraded then";
+    for to in doors("far-self") {
+        for protocol in [Tcp, Udp] {
+            flows.push(Flow::new(Far, protocol, to, Rejected, why).split(Answered(FAR, Kept), Dropped));
+        }
+    }
     let why = "hairpin is for the endpoint itself: its neighbours keep their address under policy Local";
     for to in doors("self-local") {
         flows.push(Flow::new(Guest, Tcp, to, Answered(B, Kept), why));

@@ -48,6 +48,15 @@ impl Position {
         }
     }
 
+    /// The name under which it is an endpoint, for clients that may reach themselves.
+    pub fn endpoint(self) -> Option<&'static str> {
+        match self {
+            Position::EndpointB => Some("b"),
+            Position::Far => Some("far"),
+            _ => None,
+        }
+    }
+
     pub fn is_node(self) -> bool {
         matches!(self, Position::Node | Position::NodeOuter)
     }

@@ -132,6 +132,10 @@ fn endpoints() -> Vec<Entry> {
             .open()
             .web_ports()
             .endpoints_as(ALL, |_, e| e.conditions(false, false, false)),
+        // A pod of another node that may reach itself through this one.
+        local(Entry::new("far-self", 45)).open().web_ports().endpoints(&["far"]),
+        // A pod of this node of which the slice does not say so.
+        Entry::new("nowhere-self", 46).web_ports().endpoints_as(&["b"], |_, e| e.nowhere()),
     ]
 }
 

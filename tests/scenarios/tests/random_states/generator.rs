@@ -231,7 +231,7 @@ fn endpoint(dice: &mut Dice, name: &str, family: Family) -> EndpointRecord {
         ready,
         serving: ready || dice.chance(60),
         terminating: !ready && dice.chance(60),
-        node: Some(node_of(name).into()),
+        node: dice.chance(90).then(|| node_of(name).into()),
         hints,
     }
 }

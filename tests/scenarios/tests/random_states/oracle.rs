@@ -135,10 +135,12 @@ impl Answer {
         let Answer::Forwarded { masqueraded, .. } = self else { return Some(false) };
         // What stays on the node does not pass postrouting.
         let leaves = !node_addresses().contains(&endpoint.ip);
-        match leaves && endpoint.local && endpoint.ip == source {
-            true => Some(true),
-            false if leaves => *masqueraded,
-            false => Some(false),
+        match endpoint.ip == source {
+            _ if !leaves => Some(false),
+            true if endpoint.may_be_own_client => Some(true),
+            // Another service with this endpoint may expect it.
+            true => masqueraded.filter(|masqueraded| *masqueraded),
+            false => *masqueraded,
         }
     }
 }

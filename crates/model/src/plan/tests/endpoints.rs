@@ -65,13 +65,14 @@ fn duplicates_collapse_and_the_ready_one_wins() {
         (&[gone, here], &[(1, false)]),
         (&[leaving, here], &[(1, false)]),
         (&[gone, leaving], &[(1, true)]),
-        (&[here, here, ready("10.0.0.2"), ready("10.0.0.2")], &[(1, false), (2, false)]),
+        (&[here, here, ready("10.0.0.2"), ready("10.0.0.2")], &[(1, false), (2, true)]),
     ];
     for (endpoints, wanted) in cases {
         let mut slices: Vec<_> = endpoints.iter().map(|endpoint| slice(&ports, &[*endpoint])).collect();
         for _ in 0..2 {
             let plan = plan_v4(&service(), &slices);
-            let pool: Vec<_> = plan.ports[0].cluster_pool.iter().map(|b| (tail(b.ip), b.local)).collect();
+            let pool: Vec<_> =
+                plan.ports[0].cluster_pool.iter().map(|b| (tail(b.ip), b.may_be_own_client)).collect();
             assert_eq!(pool, wanted, "{endpoints:?}");
             slices.reverse();
         }

@@ -152,8 +152,19 @@ fn masquerade_all_concerns_cluster_ips() {
 }
 
 #[test]
-fn endpoints_know_whether_they_are_local() {
-    let plan = plan_on(&service(), BOTH);
-    let local: Vec<_> = plan.cluster_pool.iter().map(|backend| backend.local).collect();
-    assert_eq!(local, [true, false]);
+fn endpoints_that_may_come_as_their_own_clients() {
+    use TrafficPolicy::{Cluster as C, Local as L};
+    let endpoints = [on("n1", ready("10.0.0.1")), on("n2", ready("10.0.0.2")), ready("10.0.0.3")];
+    let cases = [
+        (service(), [true, false, true], "here, elsewhere, who knows"),
+        (exposed(C, C), [true, false, true], "who comes from elsewhere is masqueraded"),
+        (exposed(C, L), [true; 3], "pods of other nodes may be short-circuited"),
+        (exposed(L, L), [true; 3], "whatever holds inside"),
+    ];
+    for (service, wanted, why) in cases {
+        let plan = plan_one(&service, &endpoints);
+        let own: Vec<_> = plan.cluster_pool.iter().map(|backend| backend.may_be_own_client).collect();
+        assert_eq!(own, wanted, "{why}");
+        assert!(plan.local_pool.iter().all(|backend| backend.may_be_own_client));
+    }
 }
