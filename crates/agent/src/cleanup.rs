@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use dataplane::nftables::Nftables;
 use dataplane::{Backend, SyncError, iptables};
-use kernel::iptables::{Tables as _, ToolError, Tools, Variant, legacy_tables, nft_chains};
+use kernel::iptables::{Table, Tables as _, ToolError, Tools, Variant, legacy_has_chain, nft_chains};
 use kernel::link::{LinkError, Links};
 use kernel::nft::{self, Connection};
 use model::{Family, LocalDetector};
@@ -17,6 +17,9 @@ const IPVS_DEVICE: &str = "kube-ipvs0";
 /// Three lines of heading, then one a virtual server and its endpoints.
 const IPVS_TABLE: &str = "/proc/net/ip_vs";
 const IPVS_HEADING: usize = 3;
+
+/// In table nat, in which all traffic to services begins.
+const ROOT_CHAIN: &str = "KUBE-SERVICES";
 
 /// An agent that runs would have noticed by then, in mode nftables and in mode iptables.
 const AGENTS_TURN: Duration = Duration::from_millis(300);
@@ -38,6 +41,7 @@ pub enum CleanupError {
     /// Rules that only the tools can remove.
     NoTools {
         family: Family,
+        variant: Variant,
     },
     Device(LinkError),
     Ipvs {
@@ -57,11 +61,15 @@ impl fmt::Display for CleanupError {
             CleanupError::Iptables { family, source } => {
                 write!(f, "the {family} rules of iptables mode may still be there: {source}")
             }
-            CleanupError::NoTools { family } => write!(
-                f,
-                "the {family} rules of iptables mode are still there: the iptables tools that remove them are not \
-                 installed; install them, or use the image that holds them"
-            ),
+            CleanupError::NoTools { family, variant } => {
+                let program = if *family == Family::V6 { "ip6tables" } else { "iptables" };
+                let ending = if *variant == Variant::Nft { "nft" } else { "legacy" };
+                write!(
+                    f,
+                    "the {family} rules of iptables mode in the {variant} tables are still there, because \
+                     {program}-{ending}-restore is not installed; install it, or use the image that holds it"
+                )
+            }
             CleanupError::Device(source) => {
                 write!(f, "the device {IPVS_DEVICE} of ipvs mode may still be there: {source}")
             }
@@ -96,7 +104,9 @@ pub fn cleanup() -> Result<(), Vec<CleanupError>> {
     failures.extend(ipvs_left());
     // Only the last one to write rules could do it again.
     let turn = if had_iptables { AGENTS_LOOK } else { AGENTS_TURN };
-    failures.extend(written_again(tables, turn));
+    let is_left = |failure| matches!(failure, &CleanupError::NoTools { .. } | &CleanupError::Iptables { .. });
+    let is_gone = !failures.iter().any(is_left);
+    failures.extend(written_again(tables, is_gone, turn));
     if failures.is_empty() { Ok(()) } else { Err(failures) }
 }
 
@@ -120,9 +130,11 @@ pub(crate) fn remove_iptables(
     failures: &mut Vec<CleanupError>,
 ) -> bool {
     let tools = Tools::installed(family == Family::V6);
-    if tools.is_empty() && has_nft_rules(family) {
-        failures.push(CleanupError::NoTools { family });
-    }
+    let has_tools = |variant| tools.iter().any(|tools| tools.variant() == variant);
+    let out_of_reach = Variant::BOTH
+        .into_iter()
+        .filter(|variant| Some(*variant) != keep && !has_tools(*variant) && has_rules(*variant, family));
+    failures.extend(out_of_reach.map(|variant| CleanupError::NoTools { family, variant }));
     let mut had_some = false;
     for mut tools in tools.into_iter().filter(|tools| Some(tools.variant()) != keep) {
         match remove_with(&mut tools) {
@@ -145,17 +157,14 @@ fn remove_with(tools: &mut Tools) -> Result<bool, ToolError> {
     Ok(true)
 }
 
-/// Whether there may be rules of iptables mode, asked without running a program.
+/// Whether there are rules of iptables mode, asked without running a program.
 pub(crate) fn has_rules(variant: Variant, family: Family) -> bool {
+    let is_ipv6 = family == Family::V6;
     match variant {
-        Variant::Nft => has_nft_rules(family),
-        // Whose they are only the tools tell.
-        Variant::Legacy => legacy_tables(family == Family::V6).iter().any(|table| table == "nat"),
+        Variant::Nft => nft_chains(is_ipv6, Table::Nat.name()).iter().any(|chain| chain == ROOT_CHAIN),
+        // Where it cannot be told, the tools may.
+        Variant::Legacy => legacy_has_chain(is_ipv6, Table::Nat, ROOT_CHAIN).unwrap_or(true),
     }
-}
-
-fn has_nft_rules(family: Family) -> bool {
-    nft_chains(family == Family::V6, "nat").iter().any(|chain| chain == "KUBE-SERVICES")
 }
 
 /// Returns whether it was there.
@@ -169,13 +178,20 @@ pub(crate) fn remove_device() -> Result<bool, LinkError> {
     Ok(is_there)
 }
 
-/// A running agent repairs within moments what we call removed.
-fn written_again(mut tables: Option<Nftables<Connection>>, turn: Duration) -> Option<CleanupError> {
+/// A running agent repairs within moments what we call removed. Rules of iptables mode that could not be removed were
+/// not written again.
+fn written_again(
+    mut tables: Option<Nftables<Connection>>,
+    were_removed: bool,
+    turn: Duration,
+) -> Option<CleanupError> {
     let deadline = Instant::now() + turn;
     loop {
         std::thread::sleep(BETWEEN_LOOKS);
-        let is_back =
-            |family| tables.as_mut().is_some_and(|tables| tables.exists(family)) || has_own_iptables(family);
+        let is_back = |family| {
+            tables.as_mut().is_some_and(|tables| tables.exists(family))
+                || (were_removed && has_own_iptables(family))
+        };
         if Family::BOTH.into_iter().any(is_back) {
             return Some(CleanupError::WrittenAgain);
         }
@@ -187,7 +203,7 @@ fn written_again(mut tables: Option<Nftables<Connection>>, turn: Duration) -> Op
 
 /// Whether rules of iptables mode are there. No program is run where there is nothing to find.
 fn has_own_iptables(family: Family) -> bool {
-    if has_nft_rules(family) {
+    if has_rules(Variant::Nft, family) {
         return true;
     }
     let is_ours = |tools: &Tools| tools.save_all().is_ok_and(|saved| iptables::removal(&saved).is_some());

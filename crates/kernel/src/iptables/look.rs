@@ -43,7 +43,7 @@ pub(super) fn rules(found: &Found, is_ipv6: bool, terms: &Terms) -> usize {
 }
 
 /// The legacy tables that are loaded. To ask for another one loads it, and from then on every packet passes it.
-pub fn legacy_tables(is_ipv6: bool) -> Vec<String> {
+pub(super) fn legacy_tables(is_ipv6: bool) -> Vec<String> {
     // /proc/self is the process's first thread, which may be in another network namespace.
     let base = name(is_ipv6).trim_end_matches("tables");
     let listed = std::fs::read_to_string(format!("/proc/thread-self/net/{base}_tables_names"));

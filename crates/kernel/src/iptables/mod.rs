@@ -3,6 +3,7 @@
 mod choose;
 mod error;
 mod judge;
+mod legacy;
 mod look;
 mod missing;
 mod run;
@@ -15,7 +16,8 @@ mod words;
 
 pub use choose::{Chosen, Why};
 pub use error::ToolError;
-pub use look::{legacy_tables, nft_chains};
+pub use legacy::legacy_has_chain;
+pub use look::nft_chains;
 pub use missing::{ChooseError, Missing};
 pub use toolbox::{Terms, Toolbox};
 pub use tools::Tools;

@@ -1,6 +1,6 @@
 //! A stamp changes when a table does, and looking changes nothing.
 
-use kernel::iptables::{Stamp, Table, Tables, Tools, Variant};
+use kernel::iptables::{Stamp, Table, Tables, Tools, Variant, legacy_has_chain};
 use kernel::netns::{Namespace, privileged_test};
 
 use crate::place::{in_place, with_each};
@@ -51,6 +51,24 @@ fn what_happens_in_another_namespace_or_family_is_not_seen_in_legacy_tables() {
             });
             place.toolbox().of(Variant::Legacy, true).unwrap().restore(script).unwrap();
             assert_eq!(stamp(&mut tools), before);
+        });
+    });
+}
+
+#[test]
+fn chains_of_legacy_tables_are_found_without_a_program() {
+    privileged_test(|| {
+        in_place(|place| {
+            let has = |is_ipv6, chain| legacy_has_chain(is_ipv6, Table::Nat, chain).unwrap();
+            assert!(!has(false, "A") && !has(true, "A"), "no table is loaded");
+            for is_ipv6 in [false, true] {
+                let mut tools = place.toolbox().of(Variant::Legacy, is_ipv6).unwrap();
+                tools.restore("*nat\n:AB - [0:0]\n-A AB -p tcp -j RETURN\nCOMMIT\n").unwrap();
+                assert!(has(is_ipv6, "AB") && !has(is_ipv6, "A") && !has(is_ipv6, "B"));
+                assert!(!legacy_has_chain(is_ipv6, Table::Filter, "AB").unwrap());
+                tools.restore("*nat\n-F AB\n-X AB\nCOMMIT\n").unwrap();
+                assert!(!has(is_ipv6, "AB"));
+            }
         });
     });
 }

@@ -22,6 +22,8 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
         Case::new("an old kernel gets mode iptables, and the reason why", old_kernel),
         Case::new("mode iptables beside what other modes and the other variant left", leftovers),
         Case::new("cleanup with tools for which the kernel has no tables", cleanup_without_nft),
+        Case::new("cleanup names the variant whose tools are not there", cleanup_without_tools),
+        Case::new("an agent names the variant whose rules it cannot remove", leftovers_without_tools),
         Case::new("cleanup with tools that fail does what the others can", cleanup_with_broken_tools),
         Case::new(
             "cleanup beside an agent in mode iptables does not call gone what is back",
@@ -199,20 +201,95 @@ fn cleanup_beside(words: &str, check: impl FnOnce(&Ended)) -> Verdict {
 
 /// A folder with the real legacy tools, and ones of the nf_tables variant that fail.
 fn half_broken(folder: &ManifestFolder, words: &str) -> PathBuf {
-    let programs = folder.path().join(".programs");
-    fs::create_dir(&programs).unwrap();
+    let programs = only(folder, Variant::Legacy);
     for family in ["iptables", "ip6tables"] {
         for ending in ["", "-save", "-restore"] {
-            let legacy = format!("{family}-legacy{ending}");
-            let mut system = ["/usr/sbin", "/sbin", "/usr/local/sbin"].map(Path::new).into_iter();
-            let real = system.find_map(|folder| Some(folder.join(&legacy)).filter(|file| file.is_file()));
-            std::os::unix::fs::symlink(real.unwrap(), programs.join(&legacy)).unwrap();
             let broken = programs.join(format!("{family}-nft{ending}"));
             fs::write(&broken, format!("#!/bin/sh\necho '{words}' >&2\nexit 1\n")).unwrap();
             open_to_all(&broken);
         }
     }
     programs
+}
+
+/// A folder with the real tools of one variant.
+fn only(folder: &ManifestFolder, variant: Variant) -> PathBuf {
+    let programs = folder.path().join(".programs");
+    fs::create_dir(&programs).unwrap();
+    for family in ["iptables", "ip6tables"] {
+        for ending in ["", "-save", "-restore"] {
+            let name = format!("{family}-{}{ending}", short(variant));
+            let mut system = ["/usr/sbin", "/sbin", "/usr/local/sbin"].map(Path::new).into_iter();
+            let real = system.find_map(|folder| Some(folder.join(&name)).filter(|file| file.is_file()));
+            std::os::unix::fs::symlink(real.unwrap(), programs.join(&name)).unwrap();
+        }
+    }
+    programs
+}
+
+/// As the programs are called.
+fn short(variant: Variant) -> &'static str {
+    match variant {
+        Variant::Legacy => "legacy",
+        Variant::Nft => "nft",
+    }
+}
+
+fn cleanup_without_tools() -> Verdict {
+    for missing in Variant::BOTH {
+        let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
+        let mut tools = match installed(&namespace) {
+            Ok(tools) => tools,
+            Err(verdict) => return verdict,
+        };
+        // Rules of others are none of ours.
+        let foreign = "*nat\n:DOCKER - [0:0]\n-A PREROUTING -j DOCKER\nCOMMIT\n";
+        namespace.run(|| tools.iter_mut().for_each(|tools| tools.restore(foreign).unwrap()));
+        let programs = only(&folder, missing.other());
+        let cleanup = || {
+            let mut command = kube_proxy();
+            command.arg("--cleanup").env("PATH", &programs).env("XTABLES_LOCKFILE", lock(&folder));
+            run_in(&namespace, command)
+        };
+        let ended = cleanup();
+        assert_eq!(ended.code, Some(0), "{missing}: {:?}", ended.lines);
+
+        namespace.run(|| tools.iter_mut().for_each(|tools| tools.restore(OTHERS).unwrap()));
+        let ended = cleanup();
+        assert_eq!(ended.code, Some(1), "{missing}: {:?}", ended.lines);
+        for program in ["iptables", "ip6tables"] {
+            let words = format!("{program}-{}-restore is not installed", short(missing));
+            let named = ended.lines.iter().filter(|line| line.contains(&words)).count();
+            assert_eq!(named, 1, "{missing}: {:?}", ended.lines);
+        }
+        let again = ended.lines.iter().any(|line| line.contains("wrote them again"));
+        assert!(!again, "{missing}: {:?}", ended.lines);
+        assert!(!saved(&namespace, &tools, missing.other()).contains("KUBE-"));
+    }
+    Verdict::Passed
+}
+
+/// In mode nftables, which needs no tools, and in mode iptables.
+fn leftovers_without_tools() -> Verdict {
+    for mode in ["--proxy-mode=nftables", MODE] {
+        let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
+        let mut tools = match installed(&namespace) {
+            Ok(tools) => tools,
+            Err(verdict) => return verdict,
+        };
+        for tools in tools.iter_mut().filter(|tools| tools.variant() == Variant::Nft) {
+            namespace.run(|| tools.restore(OTHERS)).unwrap();
+        }
+        let mut command = kube_proxy();
+        command.arg(mode).env("PATH", only(&folder, Variant::Legacy));
+        let agent = Agent::start(&namespace, &folder, command);
+        for program in ["iptables", "ip6tables"] {
+            let words = format!("{program}-nft-restore is not installed");
+            let log = || fs::read_to_string(&agent.log).unwrap();
+            assert!(wait_until(DEADLINE, || agent.says(&words)), "{mode}: {}", log());
+        }
+    }
+    Verdict::Passed
 }
 
 fn cleanup_in_vain() -> Verdict {
