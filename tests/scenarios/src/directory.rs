@@ -15,7 +15,7 @@ pub const ZONE: &str = "zone-1";
 pub const MAIN_PORT: u16 = 8080;
 pub const SECOND_PORT: u16 = 9090;
 
-/// The pods, in the order in which the sandbox makes them. `guest` is a client only.
+/// The pods, in the order in which the sandbox makes them. `guest` is a client, and an endpoint to itself.
 pub const PODS: [(&str, Place); 4] =
     [("a", Place::Local), ("b", Place::Local), ("guest", Place::Local), ("c", Place::Remote)];
 
@@ -23,7 +23,7 @@ pub const PODS: [(&str, Place); 4] =
 pub const TUNNEL: &str = "tunnel";
 
 /// Everything that can be an endpoint: pods, and the two nodes for endpoints in the host network.
-pub const ENDPOINTS: [&str; 6] = ["a", "b", "c", "far", "node", "remote"];
+pub const ENDPOINTS: [&str; 7] = ["a", "b", "guest", "c", "far", "node", "remote"];
 
 /// The addresses of an endpoint or client, IPv4 first.
 fn addresses(name: &str) -> (Ipv4Addr, Ipv6Addr) {

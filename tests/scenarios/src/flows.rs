@@ -170,6 +170,7 @@ mod servers {
     pub(super) const A_C: &[&str] = &["a", "c"];
     pub(super) const A_C_SECOND: &[&str] = &["a/9090", "c/9090"];
     pub(super) const FAR: &[&str] = &["far"];
+    pub(super) const GUEST: &[&str] = &["guest"];
     pub(super) const NODE: &[&str] = &["node"];
     pub(super) const REMOTE: &[&str] = &["remote"];
 }

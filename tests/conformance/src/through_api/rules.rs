@@ -17,7 +17,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         name: "a service of type ClusterIP has no node ports",
         words: "may not be used when `type` is 'ClusterIP'",
-        services: 17,
+        services: 18,
         amend: drop_node_ports,
     },
     Rule {

@@ -23,7 +23,7 @@ fn reached(flows: &mut Vec<Flow>) {
         flows.push(Flow::new(EndpointB, protocol, cluster("self"), Answered(B, ByDetector), why));
     }
     let why = "and so is one of which no slice says that it is on this node";
-    flows.push(Flow::new(EndpointB, Tcp, cluster("nowhere-self"), Answered(B, ByDetector), why));
+    flows.push(Flow::new(Guest, Tcp, cluster("nowhere-self"), Answered(GUEST, ByDetector), why));
     let why = "only the endpoint itself is masqueraded, its neighbours are not";
     flows.push(Flow::new(Guest, Tcp, cluster("self"), Answered(B, ByDetector), why));
     let why = "every usable endpoint is as likely as any other";

@@ -12,7 +12,7 @@ use crate::world::{Range, SECOND_BALANCER, address_in};
 /// Where the client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
-    /// A pod of this node that is no endpoint.
+    /// A pod of this node that is no endpoint, except to itself.
     Guest,
     /// The pod `b`, an endpoint of many services: it may reach itself.
     EndpointB,
@@ -51,6 +51,7 @@ impl Position {
     /// The name under which it is an endpoint, for clients that may reach themselves.
     pub fn endpoint(self) -> Option<&'static str> {
         match self {
+            Position::Guest => Some("guest"),
             Position::EndpointB => Some("b"),
             Position::Far => Some("far"),
             _ => None,

@@ -134,8 +134,8 @@ fn endpoints() -> Vec<Entry> {
             .endpoints_as(ALL, |_, e| e.conditions(false, false, false)),
         // A pod of another node that may reach itself through this one.
         local(Entry::new("far-self", 45)).open().web_ports().endpoints(&["far"]),
-        // A pod of this node of which the slice does not say so.
-        Entry::new("nowhere-self", 46).web_ports().endpoints_as(&["b"], |_, e| e.nowhere()),
+        // A pod of this node of which no slice says so.
+        Entry::new("nowhere-self", 46).web_ports().endpoints_as(&["guest"], |_, e| e.nowhere()),
     ]
 }
 
