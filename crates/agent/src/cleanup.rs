@@ -12,6 +12,8 @@ use kernel::link::{LinkError, Links};
 use kernel::nft::{self, Connection};
 use model::{Family, LocalDetector};
 
+use crate::packet_counters;
+
 /// Holds the addresses of services in ipvs mode.
 const IPVS_DEVICE: &str = "kube-ipvs0";
 /// Three lines of heading, then one a virtual server and its endpoints.
@@ -94,6 +96,9 @@ pub fn cleanup() -> Result<(), Vec<CleanupError>> {
     let mut had_iptables = false;
     for family in Family::BOTH {
         had_iptables |= remove_iptables(family, None, &mut failures);
+    }
+    if had_iptables {
+        packet_counters::remove();
     }
     let mut tables = open_nftables(&mut failures);
     for family in Family::BOTH {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::mpsc::Sender;
 
-use dataplane::iptables::{Iptables, Setup};
+use dataplane::iptables::{Counters, Iptables, Setup};
 use dataplane::nftables::Nftables;
 use dataplane::{Backend, Change, Committed, SyncError};
 use kernel::iptables::{Chosen, Missing, Tools};
@@ -73,6 +73,7 @@ pub(crate) enum DataPlane {
     Nftables(Box<Nftables<Connection>>),
     Iptables {
         backend: Box<Iptables<Tools>>,
+        counters: packet_counters::Keeper,
         /// The kernel does not have the family, so that nobody misses its rules.
         is_absent: [bool; 2],
     },
@@ -93,16 +94,17 @@ impl DataPlane {
                 let backend = Nftables::new(connection, &detector, options.masquerade_mark);
                 Ok(DataPlane::Nftables(Box::new(backend.count_traffic(options.service_counters))))
             }
-            Ground::Iptables(mut chosen) => {
+            Ground::Iptables(chosen) => {
                 let setup = Setup {
                     detector,
                     masquerade_mark: options.masquerade_mark,
                     drop_invalid: node_setup::drops_invalid(options),
-                    counters: packet_counters::ensure(&mut chosen.tools),
+                    // Each full sync looks which there are.
+                    counters: Counters::default(),
                 };
                 let is_absent = chosen.missing.map(|missing| matches!(missing, Some(Missing::NoIpv6)));
                 let backend = Box::new(Iptables::new(chosen.tools, &setup));
-                Ok(DataPlane::Iptables { backend, is_absent })
+                Ok(DataPlane::Iptables { backend, counters: packet_counters::Keeper::default(), is_absent })
             }
         }
     }
@@ -111,6 +113,14 @@ impl DataPlane {
         match self {
             DataPlane::Nftables(backend) => &mut **backend,
             DataPlane::Iptables { backend, .. } => &mut **backend,
+        }
+    }
+
+    /// Somebody may have removed what rules count in.
+    fn ensure_counters(&mut self, family: Family) {
+        let DataPlane::Iptables { backend, counters, .. } = self else { return };
+        if let Some(usable) = backend.tables(family).map(|tables| counters.ensure(tables)) {
+            backend.count_in(family, usable);
         }
     }
 
@@ -155,6 +165,7 @@ impl Backend for DataPlane {
         if self.lacks(family) {
             return Ok(Committed::default());
         }
+        self.ensure_counters(family);
         self.backend().rewrite(family, plans, node)
     }
 
@@ -199,7 +210,6 @@ impl Backend for DataPlane {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use dataplane::iptables::Counters;
 
     #[test]
     fn a_family_that_the_kernel_lacks_is_no_error_and_one_without_tools_is() {
@@ -210,7 +220,8 @@ mod tests {
             counters: Counters::default(),
         };
         let backend = Box::new(Iptables::new([None, None], &setup));
-        let mut data_plane = DataPlane::Iptables { backend, is_absent: [false, true] };
+        let counters = packet_counters::Keeper::default();
+        let mut data_plane = DataPlane::Iptables { backend, counters, is_absent: [false, true] };
         let plans = HashMap::from([(ServiceKey::from("default/web"), ServicePlan::default())]);
         let node = NodePlan::default();
         assert!(matches!(data_plane.rewrite(Family::V4, &plans, &node), Err(SyncError::NoTools(Family::V4))));

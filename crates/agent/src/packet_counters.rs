@@ -1,10 +1,10 @@
 //! Mode iptables: packets that the kernel counts in its nfacct objects, shown on `/metrics` as they are then.
 
-use std::fmt::Display;
+use std::io;
 use std::sync::Arc;
 
 use dataplane::iptables::{CANARY, Counters, INVALID_COUNTER, LOCALHOST_COUNTER};
-use kernel::iptables::Tables;
+use kernel::iptables::{Tables, ToolError};
 use kernel::nfacct;
 
 use crate::metrics::{Collector, Description, INVALID_DROPPED, LOCALHOST_ACCEPTED, Page};
@@ -12,26 +12,70 @@ use crate::metrics::{Collector, Description, INVALID_DROPPED, LOCALHOST_ACCEPTED
 const COUNTED: [(&str, Description); 2] =
     [(INVALID_COUNTER, INVALID_DROPPED), (LOCALHOST_COUNTER, LOCALHOST_ACCEPTED)];
 
-/// Have the objects that rules count in; which of them can be used.
-pub(crate) fn ensure<T: Tables>(tables: &mut [Option<T>; 2]) -> Counters {
-    let made = COUNTED.map(|(counter, _)| nfacct::ensure(counter));
-    if let Some(error) = made.iter().find_map(|outcome| outcome.as_ref().err()) {
-        report(error);
+/// Keeps the objects that rules count in.
+#[derive(Debug, Default)]
+pub(crate) struct Keeper {
+    /// A rule was taken that counts: no kernel unlearns it.
+    is_proven: bool,
+    /// What was said last: that nobody counts.
+    is_told: bool,
+}
+
+impl Keeper {
+    /// Have the objects, and say which of them rules may name. Ask before each full sync: without the object, or the
+    /// module that matches it, a rule that names it is refused, and the whole table with it.
+    pub(crate) fn ensure<T: Tables>(&mut self, tables: &mut T) -> Counters {
+        self.usable(COUNTED.map(|(counter, _)| nfacct::ensure(counter)), tables)
     }
-    let [invalid, localhost] = made.map(|outcome| outcome.is_ok());
-    let is_usable = !(invalid || localhost) || tables.iter_mut().flatten().next().is_some_and(can_count);
-    Counters { invalid: invalid && is_usable, localhost: localhost && is_usable }
+
+    fn usable<T: Tables>(&mut self, made: [io::Result<()>; 2], tables: &mut T) -> Counters {
+        let [invalid, localhost] = made.each_ref().map(Result::is_ok);
+        let trouble = made.into_iter().find_map(Result::err).map(|error| error.to_string());
+        let trouble = trouble.or_else(|| self.try_rule(tables).err().map(|error| error.to_string()));
+        self.tell(trouble.as_deref());
+        match trouble {
+            None => Counters { invalid, localhost },
+            Some(_) => Counters::default(),
+        }
+    }
+
+    /// Whether rules of either family may count.
+    fn try_rule<T: Tables>(&mut self, tables: &mut T) -> Result<(), ToolError> {
+        if self.is_proven {
+            return Ok(());
+        }
+        // No packet comes to that chain, and the sync empties it.
+        match tables.try_counter(CANARY, INVALID_COUNTER) {
+            // That says nothing about the rule, and may not hold for the sync itself. If it does, this is asked again.
+            Err(ToolError::Locked { .. } | ToolError::Slow { .. }) => Ok(()),
+            outcome => outcome.inspect(|()| self.is_proven = true),
+        }
+    }
+
+    fn tell(&mut self, trouble: Option<&str>) {
+        let metrics = COUNTED.map(|(_, metric)| metric.name).join(",");
+        match (trouble, self.is_told) {
+            (Some(error), false) => {
+                tracing::info!(
+                    metrics,
+                    error,
+                    "The kernel does not count for these metrics, and they stay absent"
+                );
+            }
+            (None, true) => tracing::info!(metrics, "The kernel counts for these metrics"),
+            _ => {}
+        }
+        self.is_told = trouble.is_some();
+    }
 }
 
-/// Whether rules of either family may count.
-fn can_count<T: Tables>(tables: &mut T) -> bool {
-    // No packet comes to that chain, and the first sync empties it.
-    tables.try_counter(CANARY, INVALID_COUNTER).map_err(|error| report(&error)).is_ok()
-}
-
-fn report(error: &dyn Display) {
-    let metrics = COUNTED.map(|(_, metric)| metric.name).join(",");
-    tracing::info!(metrics, %error, "The kernel does not count for these metrics, and they stay absent");
+/// Remove the objects, as far as no rule counts in them.
+pub(crate) fn remove() {
+    for (counter, _) in COUNTED {
+        if let Err(error) = nfacct::remove(counter) {
+            tracing::info!(counter, %error, "A counter of packets stays");
+        }
+    }
 }
 
 /// Writes the two metrics at the end of the page.
@@ -44,7 +88,7 @@ struct PacketCounters;
 impl Collector for PacketCounters {
     fn collect(&self, page: &mut Page) {
         for (counter, metric) in COUNTED {
-            // Without the object nobody counts; that was said at the start.
+            // Without the object nobody counts; that was said.
             if let Ok(Some(packets)) = nfacct::packets(counter) {
                 page.family(metric.name, metric.kind.word(), metric.help);
                 page.count(metric.name, "", packets);
@@ -57,12 +101,54 @@ impl Collector for PacketCounters {
 mod tests {
     use super::*;
     use kernel::iptables::simulate::Simulator;
+    use kernel::iptables::{Stamp, Table};
+
+    const MADE: Counters = Counters { invalid: true, localhost: true };
+
+    fn made() -> [io::Result<()>; 2] {
+        [Ok(()), Ok(())]
+    }
 
     #[test]
-    fn a_kernel_that_cannot_count_is_not_asked_to() {
-        let mut tables = Simulator::new(false);
-        assert!(!can_count(&mut tables));
+    fn a_kernel_that_cannot_count_is_not_asked_to_until_it_can() {
+        let (mut tables, mut keeper) = (Simulator::new(false), Keeper::default());
+        assert_eq!(keeper.usable(made(), &mut tables), Counters::default());
         tables.add_account(INVALID_COUNTER);
-        assert!(can_count(&mut tables));
+        let denied = || Err(io::ErrorKind::PermissionDenied.into());
+        assert_eq!(keeper.usable([denied(), denied()], &mut tables), Counters::default());
+        assert_eq!(keeper.usable(made(), &mut tables), MADE);
+    }
+
+    /// Has a lock that somebody holds, or is never asked.
+    struct Locked(bool);
+
+    impl Tables for Locked {
+        fn save(&mut self, _: Table) -> Result<String, ToolError> {
+            Ok(String::new())
+        }
+        fn outline(&mut self, _: Table, _: &[(&str, &str)]) -> Result<String, ToolError> {
+            Ok(String::new())
+        }
+        fn restore(&mut self, _: &str) -> Result<(), ToolError> {
+            assert!(self.0, "asked again");
+            Err(ToolError::Locked { tool: "x".into(), file: "y".into(), seconds: 1 })
+        }
+        fn stamp(&mut self) -> Option<Stamp> {
+            None
+        }
+        fn has_random_fully(&self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn a_lock_says_nothing_about_counting_and_what_is_known_is_not_tried_again() {
+        let mut keeper = Keeper::default();
+        assert_eq!(keeper.usable(made(), &mut Locked(true)), MADE);
+        let mut tables = Simulator::new(false);
+        assert_eq!(keeper.usable(made(), &mut tables), Counters::default(), "asked once the lock is free");
+        tables.add_account(INVALID_COUNTER);
+        assert_eq!(keeper.usable(made(), &mut tables), MADE);
+        assert_eq!(keeper.usable(made(), &mut Locked(false)), MADE);
     }
 }

@@ -9,6 +9,7 @@ use crate::netlink::{DumpEnd, Exchange, Protocol, Refusal, attributes};
 // linux/netfilter/nfnetlink_acct.h.
 const NEW: u16 = (libc::NFNL_SUBSYS_ACCT as u16) << 8;
 const GET: u16 = NEW | 1;
+const DELETE: u16 = NEW | 3;
 const NAME: u16 = 1;
 const PACKETS: u16 = 2;
 /// `struct nfgenmsg`, which every message begins with.
@@ -28,6 +29,16 @@ pub fn ensure(name: &str) -> io::Result<()> {
     match made {
         // Without a wish to replace it, one that exists is "busy".
         Err(refusal) if matches!(refusal.errno(), Some(libc::EBUSY | libc::EEXIST)) => Ok(()),
+        other => other.map_err(explained),
+    }
+}
+
+/// Remove a counter; that there is none is fine. One that a rule counts in cannot be removed.
+pub fn remove(name: &str) -> io::Result<()> {
+    let removed = Exchange::open(Protocol::Netfilter)?
+        .command(DELETE, 0, &HEADER, |message| message.string(NAME, name));
+    match removed {
+        Err(refusal) if refusal.errno() == Some(libc::ENOENT) => Ok(()),
         other => other.map_err(explained),
     }
 }

@@ -70,6 +70,11 @@ impl<T: Tables> Iptables<T> {
         Iptables { families: [family(Family::V4, v4), family(Family::V6, v6)] }
     }
 
+    /// Which nfacct objects there are from now on, for the next full sync.
+    pub fn count_in(&mut self, family: Family, counters: Counters) {
+        self.families[family.index()].dialect.counters = counters;
+    }
+
     pub fn tables(&mut self, family: Family) -> Option<&mut T> {
         self.families[family.index()].tables.as_mut()
     }

@@ -40,6 +40,10 @@ fn packets_of_a_rule_are_counted_and_a_counter_made_again_keeps_its_count() {
                     nfacct::ensure("second").unwrap();
                     assert_eq!(nfacct::packets("first").unwrap(), Some(7), "{variant}");
                     assert_eq!(nfacct::packets("second").unwrap(), Some(0), "{variant}");
+                    nfacct::remove("second").unwrap();
+                    nfacct::remove("second").unwrap();
+                    assert_eq!(nfacct::packets("second").unwrap(), None, "{variant}");
+                    assert!(nfacct::remove("first").is_err(), "{variant}: a rule counts in it");
                 });
             }
         });

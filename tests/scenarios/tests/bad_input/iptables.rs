@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use dataplane::Backend;
+use dataplane::iptables::INVALID_COUNTER;
 use dataplane::nftables::Nftables;
 use kernel::iptables::{Tables as _, Tools, Variant};
+use kernel::nfacct;
 use kernel::nft::Connection;
 use model::{Family, LocalDetector, NodePlan};
 use sandbox::Namespace;
@@ -190,12 +192,15 @@ fn cleanup_beside(words: &str, check: impl FnOnce(&Ended)) -> Verdict {
     for tools in tools.iter_mut().filter(|tools| tools.variant() == Variant::Legacy) {
         namespace.run(|| tools.restore(OTHERS)).unwrap();
     }
+    // Where the kernel does not count, there is nothing to remove.
+    let _ = namespace.run(|| nfacct::ensure(INVALID_COUNTER));
     let mut command = kube_proxy();
     command.arg("--cleanup").env("PATH", half_broken(&folder, words)).env("XTABLES_LOCKFILE", lock(&folder));
     let ended = run_in(&namespace, command);
     check(&ended);
     let left = saved(&namespace, &tools, Variant::Legacy);
     assert!(!left.contains("KUBE-"), "{left}");
+    assert_eq!(namespace.run(|| nfacct::packets(INVALID_COUNTER)).unwrap_or_default(), None);
     Verdict::Passed
 }
 

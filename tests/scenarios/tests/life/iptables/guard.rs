@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use dataplane::iptables::{INVALID_COUNTER, LOCALHOST_COUNTER};
 use kernel::conntrack::{Conntrack, Filter};
-use kernel::sysctl;
+use kernel::{nfacct, sysctl};
 use model::{Family, Protocol};
 use sandbox::Outcome;
 use sandbox::probe::{self, Hold, Pulse};
@@ -14,9 +15,9 @@ use scenarios::{Carrier, Case};
 use serde_json::json;
 
 use super::super::places::{at_cluster_ip, at_node_port, external_ip};
-use super::super::stage::{ANSWER, From, POD_PORT};
+use super::super::stage::{ANSWER, From, POD_PORT, SOON};
 use super::both;
-use super::rig::Rig;
+use super::rig::{Rig, await_that};
 
 const NODE_PORT: u16 = 30080;
 const HEALTH_PORT: u16 = 32100;
@@ -24,6 +25,7 @@ const COUNTER: &str = "kubeproxy_iptables_ct_state_invalid_dropped_packets_total
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
     let mut cases = both("packets unknown to conntrack are dropped and counted", invalid);
+    cases.extend(both("counters that somebody removed are made again", counters_removed));
     cases.extend(both("packets unknown to conntrack pass where it is to be liberal", liberal));
     cases.extend(both("node ports and health checks work beside policies of DROP", policies));
     cases
@@ -61,6 +63,26 @@ fn invalid(carrier: Carrier) {
         assert!(now > counted, "{family}: {now} counted, {counted} before");
         counted = now;
     }
+    rig.assert_answers(&[1], "afterwards");
+}
+
+/// Nobody counts in them while the rules are gone; then they can be removed.
+fn counters_removed(carrier: Carrier) {
+    let mut rig = Rig::with_web(carrier, &["a"], &[]);
+    let whole = Family::BOTH.map(|family| rig.rules(family).comparable());
+    let node = &rig.sandbox.node;
+    let is_removed = await_that(SOON, || {
+        for (family, table) in
+            Family::BOTH.into_iter().flat_map(|family| [(family, "nat"), (family, "filter")])
+        {
+            rig.run(family, &format!("-t {table} -F"));
+        }
+        node.run(|| [INVALID_COUNTER, LOCALHOST_COUNTER].map(nfacct::remove)).iter().all(Result::is_ok)
+    });
+    assert!(is_removed, "always in use");
+    let is_whole = |family: Family| rig.rules(family).comparable() == whole[family.index()];
+    assert!(await_that(SOON, || Family::BOTH.into_iter().all(is_whole)), "{}", rig.log());
+    assert_eq!(rig.metric(COUNTER), Some(0.0), "{}", rig.log());
     rig.assert_answers(&[1], "afterwards");
 }
 
