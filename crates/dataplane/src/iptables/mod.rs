@@ -96,7 +96,8 @@ impl<T: Tables> Backend for Iptables<T> {
         plans: &HashMap<ServiceKey, ServicePlan>,
         node: &NodePlan,
     ) -> Result<Committed, SyncError> {
-        self.write(family, |tables| tables.rewrite(plans, node))
+        // It takes long enough for somebody to damage the other family meanwhile, which therefore has a look.
+        self.families[family.index()].rewrite(plans, node)
     }
 
     fn apply(
