@@ -26,18 +26,21 @@ pub(super) struct FamilyTables<T> {
     watch: Watch,
     /// The last look found nothing to read.
     is_blind: bool,
+    /// Of the last script.
+    sections: u64,
 }
 
 /// The stamps before and after a write.
 pub(super) struct Written {
     before: Option<Stamp>,
     after: Option<Stamp>,
+    sections: u64,
 }
 
 impl<T: Tables> FamilyTables<T> {
     pub(super) fn new(tables: Option<T>, dialect: Dialect) -> FamilyTables<T> {
         let watch = Watch::new(Instant::now());
-        FamilyTables { tables, dialect, state: State::new(), watch, is_blind: false }
+        FamilyTables { tables, dialect, state: State::new(), watch, is_blind: false, sections: 0 }
     }
 
     /// Make the tables hold just these services, beside what others have there.
@@ -59,15 +62,16 @@ impl<T: Tables> FamilyTables<T> {
 
     /// The other family was written. Where both are counted as one, that is no news here.
     pub(super) fn note_other(&mut self, other: &Written) {
-        self.watch.advance(other.before, other.after);
+        self.watch.advance(other.before, other.after, other.sections);
     }
 
     /// The stamps around what is done to this family.
     pub(super) fn written<R>(&mut self, write: impl FnOnce(&mut Self) -> R) -> (R, Written) {
         let stamp = |family: &mut Self| family.tables.as_mut().and_then(T::stamp);
         let before = stamp(self);
+        self.sections = 0;
         let outcome = write(self);
-        (outcome, Written { before, after: stamp(self) })
+        (outcome, Written { before, after: stamp(self), sections: self.sections })
     }
 
     fn without_tools(&self, is_nothing_to_do: bool) -> Result<Committed, SyncError> {
@@ -167,6 +171,7 @@ impl<T: Tables> FamilyTables<T> {
 
     fn commit(&mut self, script: Script, rendering: Duration, whole: bool) -> Result<Committed, SyncError> {
         let Some(tables) = &mut self.tables else { return self.without_tools(script.is_empty()) };
+        self.sections = script.sections;
         if !script.is_empty() {
             tables.restore(script.text()).map_err(|error| {
                 let line = match &error {

@@ -96,8 +96,7 @@ impl<T: Tables> Backend for Iptables<T> {
         plans: &HashMap<ServiceKey, ServicePlan>,
         node: &NodePlan,
     ) -> Result<Committed, SyncError> {
-        // It takes long enough for somebody to damage the other family meanwhile, which therefore has a look.
-        self.families[family.index()].rewrite(plans, node)
+        self.write(family, |tables| tables.rewrite(plans, node))
     }
 
     fn apply(

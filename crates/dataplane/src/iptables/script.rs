@@ -13,6 +13,8 @@ pub(super) struct Script {
     lines: usize,
     /// Where the lines of a service begin, or those of nobody.
     owners: Vec<(usize, Option<ServiceKey>)>,
+    /// Tables that it ends; one that it opens twice counts twice.
+    pub(super) sections: u64,
     /// Rules written, by table.
     pub(super) written: [usize; 2],
 }
@@ -57,6 +59,7 @@ impl Script {
             self.line(format_args!("-X {name}"));
         }
         self.line(format_args!("COMMIT"));
+        self.sections += 1;
     }
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) {

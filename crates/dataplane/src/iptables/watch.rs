@@ -37,9 +37,14 @@ impl Watch {
         self.stamp = stamp;
     }
 
-    /// One of our own writes elsewhere took the stamp from one to the other.
-    pub(super) fn advance(&mut self, before: Option<Stamp>, after: Option<Stamp>) {
-        if before.is_some() && self.stamp == before {
+    /// A write of ours elsewhere took the stamp from one to the other, by as many steps as it had tables; with more
+    /// steps somebody else wrote meanwhile.
+    pub(super) fn advance(&mut self, before: Option<Stamp>, after: Option<Stamp>, steps: u64) {
+        let wanted = before.map(|Stamp([count, rest @ ..])| {
+            let [a, b, c] = rest;
+            Stamp([count + steps, a, b, c])
+        });
+        if self.stamp == before && wanted.is_some() && wanted == after {
             self.stamp = after;
         }
     }
@@ -111,10 +116,13 @@ mod tests {
         let start = Instant::now();
         let mut watch = Watch::new(start);
         watch.rewritten(stamp(1), start);
-        watch.advance(stamp(1), stamp(2));
+        watch.advance(stamp(1), stamp(2), 1);
         assert!(!watch.wants_look(stamp(2), start + PAUSE));
-        watch.advance(stamp(3), stamp(4));
+        watch.advance(stamp(3), stamp(4), 1);
         assert!(watch.wants_look(stamp(4), start + PAUSE), "somebody else made it 3");
+        watch.rewritten(stamp(4), start);
+        watch.advance(stamp(4), stamp(7), 2);
+        assert!(watch.wants_look(stamp(7), start + PAUSE), "somebody else wrote meanwhile");
     }
 
     #[test]
