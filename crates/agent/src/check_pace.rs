@@ -7,6 +7,8 @@ use crate::config::Mode;
 /// Nothing tells of a change in iptables, so that the look itself has to come soon. It takes microseconds as long as
 /// nobody changes anything there; what more it may take is the data plane's care.
 const WITHOUT_NOTIFICATIONS: Duration = Duration::from_secs(1);
+/// Rules that are gone are services that do not answer: a quarrel is no reason to leave them so for long.
+const LONGEST_QUARREL: Duration = Duration::from_secs(5);
 
 /// Damage that is found so often in a row is repaired as fast as any.
 const PATIENCE: u32 = 2;
@@ -24,11 +26,11 @@ pub(crate) struct CheckPace {
 impl CheckPace {
     /// `sync_period` is the longest time between two looks.
     pub(crate) fn new(mode: Mode, sync_period: Duration, now: Instant) -> CheckPace {
-        let usual = match mode {
-            Mode::Iptables => sync_period.min(WITHOUT_NOTIFICATIONS),
-            Mode::Unset | Mode::Nftables | Mode::Ipvs => sync_period,
+        let (usual, longest) = match mode {
+            Mode::Iptables => (sync_period.min(WITHOUT_NOTIFICATIONS), sync_period.min(LONGEST_QUARREL)),
+            Mode::Unset | Mode::Nftables | Mode::Ipvs => (sync_period, sync_period),
         };
-        CheckPace { usual, longest: sync_period, damages: 0, next: now + usual }
+        CheckPace { usual, longest, damages: 0, next: now + usual }
     }
 
     /// How long from `now` until the next look.
@@ -67,7 +69,7 @@ mod tests {
             pace.done(now, true);
             pace.wait(now).as_secs()
         });
-        assert_eq!(waits, [1, 1, 2, 4, 8, 16, 30, 30]);
+        assert_eq!(waits, [1, 1, 2, 4, 5, 5, 5, 5]);
         pace.done(now, false);
         assert_eq!(pace.wait(now), SECOND);
     }

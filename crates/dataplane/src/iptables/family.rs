@@ -198,7 +198,12 @@ impl<T: Tables> FamilyTables<T> {
             return true;
         }
         let saved = save(tables);
-        let is_seen_whole = saved.as_ref().is_ok_and(|saved| self.holds(saved, plans, node));
+        let damage = saved.as_ref().ok().and_then(|saved| self.damage(saved, plans, node));
+        if let Some((table, chain)) = &damage {
+            let (family, table) = (self.dialect.family, table.name());
+            tracing::warn!(%family, table, chain, "A chain does not hold the rules that were written to it");
+        }
+        let is_seen_whole = saved.is_ok() && damage.is_none();
         self.watch.looked(stamp, is_seen_whole, started, Instant::now());
         // What cannot be read says nothing about the rules; the next write will.
         self.tell_blindness(saved.as_ref().err());
@@ -211,25 +216,33 @@ impl<T: Tables> FamilyTables<T> {
         match (error, std::mem::replace(&mut self.is_blind, error.is_some())) {
             (Some(error), false) => tracing::warn!(
                 %family, %error,
-                "The rules cannot be read: damage by others is repaired only by the next change or restart"
+                "The rules cannot be read: damage by others is repaired only by a restart, or a change of the same service"
             ),
             (None, true) => tracing::info!(%family, "The rules can be read again"),
             _ => {}
         }
     }
 
-    fn holds(&self, saved: &[String; 2], plans: &HashMap<ServiceKey, ServicePlan>, node: &NodePlan) -> bool {
-        Table::BOTH.into_iter().all(|table| {
+    /// The first chain that does not hold what it should.
+    fn damage(
+        &self,
+        saved: &[String; 2],
+        plans: &HashMap<ServiceKey, ServicePlan>,
+        node: &NodePlan,
+    ) -> Option<(Table, String)> {
+        Table::BOTH.into_iter().find_map(|table| {
             let saved = Saved::read(&saved[table as usize]);
-            let mut is_whole = missing_hooks(&self.dialect, &saved, table, node).is_empty();
-            let mut own = self.dialect.frame(table);
-            own.extend(self.state.chains(table));
-            is_whole &= own.iter().all(|chain| saved.holds(&chain.name, &chain.text));
-            for_service_chains(plans, table, |port, kind, _| {
-                let chain = port.chain(kind, &self.dialect);
-                is_whole &= saved.holds(&chain.name, &chain.text);
-            });
-            is_whole
+            let hook = missing_hooks(&self.dialect, &saved, table, node).into_iter().next();
+            let mut damaged = hook.map(|hook| hook.chain.to_owned());
+            let mut compare = |chain: &Chain| {
+                if damaged.is_none() && !saved.holds(&chain.name, &chain.text) {
+                    damaged = Some(chain.name.clone());
+                }
+            };
+            self.dialect.frame(table).iter().for_each(&mut compare);
+            self.state.chains(table).iter().for_each(&mut compare);
+            for_service_chains(plans, table, |port, kind, _| compare(&port.chain(kind, &self.dialect)));
+            damaged.map(|chain| (table, chain))
         })
     }
 
@@ -287,7 +300,10 @@ fn for_service_chains<'a>(
     table: Table,
     mut visit: impl FnMut(&ServicePort<'a>, ChainKind, &'a ServiceKey),
 ) {
-    for (service, plan) in plans {
+    // In the same order each time, so that an error names the same line each time.
+    let mut sorted: Vec<(&ServiceKey, &ServicePlan)> = plans.iter().collect();
+    sorted.sort_unstable_by_key(|(service, _)| *service);
+    for (service, plan) in sorted {
         for port in ports(service, plan) {
             for (_, kind) in port.kinds().into_iter().filter(|(at, _)| *at == table) {
                 visit(&port, kind, service);

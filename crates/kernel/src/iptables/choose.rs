@@ -129,7 +129,7 @@ impl fmt::Display for Why {
             Why::OnlyOne => write!(f, "no other is installed"),
             Why::Hint(chain) => write!(f, "kubelet uses it: its chain {chain} is in table mangle"),
             Why::MoreRules { here, there } => {
-                write!(f, "others use it: it has {here} rules, and the other variant {there}")
+                write!(f, "it has more rules on this node: {here}, and the other variant {there}")
             }
             Why::Default => write!(f, "neither kubelet nor rules of others tell which to use"),
             Why::OtherFails(error) => write!(f, "the other variant cannot be used: {error}"),

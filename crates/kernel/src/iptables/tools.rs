@@ -69,7 +69,14 @@ impl Tools {
 
     /// Every table there is, in the form that [`restore`](Tables::restore) takes.
     pub fn save_all(&self) -> Result<String, ToolError> {
-        self.terms.run(&self.programs.save, &[], "")
+        let tool = &self.programs.save;
+        let saved = self.terms.run(tool, &[], "")?;
+        let is_unreadable =
+            |table: &Table| saved.contains(&format!("# Table `{}' is incompatible", table.name()));
+        match Table::BOTH.iter().find(|table| is_unreadable(table)) {
+            Some(table) => Err(ToolError::Unreadable { tool: tool.clone(), table: table.name() }),
+            None => Ok(saved),
+        }
     }
 }
 
