@@ -68,7 +68,7 @@ impl Wanted {
         let (sizes, changes, churn, idle) = match mode {
             _ if self.quick => (vec![500], 10, 4, 3),
             Mode::Nftables => (vec![1_000, 10_000], 40, 15, 10),
-            Mode::Iptables => (vec![3_000, 10_000], 20, 10, 6),
+            Mode::Iptables => (vec![3_000, 10_000], 16, 10, 6),
         };
         let sizes = self.sizes.unwrap_or(sizes);
         let variants = self.variant.map_or(Variant::BOTH.to_vec(), |variant| vec![variant]);

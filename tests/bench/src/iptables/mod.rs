@@ -50,7 +50,11 @@ pub(crate) struct PacketResult {
 pub(crate) fn measure_loads(quick: bool, skipped: &mut Vec<String>) -> Result<Vec<LoadResult>, Failure> {
     let mut results = Vec::new();
     for variant in usable("loading and changing", skipped) {
-        let sizes: &[u32] = if quick { &[1_000] } else { &[1_000, 3_000, 10_000] };
+        let sizes: &[u32] = match variant {
+            _ if !quick => &[1_000, 3_000, 10_000],
+            Variant::Legacy => &[1_000],
+            Variant::Nft => &[500],
+        };
         for services in sizes.iter().copied() {
             crate::report::note(&format!("{services} services with {}", variant.name()));
             let has_upstream = variant == Variant::Legacy || services <= MOST_OF_UPSTREAM_WITH_NFT;
@@ -82,7 +86,7 @@ pub(crate) fn measure_packets(quick: bool, skipped: &mut Vec<String>) -> Result<
         let sizes: &[u32] = match variant {
             _ if !quick => &[100, 1_000, 10_000],
             Variant::Legacy => &[10_000],
-            Variant::Nft => &[1_000],
+            Variant::Nft => &[500],
         };
         for services in sizes.iter().copied() {
             crate::report::note(&format!("first packets to {services} services with {}", variant.name()));

@@ -103,7 +103,7 @@ fn print_packets(packets: &[PacketResult]) {
         ]);
     }
     table::print(
-        "iptables: the first packet of a connection, its whole way from pod to pod; ratios of that, of what rules add, of the search",
+        "iptables: a connection's first packet, its whole way from pod to pod, best; ratios of that, of what rules add, of the search",
         &rows,
     );
     if packets.iter().any(|packet| !packet.scope.endpoint_chains) {
