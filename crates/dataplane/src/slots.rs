@@ -1,12 +1,11 @@
 //! Slot order: an endpoint keeps its place in a pool while it lives, so that a change touches few slots.
 
-use model::{Backend, PortPlan, ServicePlan};
+use model::{Backend, ServicePlan};
 
 /// Give the pools of `new` the order of `old`, with newcomers in the places of those that went.
 pub(crate) fn keep_order(old: &ServicePlan, new: &mut ServicePlan) {
     for port in &mut new.ports {
-        let same = |before: &&PortPlan| before.protocol == port.protocol && before.name == port.name;
-        if let Some(before) = old.ports.iter().find(same) {
+        if let Some(before) = old.port(&port.name, port.protocol) {
             port.cluster_pool = arrange(&before.cluster_pool, &port.cluster_pool);
             port.local_pool = arrange(&before.local_pool, &port.local_pool);
         }

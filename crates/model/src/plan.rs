@@ -8,7 +8,7 @@ use ipnet::IpNet;
 
 use crate::{EndpointSlice, Family, NodeView, Protocol, Service, ServicePort, TrafficPolicy};
 use fronts::{Fronts, Taken};
-use pools::Usable;
+use pools::{Offers, Usable};
 
 mod fronts;
 mod pools;
@@ -34,7 +34,16 @@ pub struct ServicePlan {
     pub affinity_seconds: Option<u32>,
     /// The node answers health checks of a load balancer here, whatever firewall it has.
     pub health_check_port: Option<NonZeroU16>,
+    /// Sorted by name and protocol.
     pub ports: Box<[PortPlan]>,
+}
+
+impl ServicePlan {
+    /// The port of this name and protocol, the first if there are several.
+    pub fn port(&self, name: &str, protocol: Protocol) -> Option<&PortPlan> {
+        let first = self.ports.partition_point(|port| (&*port.name, port.protocol) < (name, protocol));
+        self.ports.get(first).filter(|port| *port.name == *name && port.protocol == protocol)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,13 +159,13 @@ pub fn plan(
     let Some(fronts) = Fronts::of(service, node, settings, family) else {
         return ServicePlan::default();
     };
+    let offers = Offers::of(slices, node, family);
     let mut taken = Taken::new();
     let mut ports: Vec<PortPlan> = Vec::with_capacity(service.ports.len());
     for port in &service.ports {
         let found = fronts.of_port(port, &mut taken);
         if !found.is_empty() {
-            let usable = Usable::find(slices, port, node, family);
-            ports.push(plan_port(service, port, found, &fronts, &usable, settings));
+            ports.push(plan_port(service, port, found, &fronts, &offers.usable(port), settings));
         }
     }
     ports.sort_by(|a, b| (&a.name, a.protocol).cmp(&(&b.name, b.protocol)));

@@ -3,11 +3,11 @@
 mod world;
 
 use model::{
-    Backend, Family, FlowTarget, Masquerade, Pool, PortPlan, Role, Routing, ServicePlan, StaleSet,
-    TrafficPolicy, Verdict, stale_flows,
+    Backend, Family, FlowTarget, Masquerade, Pool, PortPlan, Role, Routing, Service, ServicePlan,
+    ServicePort, StaleSet, TrafficPolicy, Verdict, stale_flows,
 };
 use proptest::prelude::*;
-use world::{NODE, Spot, World, shuffled, world};
+use world::{NODE, Slice, Spot, World, shuffled, world};
 
 fn family() -> impl Strategy<Value = Family> {
     prop_oneof![Just(Family::V4), Just(Family::V6)]
@@ -119,6 +119,17 @@ fn reachable(plan: &ServicePlan) -> Vec<(model::Protocol, model::Address, Vec<Ba
     found
 }
 
+/// The world as one port sees it: nothing but what bears its name and protocol, a slice for each offer.
+fn alone(world: &World, port: &ServicePort) -> World {
+    let mut slices = Vec::new();
+    for slice in &world.slices {
+        let offers = slice.ports.iter().filter(|at| at.name == port.name && at.protocol == port.protocol);
+        slices.extend(offers.map(|at| Slice { ports: vec![at.clone()], endpoints: slice.endpoints.clone() }));
+    }
+    let service = Service { ports: [port.clone()].into(), ..world.service.clone() };
+    World { service, slices, masquerade_all: world.masquerade_all }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2048, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -133,6 +144,16 @@ proptest! {
         for port in &plan.ports {
             check_port(&world, port, family)?;
         }
+    }
+
+    #[test]
+    fn a_port_is_planned_as_if_it_were_alone(world in world(), family in family()) {
+        let plan = world.plan(family);
+        for port in &world.service.ports {
+            let alone = alone(&world, port).plan(family);
+            prop_assert_eq!(plan.port(&port.name, port.protocol), alone.ports.first());
+        }
+        prop_assert_eq!(plan.port("absent", model::Protocol::Tcp), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Service v1 → [`model::Service`].
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 
@@ -98,15 +99,16 @@ fn cluster_ips(spec: &ServiceSpec) -> Result<Box<[IpAddr]>, Invalid> {
     } else {
         ips("spec.clusterIPs", &spec.cluster_ips)?
     };
-    let first_of_family = |(i, ip): &(usize, IpAddr)| {
-        all.iter().position(|other| Family::of(*other) == Family::of(*ip)) == Some(*i)
-    };
-    Ok(all.iter().copied().enumerate().filter(first_of_family).map(|(_, ip)| ip).collect())
+    let first = |family| all.iter().position(move |ip| Family::of(*ip) == family);
+    let firsts = Family::BOTH.map(first);
+    let named = all.iter().copied().enumerate();
+    Ok(named.filter(|(i, _)| firsts.contains(&Some(*i))).map(|(_, ip)| ip).collect())
 }
 
 fn ports(spec: &ServiceSpec, type_: Type) -> Result<Box<[ServicePort]>, Invalid> {
     let has_node_ports = matches!(type_, Type::NodePort | Type::LoadBalancer);
     let mut ports: Vec<ServicePort> = Vec::with_capacity(spec.ports.len());
+    let mut places = HashMap::with_capacity(spec.ports.len());
     for (i, source) in spec.ports.iter().enumerate() {
         let node_port = parse::optional_port(format_args!("spec.ports[{i}].nodePort"), source.node_port)?;
         let port = ServicePort {
@@ -116,7 +118,7 @@ fn ports(spec: &ServiceSpec, type_: Type) -> Result<Box<[ServicePort]>, Invalid>
             node_port: node_port.filter(|_| has_node_ports),
         };
         // Two entries for one address would be one too many in every kernel table.
-        if let Some(twin) = ports.iter().position(|p| (p.protocol, p.port) == (port.protocol, port.port)) {
+        if let Some(twin) = places.insert((port.protocol, port.port), i) {
             let message = format!("{} {} is already spec.ports[{twin}]", port.protocol, port.port);
             return Err(Invalid::new(format!("spec.ports[{i}]"), message));
         }

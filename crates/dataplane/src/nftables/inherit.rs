@@ -6,9 +6,10 @@
 use std::collections::HashMap;
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::rc::Rc;
 
 use kernel::nft::{self, Batch, ElementData, Transport};
-use model::{Destination, Family, PortPlan, Protocol, ServiceKey, ServicePlan};
+use model::{Destination, Family, Protocol, Routing, ServiceKey, ServicePlan};
 
 use super::bytes::Fields;
 use super::layout::{Dialect, TABLE};
@@ -66,37 +67,56 @@ fn read_all<T: Transport>(
 /// Pin the clients at every destination of their service that may send them to their endpoint.
 pub(crate) fn write(batch: &mut Batch, pins: &[InheritedPin], plans: &HashMap<ServiceKey, ServicePlan>) {
     let mut written: [HashSet<Fields>; 2] = Default::default();
-    for pin in pins {
-        let Some(plan) = plans.get(&*pin.owner.service) else { continue };
+    let mut rooms: HashMap<(&str, Protocol, &str), Vec<Room<'_>>> = HashMap::new();
+    for InheritedPin { owner, client, left_ms } in pins {
+        let Some(plan) = plans.get(&*owner.service) else { continue };
         let Some(seconds) = plan.affinity_seconds else { continue };
-        for (port, destination) in destinations(plan, &pin.owner) {
-            if !in_every_pool(port, destination, pin.owner.endpoint) {
+        let whose = (&*owner.service, owner.protocol, &*owner.port);
+        // A service has many pins: what its pools hold is worked out once.
+        for room in rooms.entry(whose).or_insert_with(|| Room::of(plan, owner)) {
+            if !room.right.contains(&owner.endpoint) {
                 continue;
             }
-            let (door, at) = destination_key(destination.at, port.protocol);
-            let key = Fields::new().ip(pin.client).append(&at);
+            let (door, at) = destination_key(room.destination.at, owner.protocol);
+            let key = Fields::new().ip(*client).append(&at);
             let written = &mut written[door as usize];
             if written.len() < MOST_PINS as usize && written.insert(key) {
-                add(batch, door, &key, pin, u64::from(seconds) * 1000);
+                add(batch, door, &key, owner.endpoint, *left_ms, u64::from(seconds) * 1000);
             }
         }
     }
 }
 
-fn add(batch: &mut Batch, door: Door, key: &Fields, pin: &InheritedPin, lifetime_ms: u64) {
-    let data = Fields::new().ip(pin.owner.endpoint.0).port(pin.owner.endpoint.1);
-    let data = ElementData::Value(data.as_slice());
-    let left_ms = pin.left_ms.min(lifetime_ms);
-    batch.add_timed_element(&SetName::Pins(door).name(), key.as_slice(), data, lifetime_ms, left_ms);
+type Endpoints = Rc<HashSet<(IpAddr, u16)>>;
+
+/// A destination, and the endpoints that a pin of it may name whatever client it is of.
+struct Room<'a> {
+    destination: &'a Destination,
+    right: Endpoints,
 }
 
-fn destinations<'a>(
-    plan: &'a ServicePlan,
-    owner: &Owner,
-) -> impl Iterator<Item = (&'a PortPlan, &'a Destination)> {
-    let ports =
-        plan.ports.iter().filter(move |port| port.protocol == owner.protocol && *port.name == *owner.port);
-    ports.flat_map(|port| port.destinations.iter().map(move |destination| (port, destination)))
+impl Room<'_> {
+    fn of<'a>(plan: &'a ServicePlan, owner: &Owner) -> Vec<Room<'a>> {
+        let Some(port) = plan.port(&owner.port, owner.protocol) else { return Vec::new() };
+        let mut known: Vec<(Routing, Endpoints)> = Vec::new();
+        let room = |destination: &'a Destination| {
+            let found = known.iter().find(|(routing, _)| *routing == destination.routing);
+            let right = found.map(|(_, right)| right.clone()).unwrap_or_else(|| {
+                let right = Rc::new(in_every_pool(port, destination.routing));
+                known.push((destination.routing, right.clone()));
+                right
+            });
+            Room { destination, right }
+        };
+        port.destinations.iter().map(room).collect()
+    }
+}
+
+fn add(batch: &mut Batch, door: Door, key: &Fields, to: (IpAddr, u16), left_ms: u64, lifetime_ms: u64) {
+    let data = Fields::new().ip(to.0).port(to.1);
+    let data = ElementData::Value(data.as_slice());
+    let left_ms = left_ms.min(lifetime_ms);
+    batch.add_timed_element(&SetName::Pins(door).name(), key.as_slice(), data, lifetime_ms, left_ms);
 }
 
 fn owner(set: &str, family: Family) -> Option<Owner> {

@@ -217,11 +217,16 @@ pub(crate) fn pools_of(routing: Routing) -> [Option<Pool>; 2] {
     }
 }
 
-/// Whether every pool of the destination has the endpoint, so that it is right for any kind of client.
-pub(crate) fn in_every_pool(port: &PortPlan, destination: &Destination, endpoint: (IpAddr, u16)) -> bool {
-    let mut pools = pools_of(destination.routing).into_iter().flatten().peekable();
-    let has = |pool| port.pool(pool).iter().any(|backend| (backend.ip, backend.port) == endpoint);
-    pools.peek().is_some() && pools.all(has)
+/// The endpoints that every pool of the destination has, so that they are right for any kind of client.
+pub(crate) fn in_every_pool(port: &PortPlan, routing: Routing) -> HashSet<(IpAddr, u16)> {
+    let endpoints = |pool| port.pool(pool).iter().map(|backend| (backend.ip, backend.port));
+    let mut pools = pools_of(routing).into_iter().flatten();
+    let mut common: HashSet<_> = pools.next().into_iter().flat_map(endpoints).collect();
+    for pool in pools {
+        let others: HashSet<_> = endpoints(pool).collect();
+        common.retain(|endpoint| others.contains(endpoint));
+    }
+    common
 }
 
 /// How a destination is keyed, and its key.

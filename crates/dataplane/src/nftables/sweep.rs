@@ -107,10 +107,11 @@ pub(crate) fn sweep_strangers<T: Transport>(
 /// The endpoints that old pins of a destination may name. Where two pools are new, a pin may stem from a
 /// client of either kind: only an endpoint of both pools is right for it.
 fn members(port: &PortPlan, destination: &Destination, was_split: bool) -> impl Iterator<Item = Fields> {
-    let strict = matches!(destination.routing, Routing::Split { .. }) && !was_split;
+    let is_strict = matches!(destination.routing, Routing::Split { .. }) && !was_split;
+    let right = is_strict.then(|| in_every_pool(port, destination.routing));
     let union = pools_of(destination.routing).into_iter().flatten().flat_map(|pool| port.pool(pool));
     union
-        .filter(move |backend| !strict || in_every_pool(port, destination, (backend.ip, backend.port)))
+        .filter(move |backend| right.as_ref().is_none_or(|set| set.contains(&(backend.ip, backend.port))))
         .map(endpoint)
 }
 

@@ -4,7 +4,24 @@ use std::net::IpAddr;
 
 use super::Backend;
 use crate::topology::{Nearness, Reach};
-use crate::{Endpoint, EndpointSlice, Family, NodeView, ServicePort};
+use crate::{Endpoint, EndpointSlice, Family, NodeView, Protocol, ServicePort};
+
+/// What the slices of a service offer in one family. They are read once, however many ports ask.
+pub(super) struct Offers<'a> {
+    /// Every port of every slice, sorted.
+    ports: Vec<Offer<'a>>,
+    /// The usable endpoints of each slice, sorted.
+    slices: Vec<Vec<Candidate>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Offer<'a> {
+    name: &'a str,
+    protocol: Protocol,
+    /// Index into [`Offers::slices`].
+    slice: usize,
+    port: u16,
+}
 
 /// The usable endpoints of one service port on any node, sorted, one per address and port.
 pub(super) struct Usable(Vec<Candidate>);
@@ -55,28 +72,50 @@ impl Standing {
     }
 }
 
-impl Usable {
-    pub(super) fn find(
-        slices: &[EndpointSlice<'_>],
-        port: &ServicePort,
-        node: &NodeView,
-        family: Family,
-    ) -> Usable {
-        let mut found = Vec::new();
+impl<'a> Offers<'a> {
+    pub(super) fn of(slices: &'a [EndpointSlice<'a>], node: &NodeView, family: Family) -> Offers<'a> {
+        let mut offers = Offers { ports: Vec::new(), slices: Vec::with_capacity(slices.len()) };
         for slice in slices {
-            let serving = slice.ports.iter().filter(|at| {
-                // Port 0 can come from a manifest; no endpoint listens there.
-                at.port != 0 && at.protocol == port.protocol && at.name == port.name
-            });
-            for at in serving {
-                found.extend(slice.endpoints.iter().filter_map(|e| candidate(e, at.port, node, family)));
+            let mut usable: Vec<Candidate> =
+                slice.endpoints.iter().filter_map(|endpoint| candidate(endpoint, node, family)).collect();
+            if usable.is_empty() {
+                continue;
             }
+            usable.sort_unstable();
+            let index = offers.slices.len();
+            // Port 0 can come from a manifest; no endpoint listens there.
+            let ports = slice.ports.iter().filter(|at| at.port != 0);
+            offers.ports.extend(ports.map(|at| Offer {
+                name: &at.name,
+                protocol: at.protocol,
+                slice: index,
+                port: at.port,
+            }));
+            offers.slices.push(usable);
         }
-        found.sort_unstable();
+        offers.ports.sort_unstable();
+        offers
+    }
+
+    /// The usable endpoints of one service port.
+    pub(super) fn usable(&self, port: &ServicePort) -> Usable {
+        let wanted = (&*port.name, port.protocol);
+        let first = self.ports.partition_point(|offer| (offer.name, offer.protocol) < wanted);
+        let later = self.ports.get(first..).unwrap_or_default();
+        let serving = later.iter().take_while(|offer| (offer.name, offer.protocol) == wanted);
+        let mut found = Vec::new();
+        for Offer { slice, port, .. } in serving {
+            let endpoints = self.slices.get(*slice).into_iter().flatten();
+            found.extend(endpoints.map(|candidate| Candidate { port: *port, ..*candidate }));
+        }
+        // A sorted run from each slice: the stable sort merges them.
+        found.sort();
         found.dedup_by_key(|candidate| (candidate.ip, candidate.port));
         Usable(found)
     }
+}
 
+impl Usable {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -109,14 +148,15 @@ impl Candidate {
     }
 }
 
-fn candidate(endpoint: &Endpoint<'_>, port: u16, node: &NodeView, family: Family) -> Option<Candidate> {
+/// An endpoint that may be used, before it is known at which port.
+fn candidate(endpoint: &Endpoint<'_>, node: &NodeView, family: Family) -> Option<Candidate> {
     // The apiserver refuses unspecified addresses, a manifest does not.
     if Family::of(endpoint.ip) != family || endpoint.ip.is_unspecified() {
         return None;
     }
     Some(Candidate {
         ip: endpoint.ip,
-        port,
+        port: 0,
         standing: Standing::of(endpoint)?,
         place: Place::of(endpoint, node),
         near: Nearness::of(endpoint.hints, node),

@@ -1,0 +1,231 @@
+//! What a large service costs per sync grows in step with its size: its ports, its endpoints, its slices, its addresses.
+#![allow(clippy::unwrap_used, reason = "test code")]
+
+mod common;
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use common::{MARK, node, pod_cidrs};
+use dataplane::nftables::Nftables;
+use dataplane::{Backend, Change, Committed, Planned, Planner, Reconciler, SyncError};
+use kernel::nft::{Batch, CommitError, CounterReading, DumpedElement, Error, Table, Transport};
+use model::*;
+
+/// A kernel that takes everything and holds nothing: what is left is our own work.
+struct Sink;
+
+impl Transport for Sink {
+    fn commit(&mut self, _: &Batch) -> Result<(), CommitError> {
+        Ok(())
+    }
+    fn generation(&mut self) -> Result<u32, Error> {
+        Ok(0)
+    }
+    fn tables(&mut self, _: kernel::nft::Family) -> Result<Vec<Table>, Error> {
+        Ok(Vec::new())
+    }
+    fn sets(&mut self, _: kernel::nft::Family, _: &str) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
+    }
+    fn chains(&mut self, _: kernel::nft::Family, _: &str) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
+    }
+    fn dump_elements(
+        &mut self,
+        _: kernel::nft::Family,
+        _: &str,
+        _: &str,
+        _: &mut dyn FnMut(DumpedElement<'_>),
+    ) -> Result<(), Error> {
+        Ok(())
+    }
+    fn counters(
+        &mut self,
+        _: kernel::nft::Family,
+        _: &str,
+        _: &mut dyn FnMut(CounterReading<'_>),
+    ) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// A mode that does nothing: what is left is the reconciler's own work.
+struct Idle;
+
+impl Backend for Idle {
+    fn rewrite(
+        &mut self,
+        _: Family,
+        _: &HashMap<ServiceKey, ServicePlan>,
+        _: &NodePlan,
+    ) -> Result<Committed, SyncError> {
+        Ok(Committed::default())
+    }
+    fn apply(
+        &mut self,
+        _: Family,
+        _: &[Change<'_>],
+        _: (&NodePlan, &NodePlan),
+    ) -> Result<Committed, SyncError> {
+        Ok(Committed::default())
+    }
+    fn detect_local(&mut self, _: Family, _: &LocalDetector) -> bool {
+        false
+    }
+    fn masquerade_by(&mut self, _: Family, _: u32) -> bool {
+        false
+    }
+    fn drop_invalid(&mut self, _: Family, _: bool) -> bool {
+        false
+    }
+    fn is_intact(&mut self, _: Family, _: &HashMap<ServiceKey, ServicePlan>, _: &NodePlan) -> bool {
+        true
+    }
+    fn cleanup(&mut self, _: Family) -> Result<(), SyncError> {
+        Ok(())
+    }
+}
+
+/// One service with this many of each.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    ports: usize,
+    slices: usize,
+    endpoints_per_slice: usize,
+    external_ips: usize,
+    policy: TrafficPolicy,
+}
+
+const SMALL: Size =
+    Size { ports: 1, slices: 1, endpoints_per_slice: 1, external_ips: 0, policy: TrafficPolicy::Cluster };
+
+struct Large {
+    service: Service,
+    ports: Vec<SlicePort>,
+    slices: Vec<Vec<IpAddr>>,
+    /// This one is left out.
+    without: Option<IpAddr>,
+}
+
+fn large(size: Size) -> Large {
+    let numbers = 1..=u16::try_from(size.ports).unwrap();
+    let address = |base: u32, n: usize| IpAddr::from(Ipv4Addr::from_bits(base + u32::try_from(n).unwrap()));
+    let slice = |n: usize| {
+        let first = n * size.endpoints_per_slice;
+        (first..first + size.endpoints_per_slice).map(|n| address(0x0af4_0000, n)).collect()
+    };
+    let port = |n: u16| ServicePort {
+        name: format!("p{n}").into(),
+        protocol: Protocol::Udp,
+        port: n,
+        node_port: None,
+    };
+    let service = Service {
+        ports: numbers.clone().map(port).collect(),
+        external_ips: (0..size.external_ips).map(|n| address(0xc633_0000, n)).collect(),
+        external_policy: size.policy,
+        affinity_seconds: Some(60),
+        ..common::service(1)
+    };
+    let at = |n: u16| SlicePort { name: format!("p{n}").into(), protocol: Protocol::Udp, port: n };
+    let (ports, slices) = (numbers.map(at).collect(), (0..size.slices).map(slice).collect());
+    Large { service, ports, slices, without: None }
+}
+
+impl Planner for Large {
+    fn plan(&self, _: &ServiceKey, family: Family) -> Option<Planned> {
+        let endpoint = |ip: &IpAddr| Endpoint {
+            ip: *ip,
+            ready: true,
+            serving: true,
+            terminating: false,
+            node: Some("here"),
+            hints: None,
+        };
+        let of = |ips: &Vec<IpAddr>| {
+            ips.iter().filter(|ip| self.without != Some(**ip)).map(endpoint).collect::<Vec<_>>()
+        };
+        let slices: Vec<EndpointSlice<'_>> =
+            self.slices.iter().map(|ips| EndpointSlice { ports: &self.ports, endpoints: of(ips) }).collect();
+        let plan = model::plan(&self.service, &slices, &node(), &Settings::default(), family);
+        Some(Planned { plan, created: 0 })
+    }
+
+    fn services(&self) -> Vec<ServiceKey> {
+        vec!["default/large".into()]
+    }
+
+    fn node(&self, _: Family) -> NodePlan {
+        NodePlan::default()
+    }
+}
+
+/// The time this thread has had of a processor, which other work on the machine does not count towards.
+fn processor_time() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
+}
+
+/// A rewrite, and a sync in which one endpoint goes.
+fn cost(size: Size, backend: impl Backend) -> Duration {
+    let mut cluster = large(size);
+    let mut reconciler = Reconciler::new(backend);
+    let started = processor_time();
+    let first = reconciler.sync(Family::V4, &[], &cluster).unwrap();
+    cluster.without = cluster.slices[0].first().copied();
+    let second = reconciler.sync(Family::V4, &cluster.services(), &cluster).unwrap();
+    let took = processor_time() - started;
+    assert!(first.full && second.services == 1 && !second.stale.is_empty());
+    took
+}
+
+/// Four times the size may cost about four times as much; quadratic work would cost sixteen times as much. Rendering
+/// is measured apart, or it would hide what planning costs.
+fn grows_in_step(what: &str, of: impl Fn(usize) -> Size, small: usize) {
+    let sizes = [of(small), of(small * 4)];
+    ratio(&format!("{what}, planning"), || sizes.map(|size| cost(size, Idle)));
+    let render = |size| cost(size, Nftables::new(Sink, &pod_cidrs(), MARK).count_traffic(true));
+    ratio(&format!("{what}, rendering"), || sizes.map(render));
+}
+
+fn ratio(what: &str, measure: impl Fn() -> [Duration; 2]) {
+    const MOST: f64 = 8.0;
+    const ROUNDS: usize = 5;
+    let mut best = [Duration::MAX; 2];
+    let mut ratio = f64::MAX;
+    for _ in 0..ROUNDS {
+        let now = measure();
+        best = [best[0].min(now[0]), best[1].min(now[1])];
+        ratio = best[1].as_secs_f64() / best[0].as_secs_f64();
+        if ratio < MOST {
+            return;
+        }
+    }
+    panic!("{what}: four times the size cost {ratio:.1} times as much: {best:?}");
+}
+
+#[test]
+fn cost_follows_the_number_of_ports() {
+    grows_in_step("ports", |ports| Size { ports, endpoints_per_slice: 2, ..SMALL }, 4000);
+}
+
+#[test]
+fn cost_follows_the_number_of_endpoints() {
+    for policy in [TrafficPolicy::Cluster, TrafficPolicy::Local] {
+        let of = |endpoints_per_slice| Size { endpoints_per_slice, external_ips: 1, policy, ..SMALL };
+        grows_in_step("endpoints", of, 5000);
+    }
+}
+
+#[test]
+fn cost_follows_the_number_of_slices() {
+    grows_in_step("slices", |slices| Size { slices, endpoints_per_slice: 10, ..SMALL }, 500);
+}
+
+#[test]
+fn cost_follows_the_number_of_addresses() {
+    let of = |external_ips| Size { external_ips, endpoints_per_slice: 2, ..SMALL };
+    grows_in_step("addresses", of, 3000);
+}
