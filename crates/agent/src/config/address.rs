@@ -6,21 +6,22 @@ use std::str::FromStr;
 use ipnet::IpNet;
 
 use super::node::Node;
-use super::value::{Kind, Scalar, Value};
+use super::refusal::{Refusal, each};
+use super::value::{Kind, Value, mismatch};
 
 /// The node's own address, if it is to be another than its Node object says.
 impl Value for IpAddr {
-    fn read_flag(&mut self, text: &str) -> Result<(), String> {
+    fn read_flag(&mut self, text: &str) -> Result<(), Refusal> {
         if !text.is_empty() {
             *self = text.parse().map_err(|_| format!("{text:?} is not an IP address"))?;
         }
         Ok(())
     }
 
-    fn read_field(&mut self, node: &Node) -> Result<(), String> {
+    fn read_field(&mut self, node: &Node) -> Result<(), Refusal> {
         match node {
             Node::Text(text) => self.read_flag(text),
-            other => Err(format!("must be an IP address, not {}", other.describe())),
+            other => Err(format!("must be an IP address, not {}", other.describe()).into()),
         }
     }
 
@@ -61,17 +62,19 @@ impl<const PORT: u16> Endpoint<PORT> {
 
 /// An empty text leaves what there is: that is what it does for Kubernetes' own.
 impl<const PORT: u16> Value for Endpoint<PORT> {
-    fn read_flag(&mut self, text: &str) -> Result<(), String> {
+    fn read_flag(&mut self, text: &str) -> Result<(), Refusal> {
         if !text.is_empty() {
             *self = Endpoint::parse(text)?;
         }
         Ok(())
     }
 
-    fn read_field(&mut self, node: &Node) -> Result<(), String> {
+    fn read_field(&mut self, node: &Node) -> Result<(), Refusal> {
         match node {
             Node::Text(text) => self.read_flag(text),
-            other => Err(format!("must be an address such as 0.0.0.0:{PORT}, not {}", other.describe())),
+            other => {
+                Err(format!("must be an address such as 0.0.0.0:{PORT}, not {}", other.describe()).into())
+            }
         }
     }
 
@@ -89,13 +92,16 @@ pub(super) fn prefix(text: &str) -> Result<IpNet, String> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterCidrs(pub Vec<IpNet>);
 
-impl Scalar for ClusterCidrs {
-    const KIND: Kind = Kind::Text;
+impl Value for ClusterCidrs {
+    fn read_flag(&mut self, text: &str) -> Result<(), Refusal> {
+        self.0 = each(0, items(text), prefix)?;
+        Ok(())
+    }
 
-    fn parse(text: &str) -> Result<ClusterCidrs, String> {
-        match text.is_empty() {
-            true => Ok(ClusterCidrs::default()),
-            false => text.split(',').map(prefix).collect::<Result<_, _>>().map(ClusterCidrs),
+    fn read_field(&mut self, node: &Node) -> Result<(), Refusal> {
+        match node {
+            Node::Text(text) => self.read_flag(text),
+            other => Err(mismatch(Kind::Text, other).into()),
         }
     }
 
@@ -110,13 +116,13 @@ impl Scalar for ClusterCidrs {
 pub struct Prefixes(pub Vec<IpNet>);
 
 impl Value for Prefixes {
-    fn read_flag(&mut self, text: &str) -> Result<(), String> {
-        self.0.extend(items(text).map(prefix).collect::<Result<Vec<_>, _>>()?);
+    fn read_flag(&mut self, text: &str) -> Result<(), Refusal> {
+        self.0.extend(each(self.0.len(), items(text), prefix)?);
         Ok(())
     }
 
-    fn read_field(&mut self, node: &Node) -> Result<(), String> {
-        self.0 = texts(node)?.into_iter().map(prefix).collect::<Result<_, _>>()?;
+    fn read_field(&mut self, node: &Node) -> Result<(), Refusal> {
+        self.0 = each(0, texts(node)?, prefix)?;
         Ok(())
     }
 
@@ -131,13 +137,14 @@ pub(super) fn items(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The items of a list field.
-pub(super) fn texts<'a>(node: &'a Node) -> Result<Vec<&'a str>, String> {
-    let Node::List(items) = node else { return Err(format!("must be a list, not {}", node.describe())) };
-    let text = |item: &'a Node| match item {
-        Node::Text(text) => Ok(text.as_str()),
-        other => Err(format!("must be a list of texts; {} is none", other.describe())),
+pub(super) fn texts(node: &Node) -> Result<Vec<&str>, Refusal> {
+    let Node::List(items) = node else {
+        return Err(format!("must be a list, not {}", node.describe()).into());
     };
-    items.iter().map(text).collect()
+    each(0, items, |item| match item {
+        Node::Text(text) => Ok(text.as_str()),
+        other => Err(mismatch(Kind::Text, other)),
+    })
 }
 
 /// An empty list is written as Go writes a nil one.

@@ -93,8 +93,8 @@ fn fill(document: &mut Node, problems: &mut Vec<String>) -> (Configuration, Give
         if !(node.is_zero() && node == setting.default()) {
             given.insert(setting.path);
         }
-        if let Err(problem) = setting.value(&mut configuration).read_field(&node) {
-            problems.push(format!("{}: {problem}", setting.path));
+        if let Err(refusal) = setting.value(&mut configuration).read_field(&node) {
+            problems.extend(refusal.lines(setting.path));
         }
     }
     default_addresses(&mut configuration, &given);

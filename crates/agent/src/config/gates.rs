@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::address::items;
 use super::node::Node;
+use super::refusal::Refusal;
 use super::value::{Scalar, Value};
 use crate::suggest::did_you_mean;
 
@@ -120,19 +121,20 @@ impl FeatureGates {
     }
 }
 
-fn all(problems: Vec<String>) -> Result<(), String> {
-    if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
+fn all(problems: Vec<String>) -> Result<(), Refusal> {
+    if problems.is_empty() { Ok(()) } else { Err(problems.join("; ").into()) }
 }
 
 impl Value for FeatureGates {
-    fn read_flag(&mut self, text: &str) -> Result<(), String> {
+    fn read_flag(&mut self, text: &str) -> Result<(), Refusal> {
         let pairs = items(text).filter(|pair| !pair.is_empty());
         all(pairs.filter_map(|pair| self.set_pair(pair).err()).collect())
     }
 
-    fn read_field(&mut self, node: &Node) -> Result<(), String> {
+    fn read_field(&mut self, node: &Node) -> Result<(), Refusal> {
         let Node::Map(gates) = node else {
-            return Err(format!("must be a mapping of gates to true or false, not {}", node.describe()));
+            let given = node.describe();
+            return Err(format!("must be a mapping of gates to true or false, not {given}").into());
         };
         let read = |(name, value): (&String, &Node)| match value {
             Node::Bool(value) => self.set(name, *value).err(),

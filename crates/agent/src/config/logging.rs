@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::choice::LogFormat;
 use super::node::Node;
+use super::refusal::{Refusal, each};
 use super::value::{Kind, Period, Scalar, Value, Whole};
 
 /// A level of detail.
@@ -44,12 +45,12 @@ pub struct Stream {
 pub struct FlushFrequency(pub Duration);
 
 impl Value for FlushFrequency {
-    fn read_flag(&mut self, text: &str) -> Result<(), String> {
+    fn read_flag(&mut self, text: &str) -> Result<(), Refusal> {
         self.0 = Period::parse(text)?.0;
         Ok(())
     }
 
-    fn read_field(&mut self, node: &Node) -> Result<(), String> {
+    fn read_field(&mut self, node: &Node) -> Result<(), Refusal> {
         match node {
             Node::Text(text) => self.read_flag(text),
             Node::Number(text) => {
@@ -59,7 +60,7 @@ impl Value for FlushFrequency {
                 self.0 = Duration::from_nanos(nanoseconds);
                 Ok(())
             }
-            other => Err(format!("must be a duration such as 5s, not {}", other.describe())),
+            other => Err(format!("must be a duration such as 5s, not {}", other.describe()).into()),
         }
     }
 
@@ -73,38 +74,41 @@ impl Value for FlushFrequency {
 pub struct Modules(pub Vec<(String, u32)>);
 
 impl Modules {
-    fn add(&mut self, pattern: &str, level: &str) -> Result<(), String> {
+    fn read(pattern: &str, level: &str) -> Result<(String, u32), String> {
         if pattern.is_empty() || pattern.contains(['=', ',']) {
             return Err(format!("{pattern:?} is not the name of a source file, with * and ? if you like"));
         }
         let level = Level::parse(level).map_err(|problem| format!("the level of {pattern} {problem}"))?;
-        self.0.push((pattern.to_owned(), level.0.unsigned_abs()));
-        Ok(())
+        Ok((pattern.to_owned(), level.0.unsigned_abs()))
     }
 
-    fn add_item(&mut self, item: &Node) -> Result<(), String> {
-        let wrong = || "must be a list of items with filePattern and verbosity".to_owned();
+    fn read_item(item: &Node) -> Result<(String, u32), String> {
+        let wrong = || "must be a mapping with filePattern and verbosity".to_owned();
         let Node::Map(fields) = item else { return Err(wrong()) };
         match (fields.get("filePattern"), fields.get("verbosity")) {
-            (Some(Node::Text(pattern)), Some(Node::Number(level))) => self.add(pattern, level),
+            (Some(Node::Text(pattern)), Some(Node::Number(level))) => Modules::read(pattern, level),
             _ => Err(wrong()),
         }
     }
 }
 
 impl Value for Modules {
-    fn read_flag(&mut self, text: &str) -> Result<(), String> {
-        for item in text.split(',').filter(|item| !item.is_empty()) {
+    fn read_flag(&mut self, text: &str) -> Result<(), Refusal> {
+        let items = text.split(',').filter(|item| !item.is_empty());
+        self.0.extend(each(self.0.len(), items, |item| {
             let (pattern, level) =
                 item.split_once('=').ok_or_else(|| format!("{item:?} is not of the form file=LEVEL"))?;
-            self.add(pattern, level)?;
-        }
+            Modules::read(pattern, level)
+        })?);
         Ok(())
     }
 
-    fn read_field(&mut self, node: &Node) -> Result<(), String> {
-        let Node::List(items) = node else { return Err(format!("must be a list, not {}", node.describe())) };
-        items.iter().try_for_each(|item| self.add_item(item))
+    fn read_field(&mut self, node: &Node) -> Result<(), Refusal> {
+        let Node::List(items) = node else {
+            return Err(format!("must be a list, not {}", node.describe()).into());
+        };
+        self.0 = each(0, items, Modules::read_item)?;
+        Ok(())
     }
 
     fn show(&self) -> Node {

@@ -7,6 +7,7 @@ use model::NodePortAddresses;
 
 use super::address::{items, list, prefix, texts};
 use super::node::Node;
+use super::refusal::{Refusal, each};
 use super::value::Value;
 
 const LOOPBACK: [IpNet; 2] = [
@@ -46,9 +47,9 @@ impl NodePortItems {
         Ok(())
     }
 
-    fn extend<'a>(mut self, texts: impl Iterator<Item = &'a str>) -> Result<Self, String> {
-        let problems: Vec<String> = texts.filter_map(|text| self.add(text).err()).collect();
-        if problems.is_empty() { Ok(self) } else { Err(problems.join("; ")) }
+    fn extend<'a>(mut self, texts: impl IntoIterator<Item = &'a str>) -> Result<Self, Refusal> {
+        each(self.0.len(), texts, |text| self.add(text))?;
+        Ok(self)
     }
 
     fn names(&self, wanted: NodePortItem) -> bool {
@@ -86,13 +87,13 @@ impl NodePortItem {
 }
 
 impl Value for NodePortItems {
-    fn read_flag(&mut self, text: &str) -> Result<(), String> {
+    fn read_flag(&mut self, text: &str) -> Result<(), Refusal> {
         *self = self.clone().extend(items(text))?;
         Ok(())
     }
 
-    fn read_field(&mut self, node: &Node) -> Result<(), String> {
-        *self = NodePortItems::default().extend(texts(node)?.into_iter())?;
+    fn read_field(&mut self, node: &Node) -> Result<(), Refusal> {
+        *self = NodePortItems::default().extend(texts(node)?)?;
         Ok(())
     }
 

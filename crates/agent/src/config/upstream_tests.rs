@@ -34,7 +34,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "validateIPVSExcludeCIDRs",
         "mode: ipvs\nipvs: {excludeCIDRs: [10.0.0.0]}",
-        "\"10.0.0.0\" is not a prefix",
+        "ipvs.excludeCIDRs[0]: \"10.0.0.0\" is not a prefix",
     ),
     ("validateKubeProxyLinuxConfiguration", "oomScoreAdj: -1001", "from -1000 to 1000, not -1001"),
     (
@@ -66,9 +66,21 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "metricsBindAddress: example.com:80",
         "metricsBindAddress: \"example.com:80\" is not",
     ),
-    ("validateKubeProxyNodePortAddress", "nodePortAddresses: [here]", "\"here\" is not a prefix"),
-    ("validateKubeProxyNodePortAddress", "nodePortAddresses: [1.2.3.4]", "\"1.2.3.4\" is not a prefix"),
-    ("validateKubeProxyNodePortAddress", "nodePortAddresses: [all, all]", "\"all\" is named twice"),
+    (
+        "validateKubeProxyNodePortAddress",
+        "nodePortAddresses: [here]",
+        "nodePortAddresses[0]: \"here\" is not",
+    ),
+    (
+        "validateKubeProxyNodePortAddress",
+        "nodePortAddresses: [1.2.3.4]",
+        "nodePortAddresses[0]: \"1.2.3.4\" is not",
+    ),
+    (
+        "validateKubeProxyNodePortAddress",
+        "nodePortAddresses: [all, all]",
+        "nodePortAddresses[1]: \"all\" is named",
+    ),
     ("validateShowHiddenMetricsVersion", "showHiddenMetricsForVersion: '1.2'", "must be empty or 1.36"),
     ("validateInterface", "detectLocalMode: BridgeInterface", "detectLocal.bridgeInterface: must name one"),
     (
@@ -85,7 +97,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "validateDualStackCIDRStrings",
         "clusterCIDR: 10.0.0.0/33",
-        "clusterCIDR: \"10.0.0.0/33\" is not a prefix",
+        "clusterCIDR[0]: \"10.0.0.0/33\" is not a prefix",
     ),
     ("logsapi.Validate", "logging: {flushFrequency: -5s}", "logging.flushFrequency: \"-5s\" is negative"),
     ("logsapi.Validate", "logging: {format: xml}", "logging.format: \"xml\" is not a log format"),
@@ -103,7 +115,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "logsapi.Validate",
         "logging: {vmodule: [{filePattern: '', verbosity: 1}]}",
-        "is not the name of a source",
+        "logging.vmodule[0]: \"\" is not the name of a source",
     ),
     (
         "logsapi.Validate",
@@ -156,5 +168,35 @@ fn what_upstream_refuses_is_refused_and_named() {
 fn what_upstream_takes_is_taken() {
     for body in TAKEN {
         assert_eq!(problems(body), "", "{body}");
+    }
+}
+
+#[test]
+fn every_wrong_item_of_a_list_is_named_by_its_index() {
+    for (body, wanted) in [
+        (
+            "nodePortAddresses: [banana, 10.0.0.0/8, 7, primary, cherry]",
+            &["nodePortAddresses[2]: must be text, not 7"][..],
+        ),
+        (
+            "nodePortAddresses: [banana, 10.0.0.0/8, primary, cherry]",
+            &["nodePortAddresses[0]: \"banana\"", "nodePortAddresses[3]: \"cherry\""],
+        ),
+        (
+            "ipvs: {excludeCIDRs: [10.0.0.0/8, banana, 'fd00::/129']}",
+            &["ipvs.excludeCIDRs[1]: \"banana\"", "ipvs.excludeCIDRs[2]: \"fd00::/129\""],
+        ),
+        ("clusterCIDR: '10.0.0.0/8,banana'", &["clusterCIDR[1]: \"banana\" is not a prefix"]),
+        (
+            "logging: {vmodule: [{filePattern: a, verbosity: 1}, {filePattern: b, verbosity: -1}, 3]}",
+            &["logging.vmodule[1]: the level of b must be", "logging.vmodule[2]: must be a mapping"],
+        ),
+    ] {
+        let found = problems(body);
+        let lines: Vec<&str> = found.lines().collect();
+        assert_eq!(lines.len(), wanted.len(), "{body}: {found}");
+        for (line, wanted) in lines.iter().zip(wanted) {
+            assert!(line.starts_with(wanted), "{body}: {found}");
+        }
     }
 }

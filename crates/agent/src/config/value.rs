@@ -4,12 +4,13 @@
 use std::time::Duration;
 
 use super::node::Node;
+use super::refusal::Refusal;
 use crate::duration;
 
 /// A setting's value. A refused text leaves it as it was.
 pub(crate) trait Value {
-    fn read_flag(&mut self, text: &str) -> Result<(), String>;
-    fn read_field(&mut self, node: &Node) -> Result<(), String>;
+    fn read_flag(&mut self, text: &str) -> Result<(), Refusal>;
+    fn read_field(&mut self, node: &Node) -> Result<(), Refusal>;
     /// As the file holds it.
     fn show(&self) -> Node;
     /// Words that it can be made of, for completions; none where they cannot be listed.
@@ -37,16 +38,16 @@ pub(super) trait Scalar: Sized {
 }
 
 impl<T: Scalar> Value for T {
-    fn read_flag(&mut self, text: &str) -> Result<(), String> {
+    fn read_flag(&mut self, text: &str) -> Result<(), Refusal> {
         *self = T::parse(text)?;
         Ok(())
     }
 
-    fn read_field(&mut self, node: &Node) -> Result<(), String> {
+    fn read_field(&mut self, node: &Node) -> Result<(), Refusal> {
         *self = match (T::KIND, node) {
             (Kind::Bool, Node::Bool(value)) => T::parse(if *value { "true" } else { "false" })?,
             (Kind::Number, Node::Number(text)) | (Kind::Text, Node::Text(text)) => T::parse(text)?,
-            (kind, other) => return Err(mismatch(kind, other)),
+            (kind, other) => return Err(mismatch(kind, other).into()),
         };
         Ok(())
     }
@@ -60,7 +61,7 @@ impl<T: Scalar> Value for T {
     }
 }
 
-fn mismatch(kind: Kind, node: &Node) -> String {
+pub(super) fn mismatch(kind: Kind, node: &Node) -> String {
     let given = node.describe();
     match (kind, node) {
         (Kind::Bool, _) => format!("must be true or false, not {given}"),

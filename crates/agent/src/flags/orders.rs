@@ -1,7 +1,7 @@
 //! Flags that are no part of the configuration: what to do, and with which source.
 
 use crate::config::settings::{Group, Usage};
-use crate::config::{Value, Whole};
+use crate::config::{Refusal, Value, Whole};
 
 /// 0 turns the server off.
 pub(super) type Port = Whole<0, 65535>;
@@ -21,7 +21,7 @@ pub(super) struct Orders {
     pub(super) help: bool,
 }
 
-type Read = fn(&mut Orders, &str) -> Result<(), String>;
+type Read = fn(&mut Orders, &str) -> Result<(), Refusal>;
 
 pub(super) struct Order {
     pub(super) usage: Usage,
@@ -41,7 +41,7 @@ const fn order(
     Order { usage: Usage { name, value, help, group }, read, alone }
 }
 
-fn read_port(place: &mut Option<Port>, text: &str) -> Result<(), String> {
+fn read_port(place: &mut Option<Port>, text: &str) -> Result<(), Refusal> {
     let mut port: Port = Whole(0);
     port.read_flag(text)?;
     *place = Some(port);

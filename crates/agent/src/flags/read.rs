@@ -3,7 +3,7 @@
 use super::orders::{ORDERS, Order, Orders};
 
 use crate::config::settings::{self, Setting, Usage};
-use crate::config::{Configuration, Given, Value, is_number};
+use crate::config::{Configuration, Given, Refusal, Value, is_number};
 use crate::duration;
 use crate::suggest::closest;
 
@@ -23,12 +23,6 @@ pub(super) struct Problem {
     pub(super) text: String,
     /// Beside a file the flag does not count, and its value is at least of the right kind: then upstream does not mind.
     pub(super) is_moot_beside_file: bool,
-}
-
-impl From<String> for Problem {
-    fn from(text: String) -> Problem {
-        Problem { text, is_moot_beside_file: false }
-    }
 }
 
 enum Flag {
@@ -93,14 +87,18 @@ pub(super) fn read(arguments: Vec<String>) -> Line {
     };
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
-        if let Err(problem) = take(&argument, &mut arguments, &mut line) {
-            line.problems.push(problem);
+        if let Err(problems) = take(&argument, &mut arguments, &mut line) {
+            line.problems.extend(problems);
         }
     }
     line
 }
 
-fn take(argument: &str, others: &mut impl Iterator<Item = String>, line: &mut Line) -> Result<(), Problem> {
+fn take(
+    argument: &str,
+    others: &mut impl Iterator<Item = String>,
+    line: &mut Line,
+) -> Result<(), Vec<Problem>> {
     let body = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-')).unwrap_or_default();
     if body.is_empty() {
         // Kubernetes' own does not mind an empty argument: templates leave some behind.
@@ -109,7 +107,7 @@ fn take(argument: &str, others: &mut impl Iterator<Item = String>, line: &mut Li
             _ => {
                 let text =
                     format!("unexpected argument {argument:?}; kube-proxy takes flags only, see --help");
-                Err(text.into())
+                Err(only(text))
             }
         };
     }
@@ -119,20 +117,25 @@ fn take(argument: &str, others: &mut impl Iterator<Item = String>, line: &mut Li
     };
     let (flag, value) = match (Flag::find(name), short_level(argument)) {
         (Some(flag), _) => (flag, value),
-        (None, Some(level)) => (Flag::find("v").ok_or_else(|| unknown("v"))?, Some(level)),
-        (None, None) => return Err(unknown(name).into()),
+        (None, Some(level)) => (Flag::find("v").ok_or_else(|| only(unknown("v")))?, Some(level)),
+        (None, None) => return Err(only(unknown(name))),
     };
     let value = match (value, flag.alone()) {
         (Some(value), _) => Some(value.to_owned()),
         (None, Some(alone)) => Some(alone.to_owned()),
         (None, None) => others.next(),
     };
-    let value = value.ok_or_else(|| format!("--{name}: a value is missing"))?;
+    let value = value.ok_or_else(|| only(format!("--{name}: a value is missing")))?;
     let value = value.trim();
-    set(&flag, value, line).map_err(|problem| Problem {
-        text: format!("--{name}: {problem}"),
-        is_moot_beside_file: flag.is_moot_beside_file(value),
+    set(&flag, value, line).map_err(|refusal| {
+        let is_moot_beside_file = flag.is_moot_beside_file(value);
+        let problem = |text| Problem { text, is_moot_beside_file };
+        refusal.lines(&format!("--{name}")).map(problem).collect()
     })
+}
+
+fn only(text: String) -> Vec<Problem> {
+    vec![Problem { text, is_moot_beside_file: false }]
 }
 
 fn unknown(name: &str) -> String {
@@ -148,7 +151,7 @@ fn short_level(argument: &str) -> Option<&str> {
     argument.strip_prefix("-v").filter(|level| level.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-fn set(flag: &Flag, value: &str, line: &mut Line) -> Result<(), String> {
+fn set(flag: &Flag, value: &str, line: &mut Line) -> Result<(), Refusal> {
     match flag {
         Flag::Order(order) => (order.read)(&mut line.orders, value),
         Flag::Setting(setting) => {

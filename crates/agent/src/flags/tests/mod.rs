@@ -100,8 +100,8 @@ fn every_error_is_reported_at_once_with_its_flag() {
         "unexpected argument \"extra\"",
         "unknown flag --nonsense",
         "--cluster-cidr: names more than one IPv4 prefix",
-        "--nodeport-addresses: \"here\" is not a prefix",
-        "\"primary\" is named twice",
+        "--nodeport-addresses[0]: \"here\" is not a prefix",
+        "--nodeport-addresses[2]: \"primary\" is named twice",
         "--iptables-min-sync-period: \"2x\" is not a duration",
         "--iptables-masquerade-bit: must be a whole number from 0 to 31, not 32",
         "--healthz-bind-address: \"nowhere\" is not an address such as 0.0.0.0:10256",
@@ -116,16 +116,16 @@ fn every_error_is_reported_at_once_with_its_flag() {
          BridgeInterface or InterfaceNamePrefix",
         "--bind-address: \"here\" is not an IP address",
         "--log-text-split-stream: needs the feature gate LoggingAlphaOptions=true",
-        "--vmodule: \"a\" is not of the form file=LEVEL",
+        "--vmodule[0]: \"a\" is not of the form file=LEVEL",
         "--kube-api-qps: must be a number such as 5 or 0.5, not fast",
-        "--ipvs-exclude-cidrs: \"10.0.0.0/33\" is not a prefix",
+        "--ipvs-exclude-cidrs[0]: \"10.0.0.0/33\" is not a prefix",
         "--kube-api-content-type: \"text/html\" is not a content type",
         "--healthz-port: must be a whole number from 0 to 65535, not 70000",
         "--v: a value is missing",
     ] {
         assert!(message.contains(part), "{part} is missing in:\n{message}");
     }
-    assert_eq!(message.lines().count(), 22, "{message}");
+    assert_eq!(message.lines().count(), 23, "{message}");
 }
 
 #[test]
