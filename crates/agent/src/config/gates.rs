@@ -11,6 +11,9 @@ use crate::suggest::did_you_mean;
 
 /// The names that kube-proxy v1.37 knows, one a line.
 const KNOWN: &str = include_str!("gates.txt");
+/// The names that Kubernetes 1.31 to 1.36 knew and 1.37 does not, one a line: lists that are older than a cluster's last
+/// upgrade still hold them.
+const GONE: &str = include_str!("gates_gone.txt");
 
 /// Whether `externalIPs` of Services are served.
 pub(super) const EXTERNAL_IPS: &str = "AllowServiceExternalIPs";
@@ -102,8 +105,13 @@ impl FeatureGates {
         OF_A_PROXY.iter().filter(against).map(|gate| gate.name)
     }
 
+    /// Gates that were set and that Kubernetes no longer has.
+    pub(crate) fn gone(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str).filter(|name| is_listed(GONE, name))
+    }
+
     fn set(&mut self, name: &str, value: bool) -> Result<(), String> {
-        if !KNOWN.lines().any(|known| known == name) {
+        if !is_listed(KNOWN, name) && !is_listed(GONE, name) {
             let meant = did_you_mean("", name, KNOWN.lines());
             return Err(format!(
                 "{name:?} is not a feature gate of Kubernetes 1.37; remove or correct it{meant}"
@@ -119,6 +127,10 @@ impl FeatureGates {
         let value = bool::parse(value.trim()).map_err(|problem| format!("{}: {problem}", name.trim()))?;
         self.set(name.trim(), value)
     }
+}
+
+fn is_listed(names: &str, name: &str) -> bool {
+    names.lines().any(|listed| listed == name)
 }
 
 fn all(problems: Vec<String>) -> Result<(), Refusal> {
@@ -171,5 +183,22 @@ mod tests {
         assert!(!named.is_on(LOGGING_ALPHA) && named.is_on(FLAGZ) && !named.is_on(STATUSZ));
         let idle: Vec<&str> = gates("AllAlpha=true").ineffective().collect();
         assert_eq!(idle, [LOCALHOST]);
+    }
+
+    #[test]
+    fn gates_of_older_releases_are_taken_and_told_apart() {
+        let gates = gates("SidecarContainers=true,TopologyAwareHints=false,ContextualLogging=true");
+        assert_eq!(gates.gone().collect::<Vec<_>>(), ["SidecarContainers", "TopologyAwareHints"]);
+        for name in GONE.lines() {
+            let mut gates = FeatureGates::default();
+            gates.set(name, true).unwrap();
+            assert_eq!(gates.gone().collect::<Vec<_>>(), [name]);
+            assert!(!is_listed(KNOWN, name), "{name} is not gone");
+        }
+        for names in [KNOWN, GONE] {
+            let names: Vec<&str> = names.lines().collect();
+            assert!(names.is_sorted_by(|one, other| one < other), "{names:?}");
+        }
+        assert!(FeatureGates::default().set("SidecarContainer", true).is_err(), "it never existed");
     }
 }

@@ -225,6 +225,14 @@ fn idle(orders: &Orders, configuration: &Configuration, origin: &Origin) -> Vec<
             configuration.mode.word()
         ));
     }
+    let gone: Vec<&str> = configuration.feature_gates.gone().collect();
+    if !gone.is_empty() {
+        warnings.push(format!(
+            "These feature gates no longer have an effect, remove them from {}: {}",
+            origin.name("featureGates"),
+            gone.join(", ")
+        ));
+    }
     let names = config::ineffective(configuration, origin);
     if !names.is_empty() {
         let (mode, names) = (configuration.mode.word(), names.join(", "));

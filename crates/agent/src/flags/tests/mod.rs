@@ -151,6 +151,15 @@ fn what_only_one_mode_does_is_told_in_the_others() {
 }
 
 #[test]
+fn gates_of_older_releases_cost_one_warning() {
+    let gates = "--feature-gates=TopologyAwareHints=true,SidecarContainers=true,ContextualLogging=true";
+    let warnings = given(&[gates]).unwrap().warnings;
+    let wanted = "These feature gates no longer have an effect, remove them from --feature-gates: \
+                  SidecarContainers, TopologyAwareHints";
+    assert_eq!(warnings, [wanted]);
+}
+
+#[test]
 fn sources() {
     let apiserver = |arguments: &[&str]| match options(arguments).source {
         Source::Apiserver(apiserver) => apiserver,
