@@ -52,8 +52,8 @@ pub fn default_primary(addresses: &[IpAddr], family: Family) -> Option<IpAddr> {
     addresses.iter().copied().find(|ip| Family::of(*ip) == family && reachable(ip))
 }
 
-/// Choose the node-port addresses and merge the ServiceCIDRs of one family. Loopback addresses serve `on_loopback`
-/// only, where the kernel is told to route from there.
+/// Choose the node-port addresses and merge the ServiceCIDRs of one family; for `on_loopback` see
+/// [`nodeport_loopback`].
 pub fn plan_node(
     node: &NodeView,
     selection: &NodePortAddresses,
@@ -83,7 +83,7 @@ pub fn plan_node(
         service_cidrs.iter().filter(|net| Family::of_net(net) == family).copied().collect();
     let mut service_cidrs = IpNet::aggregate(&of_family);
     service_cidrs.sort_unstable();
-    let nodeport_loopback = if on_loopback { loopback(selection, family) } else { Vec::new() };
+    let nodeport_loopback = nodeport_loopback(selection, on_loopback, family);
     let nodeports_everywhere = is_everywhere(selection, family);
     NodePlan { nodeport_ips, nodeports_everywhere, nodeport_loopback, service_cidrs }
 }
@@ -95,7 +95,10 @@ fn is_everywhere(selection: &NodePortAddresses, family: Family) -> bool {
             let mut of_family = nets.iter().filter(|net| Family::of_net(net) == family).peekable();
             of_family.peek().is_none() || of_family.any(|net| net.prefix_len() == 0)
         }
-        NodePortAddresses::Primary | NodePortAddresses::PrimaryAndWithin(_) => false,
+        NodePortAddresses::PrimaryAndWithin(nets) => {
+            nets.iter().any(|net| Family::of_net(net) == family && net.prefix_len() == 0)
+        }
+        NodePortAddresses::Primary => false,
     }
 }
 
@@ -105,10 +108,12 @@ fn is_within(nets: &[IpNet], ip: &IpAddr, family: Family) -> bool {
     of_family.peek().is_none() || of_family.any(|net| net.contains(ip))
 }
 
-/// The loopback addresses that a selection means. IPv6 has nothing like `route_localnet`: an answer that is to go back
-/// to ::1 finds no route (seen on 6.18).
-fn loopback(selection: &NodePortAddresses, family: Family) -> Vec<IpNet> {
-    if family == Family::V6 {
+/// The loopback addresses that serve node ports, sorted: those that the selection means, where the mode serves them at all
+/// (`allowed`). Whoever routes, guards or accepts such packets asks here: if they disagreed, node ports would be dead, or
+/// the node's loopback open to its neighbours. IPv6 has nothing like `route_localnet`: an answer that is to go back to ::1
+/// finds no route (seen on 6.18).
+pub fn nodeport_loopback(selection: &NodePortAddresses, allowed: bool, family: Family) -> Vec<IpNet> {
+    if family == Family::V6 || !allowed {
         return Vec::new();
     }
     let whole = IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8));
@@ -132,7 +137,7 @@ fn loopback(selection: &NodePortAddresses, family: Family) -> Vec<IpNet> {
     found
 }
 
-/// Loopback addresses are judged apart, by [`loopback`], because the kernel does not route from them unless it is told to;
+/// Loopback addresses are judged apart, by [`nodeport_loopback`], because the kernel does not route from them unless it is told to;
 /// an IPv6 link-local address names nothing without its link.
 fn can_serve(ip: &IpAddr) -> bool {
     let is_link_local = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
@@ -168,7 +173,7 @@ mod tests {
         use NodePortAddresses::{All, Primary, PrimaryAndWithin};
         let all4: &[&str] = &["10.0.0.7", "169.254.20.10", "192.0.2.7"];
         let all6: &[&str] = &["2001:db8::7"];
-        let cases: [(NodePortAddresses, Family, &[&str]); 20] = [
+        let cases: [(NodePortAddresses, Family, &[&str]); 22] = [
             (Primary, V4, &["10.0.0.7"]),
             (Primary, V6, &["2001:db8::7"]),
             (All, V4, all4),
@@ -189,26 +194,28 @@ mod tests {
             (primary_and(&["192.0.2.0/24"]), V4, &["10.0.0.7", "192.0.2.7"]),
             (primary_and(&["192.0.2.0/24"]), V6, all6),
             (primary_and(&["127.0.0.0/8", "fd00::/8"]), V4, &["10.0.0.7"]),
+            (primary_and(&["0.0.0.0/0"]), V4, all4),
+            (primary_and(&["0.0.0.0/0"]), V6, all6),
         ];
         for (selection, family, wanted) in cases {
             let wanted: Vec<IpAddr> = wanted.iter().map(|ip| ip.parse().unwrap()).collect();
             let plan = plan_node(&node(), &selection, false, &[], family);
             assert_eq!(plan.nodeport_ips, wanted, "{selection:?} {family}");
             let all: &[&str] = if family == V4 { all4 } else { all6 };
-            let is_all = wanted.len() == all.len() && !matches!(selection, Primary | PrimaryAndWithin(_));
-            let narrow = within(&["fe80::/10", "2001:db8::/32"]);
-            assert_eq!(
-                plan.nodeports_everywhere,
-                is_all && (family, &selection) != (V6, &narrow),
-                "{selection:?}"
-            );
+            let is_narrow = match &selection {
+                Primary => true,
+                PrimaryAndWithin(nets) => family == V6 || nets.iter().all(|net| net.prefix_len() > 0),
+                selection => (family, selection) == (V6, &within(&["fe80::/10", "2001:db8::/32"])),
+            };
+            let is_all = wanted.len() == all.len() && !is_narrow;
+            assert_eq!(plan.nodeports_everywhere, is_all, "{selection:?}");
         }
     }
 
     #[test]
     fn loopback_serves_node_ports_where_it_is_meant() {
         use NodePortAddresses::{All, Primary};
-        let cases: [(NodePortAddresses, &[&str]); 7] = [
+        let cases: [(NodePortAddresses, &[&str]); 10] = [
             (All, &["127.0.0.0/8"]),
             (Primary, &[]),
             (within(&["0.0.0.0/0"]), &["127.0.0.0/8"]),
@@ -216,6 +223,9 @@ mod tests {
             (within(&["127.0.0.1/32", "10.0.0.0/8", "::/0"]), &["127.0.0.1/32"]),
             (within(&["10.0.0.0/8", "fd00::/8"]), &[]),
             (primary_and(&["127.0.0.0/8"]), &["127.0.0.0/8"]),
+            (primary_and(&["0.0.0.0/0"]), &["127.0.0.0/8"]),
+            (primary_and(&["::1/128"]), &[]),
+            (primary_and(&["::/0"]), &[]),
         ];
         for (selection, wanted) in cases {
             let of = |on, family| plan_node(&node(), &selection, on, &[], family).nodeport_loopback;

@@ -2,6 +2,8 @@
 
 use std::mem::swap;
 
+use model::Family;
+
 use super::choice::Mode;
 use super::configuration::Configuration;
 use super::default_mode::DefaultMode;
@@ -65,8 +67,11 @@ pub(crate) fn ineffective(configuration: &Configuration, origin: &Origin) -> Vec
     }
     let gates = configuration.feature_gates.ineffective();
     names.extend(gates.map(|gate| format!("{} {gate}", origin.name("featureGates"))));
-    let serves_loopback = configuration.mode == Mode::Iptables && configuration.iptables.localhost_node_ports;
-    if configuration.node_port_addresses.names_loopback() && !serves_loopback {
+    let selection = configuration.node_port_addresses.select();
+    let is_served = |family: &Family| {
+        !model::nodeport_loopback(&selection, configuration.serves_loopback(), *family).is_empty()
+    };
+    if configuration.node_port_addresses.names_loopback() && !Family::BOTH.iter().any(is_served) {
         names.push(format!("loopback addresses in {}", origin.name("nodePortAddresses")));
     }
     names

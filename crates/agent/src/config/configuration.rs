@@ -45,6 +45,13 @@ pub struct Configuration {
     pub windows_run_as_service: bool,
 }
 
+impl Configuration {
+    /// Whether node ports may answer on loopback addresses: only mode iptables knows how.
+    pub(crate) fn serves_loopback(&self) -> bool {
+        self.mode == Mode::Iptables && self.iptables.localhost_node_ports
+    }
+}
+
 impl Default for Configuration {
     fn default() -> Configuration {
         Configuration {

@@ -43,8 +43,7 @@ pub(crate) fn resolve(
             node_name,
             detect_local,
             nodeport_addresses: configuration.node_port_addresses.select(),
-            nodeports_on_loopback: configuration.mode == Mode::Iptables
-                && configuration.iptables.localhost_node_ports,
+            nodeports_on_loopback: configuration.serves_loopback(),
             settings: Settings {
                 masquerade_all: mode.masquerade_all,
                 ignore_external_ips: !configuration.feature_gates.is_on(EXTERNAL_IPS),

@@ -1,15 +1,13 @@
 //! What the configuration asks of the node, against what is there. Pure: nothing is read or written here.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use ipnet::IpNet;
-use model::NodePortAddresses;
+use model::Family;
 
 use super::file::File;
 use crate::Options;
-use crate::config::{Conntrack, Mode};
+use crate::config::Conntrack;
 
 /// Upstream's: more would take too much memory on machines with very many cores.
 const MOST_CONNECTIONS: i64 = 1_048_576;
@@ -84,21 +82,8 @@ fn seconds(timeout: Duration) -> i64 {
 /// Only iptables mode reaches pods from 127.0.0.1, by routing what the kernel otherwise takes for a forgery. It
 /// opens services of this node's loopback to its neighbours on the network, so it stays shut where nobody needs it.
 pub(super) fn routes_loopback(options: &Options) -> bool {
-    let configuration = &options.configuration;
-    configuration.mode == Mode::Iptables
-        && configuration.iptables.localhost_node_ports
-        && match &options.nodeport_addresses {
-            NodePortAddresses::All => true,
-            NodePortAddresses::Primary => false,
-            NodePortAddresses::Within(nets) => names_loopback(nets),
-            NodePortAddresses::PrimaryAndWithin(nets) => nets.iter().any(|net| net.addr().is_loopback()),
-        }
-}
-
-fn names_loopback(nets: &[IpNet]) -> bool {
-    let mut own =
-        nets.iter().filter_map(|net| if let IpNet::V4(net) = net { Some(net) } else { None }).peekable();
-    own.peek().is_none() || own.any(|net| net.addr().is_loopback() || net.contains(&Ipv4Addr::LOCALHOST))
+    let Options { nodeport_addresses, nodeports_on_loopback, .. } = options;
+    !model::nodeport_loopback(nodeport_addresses, *nodeports_on_loopback, Family::V4).is_empty()
 }
 
 #[cfg(test)]

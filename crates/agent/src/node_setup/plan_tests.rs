@@ -1,5 +1,7 @@
+use model::NodePortAddresses;
+
 use super::*;
-use crate::config::{Configuration, Span, Whole};
+use crate::config::{Configuration, Mode, Span, Whole};
 use crate::node_setup::tests::options;
 
 fn conntrack(max_per_core: i32, min: i32) -> Conntrack {
@@ -75,6 +77,7 @@ fn the_score_is_written_where_it_differs() {
 fn loopback_is_routed_for_iptables_only() {
     let nets =
         |texts: &[&str]| NodePortAddresses::Within(texts.iter().map(|text| text.parse().unwrap()).collect());
+    let primary_and = |net: &str| NodePortAddresses::PrimaryAndWithin(vec![net.parse().unwrap()]);
     for (mode, wanted, addresses, is_routed) in [
         (Mode::Nftables, true, NodePortAddresses::All, false),
         (Mode::Unset, true, NodePortAddresses::All, false),
@@ -85,6 +88,9 @@ fn loopback_is_routed_for_iptables_only() {
         (Mode::Iptables, true, nets(&["10.0.0.0/8", "127.0.0.0/8"]), true),
         (Mode::Iptables, true, nets(&["0.0.0.0/0"]), true),
         (Mode::Iptables, true, nets(&["fd00::/64"]), true),
+        (Mode::Iptables, true, primary_and("::1/128"), false),
+        (Mode::Iptables, true, primary_and("0.0.0.0/0"), true),
+        (Mode::Iptables, true, primary_and("127.0.0.0/8"), true),
     ] {
         let mut options = options(|configuration| {
             configuration.mode = mode;

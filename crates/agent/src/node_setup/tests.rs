@@ -12,10 +12,16 @@ pub(super) fn options(change: impl FnOnce(&mut Configuration)) -> Options {
     match parse(arguments.into_iter(), DefaultMode::nftables).unwrap().command {
         Command::Run(mut options) => {
             change(&mut options.configuration);
+            settle(&mut options);
             *options
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// As the configuration is read at a start.
+fn settle(options: &mut Options) {
+    options.nodeports_on_loopback = options.configuration.serves_loopback();
 }
 
 /// A folder with the files of a node of eight processors.
@@ -63,6 +69,7 @@ fn only_other_wishes_for_the_node_ask_for_another_set_up() {
         let mut options = options(|configuration| configuration.mode = Mode::Iptables);
         options.nodeport_addresses = NodePortAddresses::All;
         change(&mut options.configuration);
+        settle(&mut options);
         options
     };
     let before = of(|_| {});

@@ -28,6 +28,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
     let mut cases = both("node ports at 127.0.0.1 are served and counted", served);
     cases.extend(both("node ports at 127.0.0.1 are refused where not asked for", not_served));
     cases.extend(both("neighbours do not come in to 127.0.0.1", martians));
+    cases.extend(both("127.0.0.1 is routed, guarded and served together or not at all", together));
     cases
 }
 
@@ -96,6 +97,37 @@ fn not_served(carrier: Carrier) {
     }
     let route = rig.sandbox.node.run(|| sysctl::read("net/ipv4/conf/all/route_localnet")).unwrap();
     assert_eq!(route, "0", "nobody asked for it");
+}
+
+/// `nodePortAddresses`, and whether node ports answer at 127.0.0.1 then.
+const SELECTIONS: [(&str, bool); 9] = [
+    ("all", true),
+    ("primary", false),
+    ("localhost", true),
+    ("primary,localhost", true),
+    // Beside the primary address a prefix of one family says nothing about the other.
+    ("primary,::1/128", false),
+    ("primary,0.0.0.0/0", true),
+    ("10.0.0.0/8", false),
+    ("0.0.0.0/0", true),
+    ("::/0", true),
+];
+
+/// Routing without the guard opens the node's loopback to its neighbours; rules without routing lead nowhere.
+fn together(carrier: Carrier) {
+    const ROUTE: &str = "net/ipv4/conf/all/route_localnet";
+    for (selection, is_served) in SELECTIONS {
+        let mut rig = with_services(carrier);
+        // Not beside the flags of the rig, which name addresses too.
+        let flags = ["--proxy-mode=iptables", ON[0], &format!("--nodeport-addresses={selection}")];
+        rig.stage.start_by(&[], &flags).unwrap_or_else(|why| panic!("{why}"));
+        let is_routed = rig.sandbox.node.run(|| sysctl::read(ROUTE)).unwrap() == "1";
+        let rules = rig.rules(Family::V4);
+        let guards = rules.chain("filter", "KUBE-FIREWALL").iter();
+        let is_guarded = guards.filter(|rule| rule.contains("block incoming localnet")).count() == 1;
+        let answers = rig.ask(Protocol::Tcp, From::Node, localhost(30081)).by().is_some();
+        assert_eq!([is_routed, is_guarded, answers], [is_served; 3], "{selection}\n{}", rig.log());
+    }
 }
 
 /// A neighbour who sends packets for 127.0.0.1 to the node. Where the node routes them, they would reach whoever
