@@ -222,15 +222,21 @@ fn the_configurations_differ_in_the_mode_only() {
     assert_ne!(overlay, base);
 }
 
-/// The tools need more than netlink: a raw socket and a lock that all share.
+/// The tools need more than netlink: a raw socket and a lock that all share. The set-up of the node runs them too.
 #[test]
 fn the_overlay_of_iptables_adds_what_the_tools_need() {
     let patch = document("deploy/iptables/tools.yaml");
     let container = at(&patch, CONTAINER);
     assert_eq!(texts(container, "/securityContext/capabilities/add"), ["NET_ADMIN", "NET_RAW"]);
-    let lock = at(container, "/volumeMounts/0/mountPath");
-    assert_eq!(lock, "/run/xtables.lock");
-    assert_eq!(lock, at(&patch, "/spec/template/spec/volumes/0/hostPath/path"));
+    let set_up = at(&patch, "/spec/template/spec/initContainers/0");
+    let base = document("deploy/base/daemonset.yaml");
+    assert_eq!(set_up["name"], *at(&base, "/spec/template/spec/initContainers/0/name"));
+    let volume = at(&patch, "/spec/template/spec/volumes/0");
+    for container in [container, set_up] {
+        let lock = at(container, "/volumeMounts/0");
+        assert_eq!(lock["mountPath"], "/run/xtables.lock");
+        assert_eq!((&lock["mountPath"], &lock["name"]), (at(volume, "/hostPath/path"), &volume["name"]));
+    }
 }
 
 /// Somebody who patches a working cluster must be able to rely on it.

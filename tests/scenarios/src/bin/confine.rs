@@ -1,13 +1,14 @@
 //! Start a command as a container runtime would: with few capabilities, on a read-only root, under a seccomp profile.
 //!
-//! `confine [--seccomp=FILE] [--capabilities=A,B] [--read-only] [--over=FILE:FILE]... COMMAND ARGUMENTS...`
+//! `confine [--seccomp=FILE] [--capabilities=A,B] [--read-only [--privileged]] [--empty=FOLDER]... [--over=FILE:FILE]...
+//! COMMAND ARGUMENTS...`
 //! What the command may do is the point; that nothing of the machine changes follows from a mount namespace of its own.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use rustix::mount::{MountFlags, MountPropagationFlags, mount_bind, mount_change, mount_remount};
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change, mount_remount};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities,
@@ -25,7 +26,11 @@ struct Confinement {
     seccomp: Option<String>,
     capabilities: Option<String>,
     read_only: bool,
-    /// What is put over what.
+    /// As runtimes do it for privileged containers: the files of the kernel stay writable.
+    privileged: bool,
+    /// Folders in which there is nothing, as in an image.
+    empty: Vec<String>,
+    /// What is put over what, and stays writable.
     over: Vec<(String, String)>,
 }
 
@@ -41,7 +46,9 @@ fn run() -> Result<(), String> {
                 let (source, target) = pair.split_once(':').ok_or("--over takes FILE:FILE")?;
                 confinement.over.push((source.to_owned(), target.to_owned()));
             }
+            Some(("--empty", folder)) => confinement.empty.push(folder.to_owned()),
             None if flag == "--read-only" => confinement.read_only = true,
+            None if flag == "--privileged" => confinement.privileged = true,
             _ => return Err(format!("no such flag: {flag}")),
         }
     }
@@ -65,33 +72,50 @@ impl Confinement {
             let what = what.to_owned();
             move |error| format!("{what}: {error}")
         };
-        if !self.read_only && self.over.is_empty() {
+        if !self.read_only && self.over.is_empty() && self.empty.is_empty() {
             return Ok(());
         }
         kernel::process::unshare_mounts().map_err(|error| format!("a mount namespace: {error}"))?;
         let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
         mount_change("/", private).map_err(failed("private mounts"))?;
-        if self.read_only {
-            // As runtimes do: everything but /proc, and of that what belongs to the node.
-            mount_bind("/proc/sys", "/proc/sys").map_err(failed("/proc/sys"))?;
-            for place in read_only_places()? {
-                let flags = MountFlags::BIND | MountFlags::RDONLY;
-                mount_remount(place.as_str(), flags, "").map_err(failed(&place))?;
-            }
+        for folder in &self.empty {
+            mount("tmpfs", folder.as_str(), "tmpfs", MountFlags::empty(), None).map_err(failed(folder))?;
         }
         for (source, target) in &self.over {
+            if !Path::new(target).exists() {
+                std::fs::write(target, "").map_err(|error| format!("{target}: {error}"))?;
+            }
             mount_bind(Path::new(source), Path::new(target)).map_err(failed(target))?;
+        }
+        if self.read_only && !self.privileged {
+            // As runtimes do: everything but /proc, and of that what belongs to the node.
+            mount_bind("/proc/sys", "/proc/sys").map_err(failed("/proc/sys"))?;
+        }
+        for place in self.read_only_places()? {
+            let flags = MountFlags::BIND | MountFlags::RDONLY;
+            mount_remount(place.as_str(), flags, "").map_err(failed(&place))?;
         }
         Ok(())
     }
-}
 
-/// Every mount but /proc itself and devices.
-fn read_only_places() -> Result<Vec<String>, String> {
-    let text = std::fs::read_to_string("/proc/self/mounts").map_err(|error| error.to_string())?;
-    let places = text.lines().filter_map(|line| line.split(' ').nth(1));
-    let is_kept = |place: &&str| *place != "/proc" && !place.starts_with("/dev") && !place.contains('\\');
-    Ok(places.filter(is_kept).map(str::to_owned).collect())
+    /// Every mount but /proc itself, devices and what is put over others.
+    fn read_only_places(&self) -> Result<Vec<String>, String> {
+        if !self.read_only {
+            return Ok(Vec::new());
+        }
+        let text = std::fs::read_to_string("/proc/self/mounts").map_err(|error| error.to_string())?;
+        let places = text.lines().filter_map(|line| line.split(' ').nth(1));
+        let is_of_kernel =
+            |place: &str| ["/proc", "/sys"].iter().any(|root| Path::new(place).starts_with(root));
+        let stays = |place: &str| {
+            place == "/proc"
+                || place.starts_with("/dev")
+                || place.contains('\\')
+                || self.over.iter().any(|(_, target)| target == place)
+                || (self.privileged && is_of_kernel(place))
+        };
+        Ok(places.filter(|place| !stays(place)).map(str::to_owned).collect())
+    }
 }
 
 /// Keep only these, also for what is executed.

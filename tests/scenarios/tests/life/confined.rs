@@ -12,7 +12,7 @@ use scenarios::{Carrier, Case, ManifestFolder, Verdict};
 use serde_json::Value;
 
 use super::places::at_cluster_ip;
-use super::stage::{ANSWER, From, Stage};
+use super::stage::{ANSWER, BINARY, From, Stage};
 
 const NET_ADMIN: u64 = 1 << 12;
 const NET_RAW: u64 = 1 << 13;
@@ -25,6 +25,12 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
         }),
         Case::new("the rights that deploy/iptables gives suffice, nft", || {
             with_tools(Carrier::IptablesNft, || enough(Carrier::IptablesNft))
+        }),
+        Case::new("the init container of deploy/iptables does its work, legacy", || {
+            with_tools(Carrier::IptablesLegacy, || set_up(Carrier::IptablesLegacy))
+        }),
+        Case::new("the init container of deploy/iptables does its work, nft", || {
+            with_tools(Carrier::IptablesNft, || set_up(Carrier::IptablesNft))
         }),
         Case::new("what the seccomp profile does not list is refused", || confined(refused)),
         Case::new("a profile that lacks a call is noticed", || confined(lacking)),
@@ -139,6 +145,95 @@ fn enough(carrier: Carrier) {
     let log = stage.log();
     let worried: Vec<&str> = log.lines().filter(|line| line.contains("not permitted")).collect();
     assert!(worried.is_empty(), "{worried:?}");
+}
+
+/// `kube-proxy --init-only` where and as `deploy/iptables` starts it, on a node whose rules one variant of the tools holds.
+fn set_up(carrier: Carrier) {
+    let stage = Stage::new();
+    carrier.prepare(&stage.sandbox.node, &stage.folder.lock()).unwrap();
+    let pod = Pod::of("iptables/tools.yaml");
+    let configuration = stage.folder.path().join(".config.conf");
+    fs::write(&configuration, data("iptables/config.yaml", "config.conf")).unwrap();
+    // What all namespaces of this machine share; and nothing of the machine is in the image's /run.
+    let mut flags = vec!["--empty=/run".to_owned()];
+    for (number, place) in
+        ["/proc/sys/net/netfilter/nf_conntrack_max", "/sys/module/nf_conntrack/parameters/hashsize"]
+            .iter()
+            .enumerate()
+    {
+        let file = stage.folder.path().join(format!(".stand-in-{number}"));
+        fs::write(&file, "1\n").unwrap();
+        flags.push(format!("--over={}:{place}", file.display()));
+    }
+    for (number, path) in pod.host_paths().enumerate() {
+        let file = stage.folder.path().join(format!(".mounted-{number}"));
+        fs::write(&file, "").unwrap();
+        flags.push(format!("--over={}:{path}", file.display()));
+    }
+    let rights = &pod.container["securityContext"];
+    for (field, flag) in [("readOnlyRootFilesystem", "--read-only"), ("privileged", "--privileged")] {
+        flags.extend((rights[field] == true).then(|| flag.to_owned()));
+    }
+    let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    let launcher = launcher(&flags);
+    let mut command = Command::new(&launcher[0]);
+    command.args(&launcher[1..]).arg(BINARY.get().unwrap()).env_remove("XTABLES_LOCKFILE");
+    for word in pod.container["command"].as_array().unwrap().iter().skip(1) {
+        let word = word.as_str().unwrap().replace("$(NODE_NAME)", "node-1");
+        command.arg(word.replace("/var/lib/kube-proxy/config.conf", configuration.to_str().unwrap()));
+    }
+    stage.sandbox.node.enter(&mut command).unwrap();
+    let output = command.output().unwrap();
+    let said = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+    assert!(output.status.success(), "{}: {said:?}", output.status);
+    let set = fs::read_to_string(stage.folder.path().join(".stand-in-0")).unwrap();
+    assert_ne!(set, "1\n", "{said:?}");
+    let established = "net/netfilter/nf_conntrack_tcp_timeout_established";
+    let established = stage.sandbox.node.run(|| kernel::sysctl::read(established)).unwrap();
+    assert_eq!(established, "86400", "{said:?}");
+}
+
+/// The init container of the DaemonSet, and the volumes of its pod.
+struct Pod {
+    container: Value,
+    volumes: Vec<Value>,
+}
+
+impl Pod {
+    /// With this overlay. A patch merges containers by their names and lists of mounts by adding to them.
+    fn of(overlay: &str) -> Pod {
+        let spec = |path| document(path)["spec"]["template"]["spec"].take();
+        let [mut base, patch] = ["base/daemonset.yaml", overlay].map(spec);
+        let mut container = base["initContainers"][0].take();
+        let name = container["name"].clone();
+        let patches = patch["initContainers"].as_array().into_iter().flatten();
+        for patch in patches.filter(|patch| patch["name"] == name) {
+            let fields: Vec<&str> = patch.as_object().unwrap().keys().map(String::as_str).collect();
+            assert!(fields.iter().all(|field| ["name", "volumeMounts"].contains(field)), "{fields:?}");
+            let more = patch["volumeMounts"].as_array().into_iter().flatten().cloned();
+            container["volumeMounts"].as_array_mut().unwrap().extend(more);
+        }
+        let volumes = [&base, &patch].into_iter().filter_map(|spec| spec["volumes"].as_array());
+        Pod { container, volumes: volumes.flatten().cloned().collect() }
+    }
+
+    /// Where the container has files of the host.
+    fn host_paths(&self) -> impl Iterator<Item = &str> {
+        let is_of_host =
+            |name: &Value| self.volumes.iter().any(|of| of["name"] == *name && of.get("hostPath").is_some());
+        let mounts = self.container["volumeMounts"].as_array().into_iter().flatten();
+        mounts.filter(move |mount| is_of_host(&mount["name"])).filter_map(|mount| mount["mountPath"].as_str())
+    }
+}
+
+fn document(path: &str) -> Value {
+    let text = fs::read_to_string(shipped(path)).unwrap();
+    serde_saphyr::from_str(&text).unwrap_or_else(|problem| panic!("{path}: {problem}"))
+}
+
+/// A file of a ConfigMap.
+fn data(path: &str, file: &str) -> String {
+    document(path)["data"][file].as_str().unwrap().to_owned()
 }
 
 /// Whether the launcher did what it was asked to, as the kernel sees it.
