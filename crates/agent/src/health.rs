@@ -20,11 +20,13 @@ struct State {
     leaving: bool,
 }
 
-/// What must be known before anything is programmed.
+/// What must be known before everything is programmed as configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
     Lists,
     Node,
+    /// Rules are written, but not yet for the node and the detection of local traffic that the configuration asks for.
+    ChangedNode,
 }
 
 /// The state of things at one moment.

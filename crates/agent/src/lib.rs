@@ -21,6 +21,7 @@ pub mod flags;
 mod flows;
 mod health;
 mod http;
+mod identity;
 mod lane;
 mod leftovers;
 pub mod logging;

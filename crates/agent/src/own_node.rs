@@ -1,7 +1,7 @@
 //! This node as its Node object tells of it: what to wait for at the start, and what stays known after.
 //!
 //! A Node that is gone, or lost its addresses, changes nothing that is programmed: a kubelet that registers
-//! anew does just that.
+//! anew does just that. Which node a changed configuration means is the affair of [`Identity`](crate::identity::Identity).
 
 use std::time::{Duration, Instant};
 
@@ -34,8 +34,10 @@ pub(crate) struct OwnNode {
     has_addresses: bool,
     /// An apiserver is to be waited for; manifests say all they have to say at once.
     awaits_addresses: bool,
-    needs_pod_cidrs: bool,
+    detect_local: DetectLocal,
     is_open: bool,
+    /// Rules are written as another one says until this is known.
+    is_successor: bool,
     waiting_since: Option<Instant>,
     said: Option<(Missing, Instant)>,
 }
@@ -48,11 +50,51 @@ impl OwnNode {
             exists: false,
             has_addresses: false,
             awaits_addresses,
-            needs_pod_cidrs: *detect_local == DetectLocal::NodeCidr,
+            detect_local: detect_local.clone(),
             is_open: false,
+            is_successor: false,
             waiting_since: None,
             said: None,
         }
+    }
+
+    /// What a changed configuration takes this node for. What is known of a node of the same name stays known, and its
+    /// addresses were waited for long enough.
+    pub(crate) fn successor(
+        &self,
+        name: &str,
+        detect_local: &DetectLocal,
+        awaits_addresses: bool,
+    ) -> OwnNode {
+        let new = OwnNode { is_successor: true, ..OwnNode::new(name, detect_local, awaits_addresses) };
+        match self.name == name {
+            true => OwnNode {
+                facts: self.facts.clone(),
+                exists: self.exists,
+                has_addresses: self.has_addresses,
+                awaits_addresses: false,
+                ..new
+            },
+            false => new,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Enough was known to write rules.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// The wait for it was mentioned.
+    pub(crate) fn was_missed(&self) -> bool {
+        self.said.is_some()
+    }
+
+    fn needs_pod_cidrs(&self) -> bool {
+        self.detect_local == DetectLocal::NodeCidr
     }
 
     pub(crate) fn facts(&self) -> Option<&NodeFacts> {
@@ -64,11 +106,15 @@ impl OwnNode {
         self.facts.as_ref().is_none_or(|facts| self.exists && facts.eligible)
     }
 
-    /// Pods of this node by their addresses, where those decide.
+    /// How traffic of this node's pods is recognised, as far as it is known.
     pub(crate) fn detector(&self) -> Option<LocalDetector> {
-        let facts =
-            self.facts.as_ref().filter(|facts| self.needs_pod_cidrs && !facts.pod_cidrs.is_empty())?;
-        Some(LocalDetector::Cidrs(facts.pod_cidrs.to_vec()))
+        match &self.detect_local {
+            DetectLocal::Fixed(detector) => Some(detector.clone()),
+            DetectLocal::NodeCidr => {
+                let facts = self.facts.as_ref().filter(|facts| !facts.pod_cidrs.is_empty())?;
+                Some(LocalDetector::Cidrs(facts.pod_cidrs.to_vec()))
+            }
+        }
     }
 
     /// Take in what the Node object says now.
@@ -133,10 +179,10 @@ impl OwnNode {
     }
 
     fn missing(&self) -> Option<Missing> {
-        let needs_any = self.awaits_addresses || self.needs_pod_cidrs;
+        let needs_any = self.awaits_addresses || self.needs_pod_cidrs();
         match &self.facts {
             None if needs_any => Some(Missing::Node),
-            Some(facts) if self.needs_pod_cidrs && facts.pod_cidrs.is_empty() => Some(Missing::PodCidrs),
+            Some(facts) if self.needs_pod_cidrs() && facts.pod_cidrs.is_empty() => Some(Missing::PodCidrs),
             Some(facts) if self.awaits_addresses && facts.primary == [None; 2] => Some(Missing::Addresses),
             _ => None,
         }
@@ -144,7 +190,7 @@ impl OwnNode {
 
     /// Addresses the kernel has, too; pod CIDRs only the Node object.
     fn is_worth_waiting(&self, missing: Missing) -> bool {
-        self.needs_pod_cidrs && missing != Missing::Addresses
+        self.needs_pod_cidrs() && missing != Missing::Addresses
     }
 
     fn say(&mut self, missing: Missing, now: Instant) {
@@ -164,7 +210,13 @@ impl OwnNode {
                 "the pod CIDRs of this node (detect-local-mode NodeCIDR); does the cluster allocate them?"
             }
         };
-        tracing::warn!(node = %self.name, "Nothing is programmed yet: waiting for {what}");
+        match self.is_successor {
+            false => tracing::warn!(node = %self.name, "Nothing is programmed yet: waiting for {what}"),
+            true => tracing::warn!(
+                node = %self.name,
+                "Keeping the previous node name and detection of local traffic: the changed configuration waits for {what}"
+            ),
+        }
     }
 }
 

@@ -14,11 +14,12 @@ use crate::drift::{self, Drift};
 use crate::flows::StaleWork;
 use crate::health::{Awaited, Health};
 use crate::http::CheckReporter;
+use crate::identity::Identity;
 use crate::lane::Lane;
 use crate::metrics::Metrics;
 use crate::own_node::OwnNode;
 use crate::planner::{ClusterPlanner, observe_node};
-use crate::{DetectLocal, Options, Source, node_setup};
+use crate::{Options, Source, node_setup};
 
 /// What the loop reacts to.
 #[derive(Debug)]
@@ -51,7 +52,7 @@ pub(crate) struct Outlets {
 pub(crate) struct SyncLoop<B> {
     options: Options,
     state: ClusterState,
-    own_node: OwnNode,
+    identity: Identity,
     node: NodeView,
     addresses: Vec<IpAddr>,
     reconciler: Reconciler<B>,
@@ -68,9 +69,9 @@ pub(crate) struct SyncLoop<B> {
     replan: bool,
 }
 
-fn own_node(options: &Options) -> OwnNode {
-    let from_apiserver = matches!(options.source, Source::Apiserver(_));
-    OwnNode::new(&options.node_name, &options.detect_local, from_apiserver)
+/// An apiserver is waited for to tell the node's addresses; manifests say all they have to say at once.
+fn awaits_addresses(options: &Options) -> bool {
+    matches!(options.source, Source::Apiserver(_))
 }
 
 impl<B: Backend> SyncLoop<B> {
@@ -81,8 +82,9 @@ impl<B: Backend> SyncLoop<B> {
         outlets: Outlets,
         start_guard: StartGuard<B>,
     ) -> SyncLoop<B> {
+        let own_node = OwnNode::new(&options.node_name, &options.detect_local, awaits_addresses(&options));
         SyncLoop {
-            own_node: own_node(&options),
+            identity: Identity::new(own_node),
             node: observe_node(None, &options.node_name, &addresses),
             state: ClusterState::default(),
             addresses,
@@ -112,7 +114,9 @@ impl<B: Backend> SyncLoop<B> {
                     }
                     self.collect();
                 }
-                Err(RecvTimeoutError::Timeout) if !self.is_informed => self.collect(),
+                Err(RecvTimeoutError::Timeout) if !self.is_informed || self.identity.is_changing() => {
+                    self.collect();
+                }
                 // What waited for its pacing may be written now, or a look at the kernel is due.
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -126,7 +130,7 @@ impl<B: Backend> SyncLoop<B> {
     fn wait(&self) -> Duration {
         let now = Instant::now();
         let waits = self.lanes.iter().filter(|lane| self.has_work(lane)).map(|lane| lane.wait(now));
-        let waits = waits.chain(self.own_node.next_look(now)).chain([self.checks.wait(now)]);
+        let waits = waits.chain(self.identity.next_look(now)).chain([self.checks.wait(now)]);
         waits.min().unwrap_or_default()
     }
 
@@ -161,10 +165,7 @@ impl<B: Backend> SyncLoop<B> {
         let new = &self.options;
         self.outlets.health.set_sync_period(new.sync_period);
         if (&old.node_name, &old.detect_local) != (&new.node_name, &new.detect_local) {
-            self.own_node = own_node(new);
-        }
-        if let DetectLocal::Fixed(detector) = &new.detect_local {
-            self.reconciler.detect_local(detector);
+            self.identity.reconfigure(&new.node_name, &new.detect_local, awaits_addresses(new));
         }
         self.reconciler.masquerade_by(new.masquerade_mark);
         self.reconciler.drop_invalid(node_setup::drops_invalid(new));
@@ -180,16 +181,20 @@ impl<B: Backend> SyncLoop<B> {
     /// Hand what became dirty to both families.
     fn collect(&mut self) {
         let dirty = self.state.dirty();
-        self.own_node.observe(self.state.node(&self.options.node_name));
+        self.identity.observe(|name| self.state.node(name), Instant::now());
         self.tell_eligibility();
-        self.is_informed = self.state.is_complete() && self.own_node.is_known(Instant::now());
+        self.is_informed = self.state.is_complete() && self.identity.is_known(Instant::now());
         self.outlets.health.set_awaited(match self.is_informed {
+            true if self.identity.is_changing() => Some(Awaited::ChangedNode),
             true => None,
             false if self.state.is_complete() => Some(Awaited::Node),
             false => Some(Awaited::Lists),
         });
         self.detect_local();
-        let mut node = observe_node(self.own_node.facts(), &self.options.node_name, &self.addresses);
+        let mut node = {
+            let own = self.identity.current();
+            observe_node(own.facts(), own.name(), &self.addresses)
+        };
         if let Some(ip) = self.options.bind_address {
             node.primary[Family::of(ip).index()] = Some(ip);
         }
@@ -212,9 +217,12 @@ impl<B: Backend> SyncLoop<B> {
         self.outlets.checks.mark(&everything, &self.state);
         self.state.clear_dirty(&dirty);
         for lane in &self.lanes {
+            // Whatever holds work back, it waits: a door that shuts must not stay unnoticed.
+            if lane.has_work(&self.reconciler) {
+                self.outlets.health.queued(lane.family);
+            }
             if self.has_work(lane) {
                 lane.note_queued();
-                self.outlets.health.queued(lane.family);
             }
         }
         self.count_changes();
@@ -222,9 +230,10 @@ impl<B: Backend> SyncLoop<B> {
 
     /// Load balancers are told by `/healthz`, and people here.
     fn tell_eligibility(&mut self) {
-        let is_leaving = !self.own_node.is_eligible();
+        let own = self.identity.current();
+        let is_leaving = !own.is_eligible();
         if self.outlets.health.set_leaving(is_leaving) {
-            let node = &self.options.node_name;
+            let node = own.name();
             match is_leaving {
                 true => {
                     tracing::info!(%node, "The Node is gone or about to go: /healthz answers 503 from now on")
@@ -240,11 +249,11 @@ impl<B: Backend> SyncLoop<B> {
         self.outlets.metrics.changes().set(self.state.changes(), followed);
     }
 
-    /// Follow the pod CIDRs of this node, where local traffic is told by them.
+    /// Recognise local traffic as the identity in force says, such as by pod CIDRs that changed.
     fn detect_local(&mut self) {
-        let Some(detector) = self.own_node.detector() else { return };
+        let Some(detector) = self.identity.current().detector() else { return };
         if self.reconciler.detect_local(&detector) {
-            tracing::info!(?detector, "Local traffic is told by the pod CIDRs of this node");
+            tracing::info!(?detector, "Changed how traffic of this node's pods is recognised");
         }
     }
 
@@ -334,9 +343,10 @@ impl<B: Backend> SyncLoop<B> {
                 "There is no Service in the manifests: rules of an earlier run are removed; is this the right path?"
             );
         }
-        if self.state.node(&self.options.node_name).is_none() {
+        let own = self.identity.current().name();
+        if self.state.node(own).is_none() {
             tracing::info!(
-                node = %self.options.node_name,
+                node = %own,
                 "No Node object has this node's name: its addresses are taken from the kernel, and only endpoints \
                  with this nodeName count as local; see --hostname-override"
             );

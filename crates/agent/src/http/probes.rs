@@ -44,20 +44,23 @@ fn readyz(report: &Report) -> Answer {
     answer::json(answer::status(is_ready), body)
 }
 
-/// What is to happen before the agent is ready, in the words of a log.
+/// What is to happen before the agent is ready, or follows all of its configuration, in the words of a log.
 fn awaited(report: &Report) -> Vec<String> {
+    let missing = Family::BOTH.into_iter().filter(|family| report.families[family.index()].is_none());
+    let syncs = missing.map(|family| format!("the first sync of {family}"));
     match report.awaited {
-        _ if report.is_ready() => Vec::new(),
         Some(Awaited::Lists) => {
             vec!["the first list of Services, EndpointSlices, the Node and ServiceCIDRs".into()]
         }
         Some(Awaited::Node) => {
             vec!["the Node object of this node, its addresses or its pod CIDRs".into()]
         }
-        None => {
-            let missing = Family::BOTH.into_iter().filter(|family| report.families[family.index()].is_none());
-            missing.map(|family| format!("the first sync of {family}")).collect()
+        Some(Awaited::ChangedNode) => {
+            let change = "the Node object, addresses or pod CIDRs that the changed configuration needs; the previous \
+                          node name and detection of local traffic stay in use";
+            syncs.chain([change.to_owned()]).collect()
         }
+        None => syncs.collect(),
     }
 }
 
@@ -142,6 +145,22 @@ mod tests {
         assert_eq!(text(&report, readyz), (503, wanted.into()));
         let waiting = Report { awaited: Some(Awaited::Lists), ..report };
         assert!(text(&waiting, readyz).1.contains("the first list of Services"));
+        let changing = Report { awaited: Some(Awaited::ChangedNode), ..waiting };
+        assert!(
+            text(&changing, readyz).1.contains("\"the first sync of IPv6\",\"the Node object, addresses")
+        );
+    }
+
+    #[test]
+    fn a_change_that_is_waited_for_is_told_and_leaves_the_agent_ready() {
+        let ready = report([Some((50, true)), Some((60, true))], true);
+        let changing = Report { awaited: Some(Awaited::ChangedNode), ..ready };
+        let (code, body) = text(&changing, readyz);
+        assert_eq!(
+            (code, body.starts_with("{\"ready\":true,\"awaiting\":[\"the Node object, ")),
+            (200, true)
+        );
+        assert_eq!(text(&changing, healthz).0, 200);
     }
 
     #[test]

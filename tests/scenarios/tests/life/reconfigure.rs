@@ -1,13 +1,14 @@
 //! A configuration file that changes under a running agent, while connections come in.
 
 use std::fs;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use kernel::process::{Signal, send_signal};
 use model::{Family, Protocol};
 use sandbox::{Outcome, address};
-use scenarios::{Case, ServiceManifest, wait_until};
+use scenarios::{Case, ServiceManifest, manifest, node_agent, wait_until};
+use serde_json::json;
 
 use super::case;
 use super::places::{PORT, at_cluster_ip, at_node_port, cluster_ip};
@@ -23,6 +24,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
         case("every setting that concerns packets changes without losing one", live),
         case("another node name moves every decision about what is local", renamed),
         case("a configuration that cannot be used changes nothing, and the next one does", refused),
+        case("a way to detect local traffic that is not known yet holds nothing up", not_yet_known),
     ]
 }
 
@@ -187,4 +189,37 @@ fn refused() {
     send_signal(configured.process, Signal::Hangup).unwrap();
     configured.await_said("asks for nothing new");
     assert_eq!(configured.stage.agent().probe("/healthz"), Some(200));
+}
+
+/// Rules that are written as before serve better than rules that are written no more.
+fn not_yet_known() {
+    let configured = Configured::start(&with_cidrs(""));
+    configured.change("detectLocalMode: NodeCIDR\nnftables: {syncPeriod: 1s}\n", "is in force");
+    configured.await_said("Keeping the previous node name and detection of local traffic");
+    let before = Family::BOTH.map(|family| configured.client_seen(family));
+    configured.stage.put_endpoints("web", Protocol::Tcp, &["b"]);
+    for family in Family::BOTH {
+        configured.stage.await_pool(1, family, &["b"]);
+    }
+    let probe = |path| {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 10256));
+        let answer = configured.stage.sandbox.node.run(|| node_agent::get(address, path)).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200") || answer.starts_with("HTTP/1.0 200"), "{path}: {answer}");
+        answer
+    };
+    let ready = probe("/readyz");
+    assert!(ready.contains("pod CIDRs that the changed configuration needs"), "{ready}");
+    probe("/healthz");
+    // Another node's pods: those of this one are outsiders from now on.
+    let own = [address::NODE_V4.into(), address::NODE_V6.into()];
+    let mut node = manifest::node("node-1", "zone-1", &own);
+    node["spec"] = json!({"podCIDRs": ["10.99.9.0/24", "fd00:99:9::/64"]});
+    configured.stage.folder.put("node", &node);
+    configured.await_said("Resolved: the changed node name and detection of local traffic are in use");
+    for (family, before) in Family::BOTH.iter().zip(&before) {
+        let masked = wait_until(SOON, || configured.client_seen(*family) != *before);
+        assert!(masked, "not masqueraded: {before:?}\n{}", configured.stage.log());
+    }
+    let ready = probe("/readyz");
+    assert!(ready.contains("{\"ready\":true,\"awaiting\":[]}"), "{ready}");
 }

@@ -1,0 +1,179 @@
+//! Which node this agent takes itself for, and how it recognises that node's traffic. What a changed configuration asks
+//! for comes into force once enough is known of it: rules that are written as before serve better than none.
+
+use std::time::{Duration, Instant};
+
+use cluster::NodeFacts;
+
+use crate::options::DetectLocal;
+use crate::own_node::OwnNode;
+
+#[derive(Debug)]
+pub(crate) struct Identity {
+    current: OwnNode,
+    /// What the configuration asks for, while it is waited for.
+    next: Option<OwnNode>,
+}
+
+impl Identity {
+    pub(crate) fn new(node: OwnNode) -> Identity {
+        Identity { current: node, next: None }
+    }
+
+    /// The one in force.
+    pub(crate) fn current(&self) -> &OwnNode {
+        &self.current
+    }
+
+    /// The configuration asks for this node and detector from now on.
+    pub(crate) fn reconfigure(&mut self, name: &str, detect_local: &DetectLocal, awaits_addresses: bool) {
+        match self.current.is_open() {
+            true => self.next = Some(self.current.successor(name, detect_local, awaits_addresses)),
+            // Nothing is programmed that could be kept.
+            false => *self = Identity::new(OwnNode::new(name, detect_local, awaits_addresses)),
+        }
+    }
+
+    /// Take in what the Node objects say now, and move on to what the configuration asks for if that is known by now.
+    pub(crate) fn observe<'a>(&mut self, node: impl Fn(&str) -> Option<&'a NodeFacts>, now: Instant) {
+        let found = node(self.current.name());
+        // Once another name is asked for, the apiserver is no longer asked about this one: no news is no bad news.
+        let is_followed = self.next.as_ref().is_none_or(|next| next.name() == self.current.name());
+        if is_followed || found.is_some() {
+            self.current.observe(found);
+        }
+        let Some(mut next) = self.next.take() else { return };
+        next.observe(node(next.name()));
+        if !next.is_known(now) {
+            self.next = Some(next);
+            return;
+        }
+        if next.was_missed() {
+            tracing::info!(
+                node = %next.name(),
+                "Resolved: the changed node name and detection of local traffic are in use"
+            );
+        }
+        self.current = next;
+    }
+
+    /// Whether enough is known to write rules.
+    pub(crate) fn is_known(&mut self, now: Instant) -> bool {
+        self.current.is_known(now)
+    }
+
+    /// Whether the configuration asks for a node or detector that is not known yet, while rules follow the previous one.
+    pub(crate) fn is_changing(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// When to look again although nothing came.
+    pub(crate) fn next_look(&self, now: Instant) -> Option<Duration> {
+        self.next.as_ref().unwrap_or(&self.current).next_look(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logging::capture::heard;
+    use model::LocalDetector;
+
+    const FIXED: DetectLocal = DetectLocal::Fixed(LocalDetector::None);
+
+    fn facts(cidrs: &[&str]) -> NodeFacts {
+        NodeFacts {
+            primary: ["10.0.0.1".parse().ok(), None],
+            pod_cidrs: cidrs.iter().map(|cidr| cidr.parse().unwrap()).collect(),
+            eligible: true,
+            ..NodeFacts::default()
+        }
+    }
+
+    /// The identity of a node of an apiserver, in force.
+    fn in_force(now: Instant) -> Identity {
+        let mut identity = Identity::new(OwnNode::new("one", &FIXED, true));
+        identity.observe(|name| (name == "one").then_some(&FACTS), now);
+        assert!(identity.is_known(now));
+        identity
+    }
+
+    static FACTS: std::sync::LazyLock<NodeFacts> = std::sync::LazyLock::new(|| facts(&[]));
+    static RANGED: std::sync::LazyLock<NodeFacts> = std::sync::LazyLock::new(|| facts(&["10.1.0.0/24"]));
+
+    #[test]
+    fn pod_cidrs_that_are_not_there_close_no_door() {
+        let now = Instant::now();
+        let mut identity = in_force(now);
+        let (_, log) = heard(&["v=0"], |_| {
+            identity.reconfigure("one", &DetectLocal::NodeCidr, true);
+            for hours in 0..3 {
+                let now = now + Duration::from_secs(hours * 3600);
+                identity.observe(|_| Some(&FACTS), now);
+                assert!(identity.is_known(now) && identity.is_changing());
+                assert!(identity.next_look(now).is_some(), "it is mentioned again");
+            }
+            assert_eq!(identity.current().detector(), Some(LocalDetector::None), "the previous one");
+            identity.observe(|_| Some(&RANGED), now);
+        });
+        assert!(!identity.is_changing() && identity.is_known(now));
+        assert_eq!(identity.next_look(now), None);
+        let wanted = LocalDetector::Cidrs(RANGED.pod_cidrs.to_vec());
+        assert_eq!(identity.current().detector(), Some(wanted));
+        assert_eq!(log.matches("Keeping the previous node name").count(), 3, "{log}");
+        assert_eq!(log.matches("Resolved: ").count(), 1, "{log}");
+        assert!(!log.contains("Nothing is programmed"), "{log}");
+    }
+
+    #[test]
+    fn a_node_that_does_not_exist_is_waited_for_behind_the_previous_one() {
+        let now = Instant::now();
+        let mut identity = in_force(now);
+        identity.reconfigure("two", &FIXED, true);
+        // An apiserver that is asked about the other node says nothing of this one.
+        identity.observe(|_| None, now);
+        assert!(identity.is_known(now) && identity.is_changing() && identity.current().is_eligible());
+        assert_eq!(identity.current().name(), "one");
+        let later = now + identity.next_look(now).unwrap();
+        identity.observe(|_| None, later);
+        assert_eq!(identity.current().name(), "two", "the kernel's addresses do, as at a start");
+        assert!(identity.is_known(later) && !identity.is_changing());
+        // With pod CIDRs nothing else does.
+        let mut identity = in_force(now);
+        identity.reconfigure("two", &DetectLocal::NodeCidr, true);
+        identity.observe(|_| None, now + Duration::from_secs(3600));
+        assert_eq!(identity.current().name(), "one");
+        identity.reconfigure("one", &FIXED, true);
+        identity.observe(|_| None, now);
+        assert!(!identity.is_changing() && identity.current().name() == "one", "back again");
+    }
+
+    #[test]
+    fn what_is_known_already_comes_into_force_at_once() {
+        let now = Instant::now();
+        let bridge = LocalDetector::Bridge("cbr0".into());
+        let mut identity = in_force(now);
+        // Its Node object is gone for the moment, as while a kubelet registers anew.
+        identity.observe(|_| None, now);
+        identity.reconfigure("one", &DetectLocal::Fixed(bridge.clone()), true);
+        identity.observe(|_| None, now);
+        assert!(!identity.is_changing() && identity.current().facts().is_some());
+        assert_eq!(identity.current().detector(), Some(bridge));
+        let mut manifests = Identity::new(OwnNode::new("one", &FIXED, false));
+        assert!(manifests.is_known(now));
+        manifests.reconfigure("two", &FIXED, false);
+        manifests.observe(|_| None, now);
+        assert_eq!(manifests.current().name(), "two", "manifests need no Node");
+    }
+
+    #[test]
+    fn before_the_first_rules_the_changed_configuration_is_what_counts() {
+        let now = Instant::now();
+        let mut identity = Identity::new(OwnNode::new("one", &DetectLocal::NodeCidr, true));
+        identity.observe(|_| Some(&FACTS), now);
+        assert!(!identity.is_known(now));
+        identity.reconfigure("one", &FIXED, true);
+        identity.observe(|_| Some(&FACTS), now);
+        assert!(identity.is_known(now) && !identity.is_changing());
+    }
+}
