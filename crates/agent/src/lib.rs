@@ -26,6 +26,7 @@ mod lane;
 mod leftovers;
 pub mod logging;
 mod metrics;
+mod missed_prefixes;
 mod node_setup;
 mod options;
 mod own_node;

@@ -17,6 +17,7 @@ use crate::http::CheckReporter;
 use crate::identity::Identity;
 use crate::lane::Lane;
 use crate::metrics::Metrics;
+use crate::missed_prefixes::MissedPrefixes;
 use crate::own_node::OwnNode;
 use crate::planner::{ClusterPlanner, observe_node};
 use crate::{Options, Source, node_setup};
@@ -67,6 +68,9 @@ pub(crate) struct SyncLoop<B> {
     is_informed: bool,
     /// Every plan may be another now.
     replan: bool,
+    missed_prefixes: MissedPrefixes,
+    /// Whether to look at them again: an address or a prefix may be another now.
+    look_at_prefixes: bool,
 }
 
 /// An apiserver is waited for to tell the node's addresses; manifests say all they have to say at once.
@@ -100,6 +104,8 @@ impl<B: Backend> SyncLoop<B> {
             started_ms: now_ms(),
             is_informed: false,
             replan: false,
+            missed_prefixes: MissedPrefixes::default(),
+            look_at_prefixes: true,
             options,
         }
     }
@@ -171,6 +177,7 @@ impl<B: Backend> SyncLoop<B> {
         self.reconciler.drop_invalid(node_setup::drops_invalid(new));
         self.checks = CheckPace::new(new.mode(), new.sync_period, Instant::now());
         self.replan |= old.settings != new.settings;
+        self.look_at_prefixes |= old.nodeport_addresses != new.nodeport_addresses;
         let on_node = |options: &Options| (options.nodeport_addresses.clone(), options.nodeports_on_loopback);
         for lane in &mut self.lanes {
             lane.set_min_sync_period(new.min_sync_period);
@@ -211,7 +218,9 @@ impl<B: Backend> SyncLoop<B> {
             lane.mark(&everything, false);
             lane.note_triggers(&dirty.triggers, self.started_ms);
         }
+        self.look_at_prefixes |= node.addresses != self.node.addresses;
         self.node = node;
+        self.warn_of_missed_prefixes();
         self.warn_of_nothing(!dirty.services.is_empty());
         self.outlets.checks.mark(&dirty.services, &self.state);
         self.outlets.checks.mark(&everything, &self.state);
@@ -315,6 +324,17 @@ impl<B: Backend> SyncLoop<B> {
         }
         if synced.full {
             kernel::memory::give_back();
+        }
+    }
+
+    /// Node ports that nobody can reach look like a broken network.
+    fn warn_of_missed_prefixes(&mut self) {
+        if !std::mem::take(&mut self.look_at_prefixes) {
+            return;
+        }
+        for family in Family::BOTH {
+            let missed = model::missed_prefixes(&self.node, &self.options.nodeport_addresses, family);
+            self.look_at_prefixes |= !self.missed_prefixes.note(family, &missed, Instant::now());
         }
     }
 

@@ -19,7 +19,9 @@ pub use address::{Family, NodePortAddresses, Protocol};
 pub use claims::{Claim, Claims, Conflict};
 pub use conntrack::{FlowTarget, RecordedFlow, StaleFlows, StaleSet, stale_flows};
 pub use endpoint::{Endpoint, EndpointSlice, Hints, SlicePort};
-pub use node::{LocalDetector, NodePlan, NodeView, default_primary, nodeport_loopback, plan_node};
+pub use node::{
+    LocalDetector, NodePlan, NodeView, default_primary, missed_prefixes, nodeport_loopback, plan_node,
+};
 pub use plan::{
     Address, Backend, Destination, Masquerade, Pool, PortPlan, Role, Routing, ServicePlan, Settings, Verdict,
     plan,

@@ -137,6 +137,22 @@ pub fn nodeport_loopback(selection: &NodePortAddresses, allowed: bool, family: F
     found
 }
 
+/// The prefixes of this family that a selection names and in which the node has none of its addresses, although it has
+/// some: most likely not what was meant. Loopback prefixes are judged apart.
+pub fn missed_prefixes(node: &NodeView, selection: &NodePortAddresses, family: Family) -> Vec<IpNet> {
+    let (NodePortAddresses::Within(nets) | NodePortAddresses::PrimaryAndWithin(nets)) = selection else {
+        return Vec::new();
+    };
+    let named: Vec<IpNet> = nets
+        .iter()
+        .filter(|net| Family::of_net(net) == family && !net.addr().is_loopback())
+        .copied()
+        .collect();
+    let mut own = node.addresses.iter().filter(|ip| Family::of(**ip) == family && can_serve(ip)).peekable();
+    let is_missed = own.peek().is_some() && !own.any(|ip| named.iter().any(|net| net.contains(ip)));
+    if is_missed { named } else { Vec::new() }
+}
+
 /// Loopback addresses are judged apart, by [`nodeport_loopback`], because the kernel does not route from them unless it is told to;
 /// an IPv6 link-local address names nothing without its link.
 fn can_serve(ip: &IpAddr) -> bool {
@@ -232,6 +248,32 @@ mod tests {
             let found: Vec<String> = of(true, Family::V4).iter().map(IpNet::to_string).collect();
             assert_eq!(found, wanted, "{selection:?}");
             assert!(of(false, Family::V4).is_empty() && of(true, Family::V6).is_empty(), "{selection:?}");
+        }
+    }
+
+    #[test]
+    fn prefixes_that_match_nothing_are_found() {
+        use Family::{V4, V6};
+        let bare = NodeView { addresses: Vec::new(), ..node() };
+        let cases: [(NodePortAddresses, Family, bool); 10] = [
+            (NodePortAddresses::All, V4, false),
+            (NodePortAddresses::Primary, V4, false),
+            (within(&["192.168.0.0/16"]), V4, true),
+            (within(&["192.168.0.0/16"]), V6, false),
+            (within(&["192.168.0.0/16", "10.0.0.0/8"]), V4, false),
+            (primary_and(&["192.168.0.0/16"]), V4, true),
+            (within(&["127.0.0.0/8", "::1/128"]), V4, false),
+            (within(&["fe80::/10"]), V6, true),
+            (within(&["2001:db8::/32"]), V6, false),
+            (within(&["0.0.0.0/0"]), V4, false),
+        ];
+        for (selection, family, is_missed) in cases {
+            let missed = missed_prefixes(&node(), &selection, family);
+            assert_eq!(!missed.is_empty(), is_missed, "{selection:?} {family}: {missed:?}");
+            assert!(
+                missed_prefixes(&bare, &selection, family).is_empty(),
+                "nothing is known of the node yet"
+            );
         }
     }
 
