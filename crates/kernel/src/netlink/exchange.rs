@@ -145,12 +145,15 @@ impl Exchange {
 }
 
 /// Both NLMSG_ERROR and NLMSG_DONE begin with an error number that is zero or negative.
-fn verdict(message: &Message<'_>) -> Result<(), Refusal> {
+pub(crate) fn verdict(message: &Message<'_>) -> Result<(), Refusal> {
     let code = message.payload.first_chunk().map_or(0, |bytes| i32::from_ne_bytes(*bytes));
     if code >= 0 {
         return Ok(());
     }
-    Err(Refusal { error: io::Error::from_raw_os_error(-code), explanation: explanation(message) })
+    Err(Refusal {
+        error: io::Error::from_raw_os_error(code.saturating_neg()),
+        explanation: explanation(message),
+    })
 }
 
 fn explanation(message: &Message<'_>) -> Option<String> {
@@ -160,9 +163,11 @@ fn explanation(message: &Message<'_>) -> Option<String> {
     let echoed = match i32::from(message.kind) {
         libc::NLMSG_DONE => 0,
         _ if message.flags & libc::NLM_F_CAPPED as u16 != 0 => 16,
-        _ => u32::from_ne_bytes(message.payload.get(4..8)?.try_into().ok()?).next_multiple_of(4) as usize,
+        _ => u32::from_ne_bytes(message.payload.get(4..8)?.try_into().ok()?) as usize,
     };
-    let text = attributes(message.payload.get(4 + echoed..)?).find(|a| a.kind == ERROR_ATTRIBUTE_TEXT)?;
+    // The length is the kernel's word: it may be anything.
+    let behind = echoed.checked_next_multiple_of(4)?.checked_add(4)?;
+    let text = attributes(message.payload.get(behind..)?).find(|a| a.kind == ERROR_ATTRIBUTE_TEXT)?;
     text.text().map(str::to_owned)
 }
 
@@ -188,3 +193,34 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(flags: libc::c_int, payload: &[u8]) -> Refusal {
+        let (kind, flags) = (libc::NLMSG_ERROR as u16, flags as u16);
+        verdict(&Message { kind, flags, sequence: 1, port: 0, payload }).unwrap_err()
+    }
+
+    #[test]
+    fn the_explanation_stands_behind_the_echo() {
+        let echo = [20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let text = [&[10, 0, 1, 0][..], b"taken\0", &[0; 2]].concat();
+        let code = (-17_i32).to_ne_bytes();
+        let capped = [&code[..], &echo, &text].concat();
+        let whole = [&code[..], &echo, &[0; 4], &text].concat();
+        let capped = refusal(libc::NLM_F_ACK_TLVS | libc::NLM_F_CAPPED, &capped);
+        let whole = refusal(libc::NLM_F_ACK_TLVS, &whole);
+        for refusal in [capped, whole] {
+            assert_eq!((refusal.errno(), refusal.explanation.as_deref()), (Some(17), Some("taken")));
+        }
+    }
+
+    #[test]
+    fn no_length_and_no_error_number_is_too_large() {
+        let payload = [&(-1_i32).to_ne_bytes()[..], &[0xff; 4], &[0; 12]].concat();
+        assert_eq!(refusal(libc::NLM_F_ACK_TLVS, &payload).explanation, None);
+        assert_eq!(refusal(0, &i32::MIN.to_ne_bytes()).errno(), Some(i32::MAX));
+    }
+}
