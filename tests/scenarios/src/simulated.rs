@@ -1,5 +1,10 @@
 //! The proxy modes over simulated kernels, for tests that every mode is held to.
 
+mod elements;
+mod rules;
+
+use std::collections::BTreeMap;
+
 use dataplane::Backend;
 use dataplane::iptables::{Counters, INVALID_COUNTER, Iptables, LOCALHOST_COUNTER, Setup};
 use dataplane::nftables::Nftables;
@@ -12,6 +17,10 @@ use crate::variant::Variant;
 /// The packet mark of bit 14.
 pub const MASQUERADE_MARK: u32 = 0x4000;
 
+/// Whatever a mode keeps things in, and what is there, in a form that does not depend on the order in which it came
+/// about.
+pub type Contents = BTreeMap<String, Vec<String>>;
+
 /// A mode whose kernel is simulated.
 pub trait Simulated: Backend {
     const MODE: &'static str;
@@ -20,6 +29,9 @@ pub trait Simulated: Backend {
 
     /// A copy of what the kernel holds.
     fn rules(&mut self) -> Rules;
+
+    /// What the kernel holds, to be compared.
+    fn contents(&mut self) -> Contents;
 
     fn walk(&mut self, host: &Host, packet: Packet, draw: &mut dyn FnMut(u32) -> u32) -> Journey;
 
@@ -59,6 +71,10 @@ impl Simulated for Nftables<nft::simulate::Simulator> {
         Rules::Nftables(self.transport().clone())
     }
 
+    fn contents(&mut self) -> Contents {
+        elements::elements(self.transport())
+    }
+
     fn walk(&mut self, host: &Host, packet: Packet, draw: &mut dyn FnMut(u32) -> u32) -> Journey {
         nft::simulate::walk(self.transport(), host, packet, draw)
     }
@@ -88,6 +104,12 @@ impl Simulated for Iptables<iptables::simulate::Simulator> {
 
     fn rules(&mut self) -> Rules {
         Rules::Iptables(Box::new(Family::BOTH.map(|family| self.tables(family).unwrap().clone())))
+    }
+
+    fn contents(&mut self) -> Contents {
+        let families =
+            Family::BOTH.map(|family| rules::rules(self.tables(family).unwrap(), &family.to_string()));
+        families.into_iter().flatten().collect()
     }
 
     fn walk(&mut self, host: &Host, packet: Packet, draw: &mut dyn FnMut(u32) -> u32) -> Journey {

@@ -4,11 +4,9 @@
 //! A failure names its seed; `POINTSMAN_SEED=N` runs that one alone.
 #![allow(clippy::unwrap_used, reason = "tests may fail loudly")]
 
-mod elements;
 mod generator;
 mod modes;
 mod oracle;
-mod rules;
 mod run;
 
 use dataplane::iptables::Iptables;

@@ -1,7 +1,5 @@
 //! What is done to each mode beside syncs and packets.
 
-use std::collections::BTreeMap;
-
 use dataplane::iptables::Iptables;
 use dataplane::nftables::Nftables;
 use kernel::iptables::simulate::Fault;
@@ -10,15 +8,10 @@ use kernel::nft;
 use model::Family;
 use scenarios::simulated::{Rules, Simulated};
 
-use crate::elements::elements;
 use crate::generator::Dice;
-use crate::rules::rules;
 
 /// What a kernel short of memory says.
 const ENOMEM: i32 = 12;
-
-/// Whatever a mode keeps things in, and what is there.
-pub(crate) type Contents = BTreeMap<String, Vec<String>>;
 
 pub(crate) trait Tested: Simulated {
     /// Let the next commit fail.
@@ -26,8 +19,6 @@ pub(crate) trait Tested: Simulated {
 
     /// What others do to our rules.
     fn damage(&mut self, family: Family, dice: &mut Dice);
-
-    fn contents(&mut self) -> Contents;
 
     /// What packets met between these rules and the present ones, where a sync is not one transaction.
     fn between(&mut self, before: Rules) -> Vec<Rules>;
@@ -39,10 +30,6 @@ impl Tested for Nftables<nft::simulate::Simulator> {
     }
 
     fn damage(&mut self, _: Family, _: &mut Dice) {}
-
-    fn contents(&mut self) -> Contents {
-        elements(self.transport())
-    }
 
     fn between(&mut self, _: Rules) -> Vec<Rules> {
         Vec::new()
@@ -74,11 +61,6 @@ impl Tested for Iptables<iptables::simulate::Simulator> {
         if !tables.rules(table, &chain).unwrap().is_empty() {
             tables.run(table, &format!("-D {chain} 1")).unwrap();
         }
-    }
-
-    fn contents(&mut self) -> Contents {
-        let families = Family::BOTH.map(|family| rules(self.tables(family).unwrap(), &family.to_string()));
-        families.into_iter().flatten().collect()
     }
 
     /// Each table is taken over by itself: the last script of each family, section by section.

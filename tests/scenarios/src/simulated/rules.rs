@@ -3,10 +3,10 @@
 use kernel::iptables::Table;
 use kernel::iptables::simulate::Simulator;
 
-use crate::modes::Contents;
+use super::Contents;
 
 /// Rules by chain, chains without rules too.
-pub(crate) fn rules(simulator: &Simulator, family: &str) -> Contents {
+pub(super) fn rules(simulator: &Simulator, family: &str) -> Contents {
     let mut all = Contents::new();
     for table in Table::BOTH {
         for chain in simulator.chains(table) {

@@ -6,10 +6,10 @@ use dataplane::nftables::TABLE_NAME;
 use kernel::nft::simulate::Simulator;
 use kernel::nft::{DumpedElement, ElementData, Family, Transport};
 
-use crate::modes::Contents;
+use super::Contents;
 
 /// Elements by set; empty sets are left out, because sets made for a need stay when it is gone.
-pub(crate) fn elements(simulator: &mut Simulator) -> Contents {
+pub(super) fn elements(simulator: &mut Simulator) -> Contents {
     let mut all = Contents::new();
     for family in [Family::Ip, Family::Ip6] {
         for set in simulator.sets(family, TABLE_NAME).unwrap() {
