@@ -1,4 +1,4 @@
-.PHONY: help run test conformance bench compare check build
+.PHONY: help run test conformance fuzz bench compare check build
 
 help: ## Show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
@@ -11,6 +11,9 @@ test: ## Format, lints and all tests; ends with "N passed, N failed, N skipped"
 
 conformance: ## The agent against a real etcd and kube-apiserver, and beside upstream's kube-proxy; needs Go
 	@scripts/conformance
+
+fuzz: ## Feed hostile input to every parser and to the rules, with libFuzzer: SECONDS=n in all, TARGET=name for one
+	@SECONDS_TOTAL=$(or $(SECONDS),600) TARGET=$(TARGET) scripts/fuzz
 
 bench: ## Measure loading and changing services in the kernel of this machine
 	cargo run --release -p pointsman-bench

@@ -19,6 +19,8 @@ mod events;
 mod failures;
 pub mod flags;
 mod flows;
+#[doc(hidden)]
+pub mod fuzz;
 mod health;
 mod http;
 mod identity;

@@ -2,6 +2,8 @@
 //! [`Backend`] renders plans for one proxy mode. No decision about packets is made here: see `model`.
 
 mod backend;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod iptables;
 pub mod nftables;
 mod pacing;

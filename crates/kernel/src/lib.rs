@@ -6,6 +6,8 @@
 #![allow(unsafe_code)]
 
 pub mod conntrack;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod iptables;
 pub mod link;
 pub mod memory;

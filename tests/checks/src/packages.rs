@@ -25,12 +25,17 @@ impl Package {
     }
 }
 
-/// All packages that a build on this machine uses. Nothing is downloaded: the build that runs this has done so.
+/// All packages that a build on this machine can use, with every feature.
+///
+/// Nearly all were downloaded by the build that runs this. Those that only an optional feature needs may not be there
+/// yet, and are downloaded then.
 pub fn packages() -> Result<Vec<Package>, String> {
     let host = host()?;
-    let arguments = ["metadata", "--format-version=1", "--locked", "--offline", "--filter-platform", &host];
+    let online = ["metadata", "--format-version=1", "--locked", "--all-features", "--filter-platform", &host];
+    let offline = [&online[..], &["--offline"]].concat();
+    let metadata = cargo(&offline).or_else(|_| cargo(&online))?;
     let metadata: Value =
-        serde_json::from_str(&cargo(&arguments)?).map_err(|error| format!("cargo metadata: {error}"))?;
+        serde_json::from_str(&metadata).map_err(|error| format!("cargo metadata: {error}"))?;
     let list = metadata["packages"].as_array().ok_or("cargo metadata lists no packages")?;
     Ok(list.iter().map(package).collect())
 }

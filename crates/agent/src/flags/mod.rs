@@ -62,7 +62,20 @@ pub fn parse(
     arguments: impl Iterator<Item = OsString>,
     default_mode: fn() -> DefaultMode,
 ) -> Result<Parsed, String> {
-    let mut arguments = arguments.map(|argument| argument.to_string_lossy().into_owned()).peekable();
+    let arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
+    parse_beside(arguments, default_mode, |path| match path {
+        "" => None,
+        path => Some(config::read_text(Path::new(path))),
+    })
+}
+
+/// The same with the text of the configuration file from elsewhere.
+pub(crate) fn parse_beside(
+    arguments: impl Iterator<Item = String>,
+    default_mode: fn() -> DefaultMode,
+    read_file: impl FnOnce(&str) -> Option<Result<String, String>>,
+) -> Result<Parsed, String> {
+    let mut arguments = arguments.peekable();
     if arguments.next_if(|first| first == "demo").is_some() {
         return demo::parse(arguments).map(|invocation| Parsed::plain(Command::Demo(invocation)));
     }
@@ -73,10 +86,7 @@ pub fn parse(
     if let Some(text) = answer(&line.orders)? {
         return Ok(Parsed::plain(Command::Print(text)));
     }
-    let text = match line.orders.config.as_str() {
-        "" => None,
-        path => Some(config::read_text(Path::new(path))),
-    };
+    let text = read_file(&line.orders.config);
     decide(line, text, default_mode).map_err(|problems| problems.join("\nkube-proxy: "))
 }
 

@@ -8,6 +8,8 @@ mod answer;
 mod connect;
 mod events;
 mod failure;
+#[doc(hidden)]
+pub mod fuzz;
 mod link;
 mod list;
 mod observer;

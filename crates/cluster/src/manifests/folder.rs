@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 /// A file whatever path leads to it: paths may be relative or go over links, and events tell of yet others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Identity {
     device: u64,
     inode: u64,
@@ -21,7 +21,7 @@ impl Identity {
 }
 
 /// Enough to tell that a file was written to or replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Stamp {
     identity: Identity,
     size: u64,

@@ -11,6 +11,8 @@ mod error;
 mod events;
 mod file;
 mod folder;
+#[doc(hidden)]
+pub mod fuzz;
 mod index;
 mod list;
 mod outage;

@@ -7,7 +7,7 @@ mod frame;
 mod key;
 mod names;
 mod rule;
-mod saved;
+pub(crate) mod saved;
 mod script;
 mod service;
 mod state;

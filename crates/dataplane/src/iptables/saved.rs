@@ -10,14 +10,14 @@ use kernel::iptables::{target, words};
 
 /// One table as it is.
 #[derive(Default)]
-pub(super) struct Saved<'a> {
+pub(crate) struct Saved<'a> {
     pub(super) chains: HashSet<&'a str>,
     /// The rules as they were saved, less `-A`.
     rules: HashMap<&'a str, Vec<&'a str>>,
 }
 
 impl<'a> Saved<'a> {
-    pub(super) fn read(text: &'a str) -> Saved<'a> {
+    pub(crate) fn read(text: &'a str) -> Saved<'a> {
         let mut saved = Saved::default();
         for line in text.lines() {
             if let Some(chain) = line.strip_prefix(':') {
@@ -32,19 +32,19 @@ impl<'a> Saved<'a> {
     }
 
     /// Whether a chain holds a rule of this meaning.
-    pub(super) fn has(&self, chain: &str, words: &str) -> bool {
+    pub(crate) fn has(&self, chain: &str, words: &str) -> bool {
         let wanted = meaning(words);
         self.rules.get(chain).is_some_and(|rules| rules.iter().any(|words| meaning(words) == wanted))
     }
 
     /// Chains to which rules of other chains than these lead.
-    pub(super) fn used_by_others(&self, is_ours: impl Fn(&str) -> bool) -> HashSet<&'a str> {
+    pub(crate) fn used_by_others(&self, is_ours: impl Fn(&str) -> bool) -> HashSet<&'a str> {
         let foreign = self.rules.iter().filter(|(chain, _)| !is_ours(chain));
         foreign.flat_map(|(_, rules)| rules).filter_map(|words| target(words)).collect()
     }
 
     /// Whether a chain holds just these rules, given as lines of a script.
-    pub(super) fn holds(&self, chain: &str, lines: &str) -> bool {
+    pub(crate) fn holds(&self, chain: &str, lines: &str) -> bool {
         let wanted = lines.lines().filter_map(|line| line.strip_prefix("-A ")?.split_once(' '));
         let wanted = wanted.map(|(_, words)| meaning(words));
         let found = self.rules.get(chain).map(Vec::as_slice).unwrap_or_default();

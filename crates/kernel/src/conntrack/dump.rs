@@ -35,7 +35,7 @@ impl Filter {
         Filter { family: Some(family), protocol: Some(protocol), unanswered: false }
     }
 
-    fn accepts(&self, flow: &Flow) -> bool {
+    pub(crate) fn accepts(&self, flow: &Flow) -> bool {
         self.family.is_none_or(|family| family == flow.family())
             && self.protocol.is_none_or(|protocol| protocol == flow.protocol)
             && !(self.unanswered && flow.is_answered())

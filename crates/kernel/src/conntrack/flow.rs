@@ -131,7 +131,7 @@ impl Flow {
     }
 
     /// From a message's payload; `None` if it is no flow as we know them.
-    pub(super) fn read(payload: &[u8]) -> Option<Flow> {
+    pub(crate) fn read(payload: &[u8]) -> Option<Flow> {
         let (mut original, mut reply) = (None, None);
         let (mut tcp_state, mut status, mut zone, mut mark, mut id) = (None, 0, 0, 0, 0);
         for attribute in attributes(payload.get(4..)?) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{Terms, ToolError, target};
 
 /// The error that a tool's words stand for.
-pub(super) fn judge(tool: &Path, said: &str, script: &str, terms: &Terms) -> ToolError {
+pub(crate) fn judge(tool: &Path, said: &str, script: &str, terms: &Terms) -> ToolError {
     let words = essence(said);
     let line = failed_line(said, script);
     // What the kernel says to one line is about that line, not about all of them.

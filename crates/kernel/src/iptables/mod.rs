@@ -2,7 +2,7 @@
 
 mod choose;
 mod error;
-mod judge;
+pub(crate) mod judge;
 mod legacy;
 mod look;
 mod missing;
@@ -11,7 +11,7 @@ pub mod simulate;
 mod stamp;
 mod toolbox;
 mod tools;
-mod version;
+pub(crate) mod version;
 mod words;
 
 pub use choose::{Chosen, Why};

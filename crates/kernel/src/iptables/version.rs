@@ -37,7 +37,7 @@ impl Variant {
 }
 
 /// From a line such as `iptables v1.8.9 (nf_tables)`. Before 1.8 there was one variant, and no word for it.
-pub(super) fn parse(line: &str) -> Option<(Version, Variant)> {
+pub(crate) fn parse(line: &str) -> Option<(Version, Variant)> {
     let (_, rest) = line.split_once(" v")?;
     let number = rest.split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
     let mut parts = number.split('.').map(str::parse);

@@ -100,7 +100,7 @@ pub(super) fn octets(address: &IpAddr) -> Vec<u8> {
     }
 }
 
-fn read(message: &Message<'_>) -> Option<Address> {
+pub(crate) fn read(message: &Message<'_>) -> Option<Address> {
     let &[_, prefix, flags, scope, a, b, c, d] = message.payload.first_chunk()?;
     let mut address = (
         None,

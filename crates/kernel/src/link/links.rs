@@ -94,7 +94,7 @@ fn of_kind(message: &mut Writer, kind: &str, data: impl FnOnce(&mut Writer)) {
     message.end_nest(info);
 }
 
-fn read(message: &Message<'_>) -> Option<Link> {
+pub(crate) fn read(message: &Message<'_>) -> Option<Link> {
     let header: &[u8; LINK_HEADER] = message.payload.first_chunk()?;
     let number = |at: usize| Some(u32::from_ne_bytes(header.get(at..at + 4)?.try_into().ok()?));
     let (mut name, mut operational) = (None, 0);

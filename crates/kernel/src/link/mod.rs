@@ -3,9 +3,9 @@
 //! [`Links`] talks to the namespace its thread was in when it was opened. What the agent needs of a node
 //! (its addresses, and when they change) and what a sandbox needs to be built; not a full rtnetlink.
 
-mod address;
+pub(crate) mod address;
 mod error;
-mod links;
+pub(crate) mod links;
 mod monitor;
 mod ready;
 mod request;

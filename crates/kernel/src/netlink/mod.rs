@@ -1,6 +1,6 @@
 //! The netlink wire: messages and attributes ([`Writer`], [`attributes`]) and the socket that carries them.
 
-mod exchange;
+pub(crate) mod exchange;
 mod read;
 mod socket;
 mod write;

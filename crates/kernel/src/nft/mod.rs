@@ -2,12 +2,12 @@
 
 mod batch;
 mod connection;
-mod decode;
+pub(crate) mod decode;
 mod describe;
 mod encode;
 mod error;
 mod expression;
-mod monitor;
+pub(crate) mod monitor;
 mod object;
 mod probe;
 mod reason;

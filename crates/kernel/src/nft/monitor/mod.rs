@@ -100,7 +100,7 @@ impl Monitor {
     }
 }
 
-fn note(touched: &mut Vec<ChangedTable>, message: &Message<'_>) {
+pub(crate) fn note(touched: &mut Vec<ChangedTable>, message: &Message<'_>) {
     let Some((family, table)) = subject(message) else { return };
     // A large commit says the same table again and again: compare before copying the name.
     if !touched.iter().any(|known| known.family == family && known.table == table) {

@@ -1,0 +1,108 @@
+//! Random cluster states through translation, planning and rendering into the simulated kernels: no sync is refused,
+//! and after any number of them the kernel holds what a fresh start would have written.
+
+use cluster::apiserver::{Encoding, fuzz};
+use cluster::{Change, ClusterState, Kind};
+use dataplane::iptables::Iptables;
+use dataplane::nftables::Nftables;
+use dataplane::{Planner, Reconciler};
+use kernel::{iptables, nft};
+use model::{Family, ServiceKey};
+use scenarios::Variant;
+use scenarios::interpreted::{StatePlanner, node_view};
+use scenarios::simulated::Simulated;
+
+use super::{Target, cluster_objects};
+use crate::Limits;
+use crate::choices::Choices;
+
+/// Two simulated kernels with the frame of the layout in each.
+const LIMITS: Limits = Limits { fixed: 128 << 20, per_byte: 16 << 10 };
+/// Enough to come and go.
+const MOST_SYNCS: usize = 5;
+const MOST_CHANGES: usize = 12;
+
+pub(super) const NFTABLES: Target = Target {
+    name: "nftables_states",
+    run: |input| run::<Nftables<nft::simulate::Simulator>>(input, &Variant::ALL),
+    limits: LIMITS,
+    seeds,
+    dictionary: &[],
+    longest: 1024,
+};
+
+pub(super) const IPTABLES: Target = Target {
+    name: "iptables_states",
+    run: |input| run::<Iptables<iptables::simulate::Simulator>>(input, &Variant::OF_EVERY_MODE),
+    limits: LIMITS,
+    seeds,
+    dictionary: &[],
+    longest: 1024,
+};
+
+fn run<B: Simulated>(input: &[u8], variants: &[Variant]) {
+    let mut choices = Choices::new(input);
+    let variant = choices.pick(variants);
+    let mut state = ClusterState::default();
+    Kind::ALL.into_iter().for_each(|kind| state.mark_synced(kind));
+    let mut reconciler = Reconciler::new(B::new(variant));
+    for _ in 0..MOST_SYNCS {
+        let zone = node_view(&state).zone;
+        for _ in 0..=choices.below(MOST_CHANGES) {
+            change(&mut state, &mut choices);
+        }
+        let is_same_node = node_view(&state).zone == zone;
+        sync(&mut reconciler, &mut state, variant, is_same_node);
+        if choices.is_over() {
+            break;
+        }
+    }
+    let mut fresh = Reconciler::new(B::new(variant));
+    sync(&mut fresh, &mut state, variant, false);
+    let (held, wanted) = (reconciler.backend().contents(), fresh.backend().contents());
+    for place in wanted.keys().chain(held.keys()) {
+        assert_eq!(held.get(place), wanted.get(place), "{place}: left held, right wanted");
+    }
+}
+
+fn change(state: &mut ClusterState, choices: &mut Choices<'_>) {
+    let is_deleted = choices.chance(40);
+    let (kind, object) = cluster_objects::any(choices);
+    let decoded = fuzz::object(kind, Encoding::Json, object.to_string().as_bytes());
+    let decoded = decoded.unwrap_or_else(|| panic!("{kind} was not taken: {object}"));
+    match decoded {
+        Change::Apply(object) if is_deleted => state.change(Change::Delete(object.key)),
+        change => state.change(change),
+    }
+}
+
+/// As the agent does it: where the node's zone changed, every plan may have.
+fn sync<B: Simulated>(
+    reconciler: &mut Reconciler<B>,
+    state: &mut ClusterState,
+    variant: Variant,
+    is_same_node: bool,
+) {
+    let dirty = state.dirty();
+    let planner = StatePlanner {
+        state,
+        node: node_view(state),
+        settings: variant.settings(),
+        nodeport_addresses: variant.nodeport_addresses(),
+    };
+    let mut services: Vec<ServiceKey> = dirty.services.clone();
+    if !is_same_node {
+        services.extend(planner.services());
+    }
+    for family in Family::BOTH {
+        let synced = reconciler.sync(family, &services, &planner);
+        synced.unwrap_or_else(|error| panic!("{family}, {}: {error}", variant.name()));
+    }
+    state.clear_dirty(&dirty);
+}
+
+/// Random bytes are good objects.
+fn seeds() -> Vec<Vec<u8>> {
+    let mut random = kernel::simulate::Xorshift::new(1);
+    (1..=12).map(|size| (0..size * 60).map(|_| random.draw(256) as u8).collect()).collect()
+}
