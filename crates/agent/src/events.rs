@@ -53,6 +53,17 @@ pub(crate) fn check_not_served(
     }
 }
 
+/// On the service that goes without. The note says which addresses, and who has them.
+pub(crate) fn addresses_taken(service: &ServiceKey, note: String) -> Event {
+    Event {
+        regarding: Regarding::Service(service.clone()),
+        reason: "AddressClaimedTwice",
+        action: "ClaimAddress",
+        is_warning: true,
+        note,
+    }
+}
+
 pub(crate) fn reconfigured(node: &str, changes: &str) -> Event {
     let event = about_node(node, "ConfigurationChanged", false, format!("In force now: {changes}"));
     Event { action: RELOAD, ..event }

@@ -7,15 +7,14 @@ use std::time::{Duration, Instant};
 
 use cluster::{ChangeCount, Trigger};
 use dataplane::{Backend, Pacing, Planner, Reconciler, Synced};
-use model::{Conflict, Family, ServiceKey};
+use model::{Family, ServiceKey};
 
+use crate::contests::Contests;
 use crate::failures::{Attempt, Failures};
 use crate::metrics::SyncMetrics;
 
 /// Damage that comes again within this time is only counted.
 const QUARREL: Duration = Duration::from_secs(10);
-/// Names in one log line; more say nothing more.
-const NAMED_LOSERS: usize = 5;
 /// Triggers that are kept while nothing can be written; more would say nothing more.
 const MOST_TRIGGERS: usize = 10_000;
 
@@ -30,14 +29,18 @@ pub(crate) struct Lane {
     /// The changes that the rules of this family follow.
     followed: ChangeCount,
     metrics: SyncMetrics,
-    /// Contested addresses that were reported.
-    conflicts: Vec<Conflict>,
+    contests: Contests,
     repairs: Repairs,
     failures: Failures,
 }
 
 impl Lane {
-    pub(crate) fn new(family: Family, min_sync_period: Duration, metrics: SyncMetrics) -> Lane {
+    pub(crate) fn new(
+        family: Family,
+        min_sync_period: Duration,
+        metrics: SyncMetrics,
+        contests: Contests,
+    ) -> Lane {
         Lane {
             family,
             pacing: Pacing::new(min_sync_period),
@@ -46,7 +49,7 @@ impl Lane {
             triggers_ms: Vec::new(),
             followed: ChangeCount::default(),
             metrics,
-            conflicts: Vec::new(),
+            contests,
             repairs: Repairs::default(),
             failures: Failures::default(),
         }
@@ -119,12 +122,15 @@ impl Lane {
         let full = reconciler.is_unknown(self.family);
         let outcome = reconciler.sync(self.family, &services, planner);
         let ended = Instant::now();
+        if let Some(news) = reconciler.contest_news(self.family) {
+            self.metrics.contested(news.addresses);
+            self.contests.report(&news);
+        }
         match outcome {
             Ok(synced) => {
                 self.pacing.succeeded(started, ended);
                 self.measure(&synced, ended - started, reconciler);
                 self.report_success(&synced, ended - started);
-                self.report_conflicts(reconciler.conflicts(self.family));
                 Some(synced)
             }
             Err(error) => {
@@ -164,26 +170,6 @@ impl Lane {
             bytes = synced.committed.bytes, micros = took.as_micros() as u64, "Synced"
         );
     }
-
-    /// Say once which services go without an address. Both lists are sorted by address.
-    fn report_conflicts(&mut self, now: Vec<Conflict>) {
-        if now == self.conflicts {
-            return;
-        }
-        let is_new = |conflict: &&Conflict| {
-            let known = self.conflicts.binary_search_by_key(&conflict.claim, |known| known.claim);
-            !known.is_ok_and(|at| self.conflicts.get(at) == Some(*conflict))
-        };
-        for conflict in now.iter().filter(is_new) {
-            let some: Vec<&str> = conflict.losers.iter().take(NAMED_LOSERS).map(|loser| &**loser).collect();
-            tracing::warn!(
-                family = %self.family, address = %conflict.claim, owner = %conflict.owner,
-                losers = conflict.losers.len(), without = some.join(","),
-                "Several services claim one address and one of them has it: give the others another"
-            );
-        }
-        self.conflicts = now;
-    }
 }
 
 /// What was said about damage by others: the first in a while at once, the rest as a sum.
@@ -219,6 +205,7 @@ mod tests {
     use crate::config::{FeatureGates, Mode};
     use crate::logging::capture::heard;
     use crate::metrics::Metrics;
+    use cluster::apiserver::Recorder;
     use dataplane::Planned;
     use dataplane::nftables::Nftables;
     use kernel::nft::simulate::Simulator;
@@ -243,7 +230,8 @@ mod tests {
         const ENOMEM: i32 = 12;
         let mut reconciler = Reconciler::new(Nftables::new(Simulator::new(), &LocalDetector::None, 1 << 14));
         let metrics = Metrics::new(Mode::Nftables, &FeatureGates::default());
-        let mut lane = Lane::new(Family::V4, Duration::ZERO, metrics.sync().of(Family::V4).clone());
+        let contests = Contests::new(Family::V4, Recorder::nowhere());
+        let mut lane = Lane::new(Family::V4, Duration::ZERO, metrics.sync().of(Family::V4).clone(), contests);
         lane.mark(&["default/web".into()], false);
         let (_, log) = heard(&["v=2"], |_| {
             for _ in 0..3 {

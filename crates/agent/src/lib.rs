@@ -10,6 +10,7 @@ mod cleanup;
 #[cfg(test)]
 mod compatibility;
 pub mod config;
+mod contests;
 mod data_plane;
 mod default_mode;
 pub mod demo;

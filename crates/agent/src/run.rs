@@ -155,7 +155,7 @@ impl Agent {
         let (own, node, recorder) = (ground.own(), options.node_name.clone(), source.recorder.clone());
         let guard = data_plane::guard(sender.clone(), move || leftovers::remove(own, node, recorder));
         let backend = DataPlane::build(ground, &options)?;
-        let outlets = Outlets { health, flows, checks, metrics };
+        let outlets = Outlets { health, flows, checks, metrics, recorder: source.recorder.clone() };
         let sync = SyncLoop::new(options.clone(), backend, addresses, outlets, guard);
         let sync = std::thread::Builder::new()
             .name("sync".into())

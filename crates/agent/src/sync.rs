@@ -5,11 +5,13 @@ use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use cluster::apiserver::Recorder;
 use cluster::{ChangeCount, ClusterState, Update};
 use dataplane::{Backend, Planner, Reconciler, Synced};
 use model::{Family, NodeView, ServiceKey};
 
 use crate::check_pace::CheckPace;
+use crate::contests::Contests;
 use crate::drift::{self, Drift};
 use crate::flows::StaleWork;
 use crate::health::{Awaited, Health};
@@ -48,6 +50,7 @@ pub(crate) struct Outlets {
     pub(crate) flows: Sender<StaleWork>,
     pub(crate) checks: CheckReporter,
     pub(crate) metrics: Metrics,
+    pub(crate) recorder: Recorder,
 }
 
 pub(crate) struct SyncLoop<B> {
@@ -96,7 +99,8 @@ impl<B: Backend> SyncLoop<B> {
             checks: CheckPace::new(options.mode(), options.sync_period, Instant::now()),
             lanes: Family::BOTH.map(|family| {
                 let metrics = outlets.metrics.sync().of(family).clone();
-                Lane::new(family, options.min_sync_period, metrics)
+                let contests = Contests::new(family, outlets.recorder.clone());
+                Lane::new(family, options.min_sync_period, metrics, contests)
             }),
             outlets,
             start_guard: Some(start_guard),

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use model::{
-    Claims, Conflict, Family, LocalDetector, NodePlan, ServiceKey, ServicePlan, StaleFlows, stale_flows,
+    Claims, ContestNews, Family, LocalDetector, NodePlan, ServiceKey, ServicePlan, StaleFlows, stale_flows,
 };
 
 use crate::backend::{Backend, Change, Committed, SyncError};
@@ -157,9 +157,9 @@ impl<B: Backend> Reconciler<B> {
         }
     }
 
-    /// Addresses that several services want, as of the last sync.
-    pub fn conflicts(&self, family: Family) -> Vec<Conflict> {
-        self.families[family.index()].claims.conflicts()
+    /// What changed about addresses that several services want, since this was last asked.
+    pub fn contest_news(&mut self, family: Family) -> Option<ContestNews> {
+        self.families[family.index()].claims.news()
     }
 
     /// Bring the kernel up to date with the dirty services (or with all of them, if nothing is known).
@@ -219,11 +219,14 @@ fn rewrite<B: Backend>(
 /// Hear every service before any is planned: who owns an address is settled between all of them. The plans
 /// are thrown away at once, because keeping old and new ones of all services doubles the memory.
 fn settle_claims(state: &mut FamilyState, family: Family, planner: &dyn Planner) {
-    state.claims = Claims::new(family);
-    for service in planner.services() {
-        if let Some(planned) = planner.plan(&service, family) {
-            state.claims.update(&service, planned.created, planned.plan.wanted());
-        }
+    let services = planner.services();
+    let present: HashSet<&ServiceKey> = services.iter().collect();
+    for gone in state.claims.services().iter().filter(|service| !present.contains(service)) {
+        state.claims.remove(gone);
+    }
+    for service in &services {
+        let planned = planner.plan(service, family).unwrap_or_default();
+        state.claims.update(service, planned.created, planned.plan.wanted());
     }
 }
 

@@ -10,7 +10,7 @@ use dataplane::nftables::{Nftables, TABLE_NAME};
 use dataplane::{Planner, Reconciler};
 use kernel::nft::simulate::Simulator;
 use kernel::nft::{self, Batch, ElementData, Transport};
-use model::{Family, Service, ServiceKey, TrafficPolicy};
+use model::{Family, Pair, Service, ServiceKey, TrafficPolicy};
 
 type Simulated = Reconciler<Nftables<Simulator>>;
 
@@ -434,4 +434,26 @@ fn node_facts_follow() {
     assert_eq!(held["nodeport-addresses"].len(), 1);
     // A start and an end; the last prefix of all has no end.
     assert_eq!(held["service-cidrs"].len(), 3);
+}
+
+#[test]
+fn contests_are_told_once_and_so_is_their_end_also_by_a_rewrite() {
+    let (mut reconciler, mut fixture) = (reconciler(), Fixture::default());
+    let external = |last| Service { external_ips: [ip("198.51.100.1")].into(), ..service(last) };
+    fixture.add("default/aa", external(1), &PODS);
+    fixture.add("default/web", external(2), &PODS);
+    sync(&mut reconciler, &fixture, &[]);
+    let pair = Pair { owner: "default/aa".into(), loser: "default/web".into() };
+    let news = reconciler.contest_news(Family::V4).unwrap();
+    assert_eq!((news.pairs.len(), &news.pairs[0].0, news.addresses), (1, &pair, 1));
+    assert_eq!(reconciler.contest_news(Family::V4), None);
+    reconciler.distrust(Family::V4);
+    sync(&mut reconciler, &fixture, &[]);
+    assert_eq!(reconciler.contest_news(Family::V4), None, "a rewrite changes nothing about it");
+    fixture.services.remove("default/aa");
+    reconciler.distrust(Family::V4);
+    sync(&mut reconciler, &fixture, &[]);
+    let news = reconciler.contest_news(Family::V4).unwrap();
+    assert_eq!((news.pairs, news.addresses), (vec![(pair, None)], 0));
+    assert_as_fresh(&mut reconciler, &fixture, "the owner is gone");
 }

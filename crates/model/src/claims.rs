@@ -1,8 +1,9 @@
 //! Which service owns an address that several of them claim.
 //!
 //! The kernel maps hold one entry per address, port and protocol; two services may still name the same
-//! external IP and port. A cluster IP beats every other role, then the older service wins, then the smaller
-//! name: nothing depends on the order of arrival.
+//! external IP and port. A cluster IP beats a load-balancer address, which beats an external IP: who may only write
+//! `externalIPs` must not take what the control plane gave to others. Then the older service wins, then the
+//! smaller name: nothing depends on the order of arrival.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -10,6 +11,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use crate::{Address, Family, Protocol, Role, ServiceKey};
 use ledger::Ledger;
 
+mod contests;
 mod ledger;
 mod spot;
 #[cfg(test)]
@@ -28,13 +30,31 @@ impl fmt::Display for Claim {
     }
 }
 
-/// A destination that several services want.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conflict {
-    pub claim: Claim,
+/// A service that owns what another one wants.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Pair {
     pub owner: ServiceKey,
-    /// The others, best claim first; never empty.
-    pub losers: Vec<ServiceKey>,
+    pub loser: ServiceKey,
+}
+
+/// What the two of a [`Pair`] contest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contest {
+    /// The least of the addresses.
+    pub example: Claim,
+    /// How many there are.
+    pub addresses: usize,
+}
+
+/// What is new about contested addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContestNews {
+    /// Pairs that something changed for, sorted; `None` where they are at peace now.
+    pub pairs: Vec<(Pair, Option<Contest>)>,
+    /// All pairs there are.
+    pub total_pairs: usize,
+    /// All addresses that more than one service wants.
+    pub addresses: usize,
 }
 
 /// All claims of one family, and who holds what.
@@ -83,19 +103,28 @@ impl Claims {
         .is_some_and(|owner| **owner == *service)
     }
 
-    /// Every destination that more than one service wants, sorted.
-    pub fn conflicts(&self) -> Vec<Conflict> {
+    /// Every service that wants something, in no particular order.
+    pub fn services(&self) -> Vec<ServiceKey> {
         match &self.0 {
-            Table::V4(ledger) => ledger.conflicts(),
-            Table::V6(ledger) => ledger.conflicts(),
+            Table::V4(ledger) => ledger.services(),
+            Table::V6(ledger) => ledger.services(),
         }
     }
 
-    /// What a service wants and does not get, with the owner of each.
-    pub fn lost_by(&self, service: &str) -> Vec<(Claim, ServiceKey)> {
+    /// What changed about contests since this was last asked; `None` if nothing did. It costs what changed, whatever
+    /// else is contested.
+    pub fn news(&mut self) -> Option<ContestNews> {
+        match &mut self.0 {
+            Table::V4(ledger) => ledger.news(),
+            Table::V6(ledger) => ledger.news(),
+        }
+    }
+
+    /// What two services contest.
+    pub fn contest(&self, pair: &Pair) -> Option<Contest> {
         match &self.0 {
-            Table::V4(ledger) => ledger.lost_by(service),
-            Table::V6(ledger) => ledger.lost_by(service),
+            Table::V4(ledger) => ledger.contest(pair),
+            Table::V6(ledger) => ledger.contest(pair),
         }
     }
 }

@@ -16,7 +16,7 @@ mod service;
 mod topology;
 
 pub use address::{Family, NodePortAddresses, Protocol};
-pub use claims::{Claim, Claims, Conflict};
+pub use claims::{Claim, Claims, Contest, ContestNews, Pair};
 pub use conntrack::{FlowTarget, RecordedFlow, StaleFlows, StaleSet, stale_flows};
 pub use endpoint::{Endpoint, EndpointSlice, Hints, SlicePort};
 pub use node::{

@@ -1,8 +1,9 @@
 //! Claims against the plainest possible account of them.
+#![allow(clippy::unwrap_used)] // Clippy sees no #[test] on helpers of tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Address, Claims, Family, Protocol, Role, ServiceKey};
+use model::{Address, Claim, Claims, Contest, Family, Pair, Protocol, Role, ServiceKey};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -16,6 +17,12 @@ struct Step {
     wanted: Vec<Wanted>,
 }
 
+/// A cluster IP comes before a load-balancer address, and that before what anybody may write.
+fn title(role: Role) -> usize {
+    let better = [Role::ClusterIp, Role::LoadBalancerIp];
+    better.iter().position(|better| *better == role).unwrap_or(better.len())
+}
+
 /// Who owns each destination, worked out from scratch.
 #[derive(Default)]
 struct Account(BTreeMap<&'static str, (i64, Vec<Wanted>)>);
@@ -25,7 +32,7 @@ impl Account {
         let mut best = BTreeMap::new();
         for (name, (created, wanted)) in &self.0 {
             for (protocol, at, role) in wanted {
-                let rank = (*role != Role::ClusterIp, *created, *name);
+                let rank = (title(*role), *created, *name);
                 let held = best.entry((*protocol, *at)).or_insert(rank);
                 *held = rank.min(*held);
             }
@@ -35,10 +42,8 @@ impl Account {
 }
 
 fn wanted() -> impl Strategy<Value = Wanted> {
-    let vip = (0..3u8, any::<bool>()).prop_map(|(n, cluster)| {
-        let role = if cluster { Role::ClusterIp } else { Role::ExternalIp };
-        (Address::Vip([10, 0, 0, n].into(), 80), role)
-    });
+    let roles = prop_oneof![Just(Role::ClusterIp), Just(Role::LoadBalancerIp), Just(Role::ExternalIp)];
+    let vip = (0..3u8, roles).prop_map(|(n, role)| (Address::Vip([10, 0, 0, n].into(), 80), role));
     let node_port = (30000..30003u16).prop_map(|port| (Address::NodePort(port), Role::NodePort));
     let protocol = prop_oneof![Just(Protocol::Tcp), Just(Protocol::Udp)];
     (protocol, prop_oneof![vip, node_port]).prop_map(|(protocol, (at, role))| (protocol, at, role))
@@ -56,6 +61,7 @@ fn apply(claims: &mut Claims, step: &Step) -> Vec<ServiceKey> {
 /// The steps in their order: after each, ownership is that of the account and the others told are those that moved.
 fn replay(steps: &[Step]) -> Result<(), TestCaseError> {
     let (mut claims, mut account) = (Claims::new(Family::V4), Account::default());
+    let mut listener = Listener::default();
     for step in steps {
         let before = account.owners();
         let told = apply(&mut claims, step);
@@ -78,31 +84,53 @@ fn replay(steps: &[Step]) -> Result<(), TestCaseError> {
         for (protocol, at) in before.keys().filter(|spot| !after.contains_key(spot)) {
             prop_assert!(!account.0.keys().any(|name| claims.owns(name, *protocol, *at)));
         }
-        check_conflicts(&claims, &account)?;
+        listener.hear(&mut claims);
+        check_contests(&claims, &account, &listener)?;
     }
     Ok(())
 }
 
-fn check_conflicts(claims: &Claims, account: &Account) -> Result<(), TestCaseError> {
-    let mut claimants: BTreeMap<(Address, Protocol), BTreeSet<&str>> = BTreeMap::new();
+/// What somebody knows who only ever heard the news.
+#[derive(Default)]
+struct Listener {
+    contests: BTreeMap<Pair, Contest>,
+    addresses: usize,
+}
+
+impl Listener {
+    fn hear(&mut self, claims: &mut Claims) {
+        let Some(news) = claims.news() else { return };
+        for (pair, contest) in news.pairs {
+            match contest {
+                Some(contest) => self.contests.insert(pair, contest),
+                None => self.contests.remove(&pair),
+            };
+        }
+        assert_eq!(news.total_pairs, self.contests.len());
+        self.addresses = news.addresses;
+    }
+}
+
+fn check_contests(claims: &Claims, account: &Account, listener: &Listener) -> Result<(), TestCaseError> {
+    let owners = account.owners();
+    let mut between: BTreeMap<Pair, BTreeSet<Claim>> = BTreeMap::new();
     for (name, (_, wanted)) in &account.0 {
         for (protocol, at, _) in wanted {
-            claimants.entry((*at, *protocol)).or_default().insert(name);
+            let owner = owners[&(*protocol, *at)];
+            if owner != *name {
+                let pair = Pair { owner: owner.into(), loser: (*name).into() };
+                between.entry(pair).or_default().insert(Claim { at: *at, protocol: *protocol });
+            }
         }
     }
-    claimants.retain(|_, names| names.len() > 1);
-    let conflicts = claims.conflicts();
-    prop_assert_eq!(conflicts.len(), claimants.len());
-    for conflict in &conflicts {
-        let claim = conflict.claim;
-        prop_assert!(claims.owns(&conflict.owner, claim.protocol, claim.at));
-        let all: BTreeSet<&str> =
-            conflict.losers.iter().chain([&conflict.owner]).map(|name| &**name).collect();
-        prop_assert_eq!(Some(&all), claimants.get(&(claim.at, claim.protocol)));
-        for loser in &conflict.losers {
-            prop_assert!(claims.lost_by(loser).contains(&(claim, conflict.owner.clone())));
-        }
-    }
+    let contest = |(pair, claims): (&Pair, &BTreeSet<Claim>)| {
+        (pair.clone(), Contest { example: *claims.first().unwrap(), addresses: claims.len() })
+    };
+    let expected: BTreeMap<Pair, Contest> = between.iter().map(contest).collect();
+    prop_assert_eq!(&listener.contests, &expected);
+    prop_assert!(expected.iter().all(|(pair, contest)| claims.contest(pair) == Some(*contest)));
+    let contested: BTreeSet<&Claim> = between.values().flatten().collect();
+    prop_assert_eq!(listener.addresses, contested.len());
     Ok(())
 }
 
@@ -122,14 +150,15 @@ proptest! {
             steps
         }).prop_flat_map(|steps| (Just(steps.clone()), Just(steps).prop_shuffle())),
     ) {
-        let [one, other] = [&first, &second].map(|steps| {
-            let mut claims = Claims::new(Family::V4);
+        let [(one, told), (other, told_other)] = [&first, &second].map(|steps| {
+            let (mut claims, mut listener) = (Claims::new(Family::V4), Listener::default());
             for step in steps {
                 apply(&mut claims, step);
             }
-            claims
+            listener.hear(&mut claims);
+            (claims, listener.contests)
         });
-        prop_assert_eq!(one.conflicts(), other.conflicts());
+        prop_assert_eq!(told, told_other);
         for step in &first {
             for (protocol, at, _) in &step.wanted {
                 prop_assert_eq!(one.owns(step.name, *protocol, *at), other.owns(step.name, *protocol, *at));

@@ -93,6 +93,7 @@ pub(super) const ALL: &[Note] = &[
     note(Page, "metrics /debug/pprof/trace", Absent, OF_GO),
     note(Event, "IPVSDeprecation", Absent, "mode ipvs is not in this build"),
     note(Event, "KubeProxyDefaultMode", Better, "says which mode was taken, why, and how to keep it"),
+    note(Event, "AddressClaimedTwice", More, "on a Service: another service keeps an address that it claims"),
     note(Event, "ConfigurationChanged", More, "on the Node: what is in force now"),
     note(Event, "ConfigurationRefused", More, "on the Node: why the old configuration stays"),
     note(

@@ -15,7 +15,7 @@ use crate::{flags, profiling, service_counters};
 
 const EVENTS: &str = include_str!("../events.rs");
 /// Quoted words there that are no reasons.
-const ACTIONS: [&str; 3] = ["StartKubeProxy", "ReloadConfiguration", "Listen"];
+const ACTIONS: [&str; 4] = ["StartKubeProxy", "ReloadConfiguration", "Listen", "ClaimAddress"];
 
 pub(super) struct Ours {
     pub(super) things: Things,

@@ -33,6 +33,7 @@ pub(crate) struct SyncMetrics {
     phases: [Histogram; 3],
     programmed: [Gauge; 3],
     repairs: Counter,
+    contested: Gauge,
 }
 
 impl SyncMetrics {
@@ -45,6 +46,9 @@ impl SyncMetrics {
         let has_partial = mode != Mode::Ipvs;
         let cleans_up = !matches!(mode, Mode::Iptables | Mode::Ipvs);
         let failures = if cleans_up { names::NFTABLES_FAILURES } else { names::RESTORE_FAILURES };
+        let contested = registry.gauge(names::CONTESTED, &of);
+        // It is only set when something changes.
+        contested.set(0.0);
         SyncMetrics {
             duration: registry.histogram(names::DURATION, &of),
             full: has_partial.then(|| registry.histogram(names::FULL_DURATION, &of)),
@@ -61,6 +65,7 @@ impl SyncMetrics {
                 .map(|phase| registry.histogram(names::PHASE_DURATION, &[phase, word(family)])),
             programmed: names::PROGRAMMED.map(|about| registry.gauge(about, &of)),
             repairs: registry.counter(names::REPAIRS, &of),
+            contested,
         }
     }
 
@@ -106,6 +111,11 @@ impl SyncMetrics {
         self.programmed.iter().zip(counts).for_each(|(gauge, count)| gauge.set(count as f64));
         self.unserved_internal.set(programmed.unserved.internal as f64);
         self.unserved_external.set(programmed.unserved.external as f64);
+    }
+
+    /// So many addresses are claimed by more than one service.
+    pub(crate) fn contested(&self, addresses: usize) {
+        self.contested.set(addresses as f64);
     }
 
     /// Somebody else changed the rules, and they are written anew.

@@ -85,6 +85,11 @@ pub(super) const REPAIRS: Description = of_family(
     Kind::Counter,
     "Times that all rules were written anew because somebody else had changed them, or may have",
 );
+pub(super) const CONTESTED: Description = of_family(
+    "pointsman_contested_addresses",
+    Kind::Gauge,
+    "Addresses (with port and protocol) that more than one service claims; one of them has each",
+);
 
 const fn of_node(name: &'static str, kind: Kind, help: &'static str) -> Description {
     Description { name, kind, labels: &[], help }

@@ -5,17 +5,37 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::contests::Contests;
 use super::spot::{Ip, Spot};
-use super::{Claim, Conflict};
+use super::{Claim, Contest, ContestNews, Pair};
 use crate::{Address, Protocol, Role, ServiceKey};
 
-/// What a service wants. The flag is `false` for a cluster IP, so that the better claim sorts first.
-type Wish<A> = (Spot<A>, bool);
+/// What a service wants, and how good its claim is.
+type Wish<A> = (Spot<A>, Title);
+
+/// By what a service claims an address, the better claim first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Title {
+    ClusterIp,
+    LoadBalancerIp,
+    /// External IPs, and node ports among themselves.
+    Other,
+}
+
+impl Title {
+    fn of(role: Role) -> Title {
+        match role {
+            Role::ClusterIp => Title::ClusterIp,
+            Role::LoadBalancerIp => Title::LoadBalancerIp,
+            Role::ExternalIp | Role::NodePort => Title::Other,
+        }
+    }
+}
 
 /// A place in the queue for a contested spot; the least one owns it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
-    not_cluster_ip: bool,
+    title: Title,
     created: i64,
     name: ServiceKey,
     seat: u32,
@@ -37,6 +57,7 @@ pub(super) struct Ledger<A> {
     /// The owner's seat.
     held: BTreeMap<Spot<A>, u32>,
     contested: BTreeMap<Spot<A>, BTreeSet<Rank>>,
+    contests: Contests<A>,
 }
 
 impl<A> Default for Ledger<A> {
@@ -47,6 +68,7 @@ impl<A> Default for Ledger<A> {
             free: Vec::new(),
             held: BTreeMap::new(),
             contested: BTreeMap::new(),
+            contests: Contests::default(),
         }
     }
 }
@@ -85,23 +107,18 @@ impl<A: Ip> Ledger<A> {
         Some(&self.claimant(*seat)?.name)
     }
 
-    pub(super) fn conflicts(&self) -> Vec<Conflict> {
-        let conflict = |(spot, queue): (&Spot<A>, &BTreeSet<Rank>)| {
-            let mut names = queue.iter().map(|rank| rank.name.clone());
-            Some(Conflict { claim: spot.claim(), owner: names.next()?, losers: names.collect() })
-        };
-        self.contested.iter().filter_map(conflict).collect()
+    pub(super) fn services(&self) -> Vec<ServiceKey> {
+        self.seat_of.keys().cloned().collect()
     }
 
-    pub(super) fn lost_by(&self, service: &str) -> Vec<(Claim, ServiceKey)> {
-        let Some(seat) = self.seat_of.get(service) else {
-            return Vec::new();
-        };
-        let lost = |spot: Spot<A>| {
-            let owner = self.held.get(&spot).filter(|owner| *owner != seat)?;
-            Some((spot.claim(), self.claimant(*owner)?.name.clone()))
-        };
-        self.spots(*seat).into_iter().filter_map(lost).collect()
+    pub(super) fn news(&mut self) -> Option<ContestNews> {
+        let pairs = self.contests.take_touched();
+        let (total_pairs, addresses) = (self.contests.pairs(), self.contested.len());
+        (!pairs.is_empty()).then_some(ContestNews { pairs, total_pairs, addresses })
+    }
+
+    pub(super) fn contest(&self, pair: &Pair) -> Option<Contest> {
+        self.contests.between(pair)
     }
 
     fn claimant(&self, seat: u32) -> Option<&Claimant<A>> {
@@ -116,8 +133,8 @@ impl<A: Ip> Ledger<A> {
     fn rank(&self, seat: u32, spot: &Spot<A>) -> Option<Rank> {
         let Claimant { name, created, wishes } = self.claimant(seat)?;
         let at = wishes.binary_search_by(|(wished, _)| wished.cmp(spot)).ok()?;
-        let (_, not_cluster_ip) = *wishes.get(at)?;
-        Some(Rank { not_cluster_ip, created: *created, name: name.clone(), seat })
+        let (_, title) = *wishes.get(at)?;
+        Some(Rank { title, created: *created, name: name.clone(), seat })
     }
 
     /// A seat for a new service.
@@ -148,7 +165,9 @@ impl<A: Ip> Ledger<A> {
                 continue;
             };
             if let Some(rank) = rank {
+                let had_owned = queue.first() == Some(&rank);
                 queue.remove(&rank);
+                self.contests.left(spot, &rank.name, had_owned, queue.iter().map(|rank| &rank.name));
             }
             if let Some(first) = queue.first() {
                 self.held.insert(spot, first.seat);
@@ -169,9 +188,13 @@ impl<A: Ip> Ledger<A> {
                 self.held.insert(spot, seat);
                 continue;
             };
-            let ranks = [self.rank(incumbent, &spot), self.rank(seat, &spot)];
+            let ranks = (self.rank(incumbent, &spot), self.rank(seat, &spot));
             let queue = self.contested.entry(spot).or_default();
-            queue.extend(ranks.into_iter().flatten());
+            queue.extend(ranks.0);
+            if let Some(rank) = ranks.1 {
+                queue.insert(rank.clone());
+                self.contests.joined(spot, &rank.name, queue.iter().map(|rank| &rank.name));
+            }
             if let Some(first) = queue.first() {
                 self.held.insert(spot, first.seat);
             }
@@ -195,7 +218,7 @@ impl<A: Ip> Ledger<A> {
 }
 
 fn wishes<A: Ip>(wanted: impl IntoIterator<Item = (Protocol, Address, Role)>) -> Box<[Wish<A>]> {
-    let wish = |(protocol, at, role)| Some((Spot::of(Claim { at, protocol })?, role != Role::ClusterIp));
+    let wish = |(protocol, at, role)| Some((Spot::of(Claim { at, protocol })?, Title::of(role)));
     let mut wishes: Vec<Wish<A>> = wanted.into_iter().filter_map(wish).collect();
     wishes.sort_unstable();
     wishes.dedup_by_key(|(spot, _)| *spot);

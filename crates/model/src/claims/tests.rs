@@ -3,7 +3,7 @@
 use super::*;
 use crate::fixtures::ip;
 use Protocol::{Tcp, Udp};
-use Role::{ClusterIp, ExternalIp, NodePort};
+use Role::{ClusterIp, ExternalIp, LoadBalancerIp, NodePort};
 
 type Wanted = (Protocol, Address, Role);
 
@@ -19,6 +19,10 @@ fn key(name: &str) -> ServiceKey {
     ServiceKey::from(name)
 }
 
+fn pair(owner: &str, loser: &str) -> Pair {
+    Pair { owner: key(owner), loser: key(loser) }
+}
+
 fn names(services: &[ServiceKey]) -> Vec<&str> {
     services.iter().map(|name| &**name).collect()
 }
@@ -31,10 +35,13 @@ fn owner_of<'a>(claims: &Claims, (protocol, at, _): Wanted, of: &[&'a str]) -> V
 fn the_better_claim_wins_in_either_order() {
     // What it shows; winner and loser: name, age, claim.
     type Party<'a> = (&'a str, i64, Wanted);
-    let cases: [(&str, Party<'_>, Party<'_>); 4] = [
+    let cases: [(&str, Party<'_>, Party<'_>); 7] = [
         ("older", ("d/b", 1, vip(ExternalIp)), ("d/a", 2, vip(ExternalIp))),
         ("same age: smaller name", ("d/a", 1, vip(ExternalIp)), ("d/b", 1, vip(ExternalIp))),
         ("cluster IP before age", ("d/b", 9, vip(ClusterIp)), ("d/a", 1, vip(ExternalIp))),
+        ("cluster IP before load balancer", ("d/b", 9, vip(ClusterIp)), ("d/a", 1, vip(LoadBalancerIp))),
+        ("load balancer before external IP", ("d/b", 9, vip(LoadBalancerIp)), ("d/a", 1, vip(ExternalIp))),
+        ("two balancers: older", ("d/b", 1, vip(LoadBalancerIp)), ("d/a", 2, vip(LoadBalancerIp))),
         ("node port", ("d/b", 1, node_port(30000)), ("d/a", 2, node_port(30000))),
     ];
     for (what, winner, loser) in cases {
@@ -46,14 +53,19 @@ fn the_better_claim_wins_in_either_order() {
             assert_eq!(names(&claims.update(&key(second.0), second.1, [second.2])), moved, "{what}");
             assert_eq!(owner_of(&claims, winner.2, &both), [winner.0], "{what}");
             let claim = Claim { at: winner.2.1, protocol: winner.2.0 };
-            let conflict = Conflict { claim, owner: key(winner.0), losers: vec![key(loser.0)] };
-            assert_eq!(claims.conflicts(), [conflict], "{what}");
-            assert_eq!(claims.lost_by(loser.0), [(claim, key(winner.0))], "{what}");
-            assert_eq!(claims.lost_by(winner.0), [], "{what}");
+            let contest = Contest { example: claim, addresses: 1 };
+            assert_eq!(claims.contest(&pair(winner.0, loser.0)), Some(contest), "{what}");
+            assert_eq!(claims.contest(&pair(loser.0, winner.0)), None, "{what}");
+            let news = claims.news().unwrap();
+            assert_eq!(news.pairs, [(pair(winner.0, loser.0), Some(contest))], "{what}");
+            assert_eq!((news.total_pairs, news.addresses), (1, 1), "{what}");
+            assert_eq!(claims.news(), None, "{what}");
 
             assert_eq!(names(&claims.remove(&key(winner.0))), [loser.0], "{what}");
             assert_eq!(owner_of(&claims, winner.2, &both), [loser.0], "{what}");
-            assert_eq!(claims.conflicts(), [], "{what}");
+            let news = claims.news().unwrap();
+            assert_eq!(news.pairs, [(pair(winner.0, loser.0), None)], "{what}");
+            assert_eq!((news.total_pairs, news.addresses), (0, 0), "{what}");
             assert!(claims.remove(&key(loser.0)).is_empty(), "{what}");
             assert!(owner_of(&claims, winner.2, &both).is_empty(), "{what}");
         }
@@ -70,7 +82,7 @@ fn different_protocol_port_or_kind_is_no_conflict() {
         assert!(claims.update(&key(&format!("d/{i}")), 0, [wish]).is_empty());
         assert!(claims.owns(&format!("d/{i}"), wish.0, wish.1));
     }
-    assert_eq!(claims.conflicts(), []);
+    assert_eq!(claims.news(), None);
 }
 
 #[test]
@@ -119,5 +131,21 @@ fn an_unknown_service_owns_nothing_and_leaves_nothing() {
     let mut claims = Claims::new(Family::V4);
     assert!(claims.remove(&key("d/a")).is_empty());
     assert!(!claims.owns("d/a", Tcp, Address::NodePort(1)));
-    assert!(claims.lost_by("d/a").is_empty());
+    assert_eq!(claims.news(), None);
+}
+
+#[test]
+fn ten_thousand_contested_addresses_are_one_piece_of_news() {
+    let mut claims = Claims::new(Family::V4);
+    let wanted = || (1..=10_000).map(|port| (Tcp, Address::Vip(ip("198.51.100.1"), port), ExternalIp));
+    claims.update(&key("d/a"), 1, wanted());
+    claims.update(&key("d/b"), 2, wanted());
+    let news = claims.news().unwrap();
+    let example = Claim { at: Address::Vip(ip("198.51.100.1"), 1), protocol: Tcp };
+    let contest = Contest { example, addresses: 10_000 };
+    assert_eq!(news.pairs, [(pair("d/a", "d/b"), Some(contest))]);
+    assert_eq!((news.total_pairs, news.addresses), (1, 10_000));
+    claims.update(&key("d/c"), 3, [node_port(1)]);
+    claims.update(&key("d/b"), 2, wanted());
+    assert_eq!(claims.news(), None, "nothing changed for anybody who contests");
 }

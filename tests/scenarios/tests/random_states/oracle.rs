@@ -37,7 +37,7 @@ pub(crate) struct Oracle {
 }
 
 struct Owned {
-    rank: (bool, i64, ServiceKey),
+    rank: (usize, i64, ServiceKey),
     port: PortPlan,
     destination: Destination,
     affine: bool,
@@ -62,8 +62,10 @@ impl Oracle {
         self.cluster_ips.extend(planned.plan.cluster_ip);
         for port in &planned.plan.ports {
             for destination in &port.destinations {
-                // A cluster IP beats other claims, then age, then the name.
-                let rank = (destination.role != Role::ClusterIp, planned.created, service.clone());
+                // A cluster IP beats a load-balancer address, and that other claims; then age, then the name.
+                let better = [Role::ClusterIp, Role::LoadBalancerIp];
+                let title = better.iter().position(|role| *role == destination.role).unwrap_or(better.len());
+                let rank = (title, planned.created, service.clone());
                 let key = (port.protocol, destination.at);
                 if self.destinations.get(&key).is_none_or(|owned| rank < owned.rank) {
                     let owned = Owned {
