@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use model::{
-    Claims, ContestNews, Family, LocalDetector, NodePlan, ServiceKey, ServicePlan, StaleFlows, stale_flows,
+    Claims, ContestNews, Family, LocalDetector, NodePlan, ServiceKey, ServicePlan, StaleFlows, merge_stale,
+    stale_flows,
 };
 
 use crate::backend::{Backend, Change, Committed, SyncError};
@@ -210,6 +211,9 @@ fn rewrite<B: Backend>(
             Ok((Known { plans, node, programmed }, synced))
         }
         Err(error) => {
+            // It may have been carried out in part, so what it left stale counts; but each destination once, however
+            // long this goes on.
+            state.pending_stale = merge_stale(std::mem::take(&mut state.pending_stale));
             state.remembered = plans;
             Err(error)
         }

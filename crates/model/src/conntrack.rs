@@ -150,6 +150,21 @@ pub fn stale_flows(old: Option<&ServicePlan>, new: Option<&ServicePlan>) -> Vec<
     found
 }
 
+/// The same with one entry for each destination, in the order in which they came. As with a [`StaleSet`], what a later plan
+/// found goes on from what an earlier one did; but what only grew stays, for flows that others found before.
+pub fn merge_stale(found: Vec<StaleFlows>) -> Vec<StaleFlows> {
+    let mut places: HashMap<Key, usize> = HashMap::new();
+    let mut merged: Vec<StaleFlows> = Vec::new();
+    for flows in found {
+        let place = *places.entry((flows.protocol, flows.at)).or_insert(merged.len());
+        match merged.get_mut(place) {
+            Some(earlier) => earlier.followed_by(flows),
+            None => merged.push(flows),
+        }
+    }
+    merged
+}
+
 /// The destinations that forward, and to what; those of TCP only if they can matter.
 fn forwards(plan: &ServicePlan, tcp: bool) -> impl Iterator<Item = (Key, Targets)> {
     let judged = plan.ports.iter().filter(move |port| tcp || port.protocol != Protocol::Tcp);

@@ -17,7 +17,7 @@ mod topology;
 
 pub use address::{Family, NodePortAddresses, Protocol};
 pub use claims::{Claim, Claims, Contest, ContestNews, Pair};
-pub use conntrack::{FlowTarget, RecordedFlow, StaleFlows, StaleSet, stale_flows};
+pub use conntrack::{FlowTarget, RecordedFlow, StaleFlows, StaleSet, merge_stale, stale_flows};
 pub use endpoint::{Endpoint, EndpointSlice, Hints, SlicePort};
 pub use node::{
     LocalDetector, NodePlan, NodeView, default_primary, missed_prefixes, nodeport_loopback, plan_node,
