@@ -1,11 +1,11 @@
 //! Keeps the sync loop told of this node's addresses.
 
 use std::net::IpAddr;
-use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use kernel::link::{AddressMonitor, LinkError, Links, Wake};
 
+use crate::inbox::Sender;
 use crate::sync::Event;
 
 /// The watcher has nothing else to do; it only looks up now and then.
@@ -14,7 +14,7 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
 /// Start watching, and return the addresses there are now.
-pub(crate) fn watch(events: Sender<Event>) -> Result<Vec<IpAddr>, LinkError> {
+pub(crate) fn watch(events: Sender) -> Result<Vec<IpAddr>, LinkError> {
     let mut watcher = Watcher::open()?;
     let now = watcher.list()?;
     std::thread::Builder::new()
@@ -24,7 +24,7 @@ pub(crate) fn watch(events: Sender<Event>) -> Result<Vec<IpAddr>, LinkError> {
     Ok(now)
 }
 
-fn watch_on(mut watcher: Watcher, events: &Sender<Event>) {
+fn watch_on(mut watcher: Watcher, events: &Sender) {
     let mut wait = FIRST_RETRY;
     loop {
         match watcher.next() {

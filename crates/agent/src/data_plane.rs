@@ -1,7 +1,6 @@
 //! The data plane of the chosen mode: what it needs of this node, and the one [`Backend`] that the sync loop knows.
 
 use std::collections::HashMap;
-use std::sync::mpsc::Sender;
 
 use dataplane::iptables::{Counters, Iptables, Setup};
 use dataplane::nftables::Nftables;
@@ -11,9 +10,10 @@ use kernel::nft::{self, Connection};
 use model::{Family, LocalDetector, NodePlan, ServiceKey, ServicePlan};
 
 use crate::config::Mode;
+use crate::inbox::Sender;
 use crate::leftovers::Own;
 use crate::run::StartError;
-use crate::sync::{Event, StartGuard};
+use crate::sync::StartGuard;
 use crate::{DetectLocal, Options, drift, node_setup, packet_counters};
 
 /// What a mode stands on, found before anything is changed.
@@ -133,7 +133,7 @@ impl DataPlane {
 /// After the first sync: see to what others left, and watch for changes by others; whatever they did since our first
 /// commit was not watched.
 pub(crate) fn guard(
-    events: Sender<Event>,
+    events: Sender,
     remove_leftovers: impl FnOnce() + Send + 'static,
 ) -> StartGuard<DataPlane> {
     Box::new(move |data_plane| {

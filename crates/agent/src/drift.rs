@@ -1,7 +1,6 @@
 //! Notices when somebody else flushes, changes or deletes our tables.
 
 use std::io;
-use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use dataplane::nftables::TABLE_NAME;
@@ -9,6 +8,7 @@ use kernel::nft::{self, Change, Monitor};
 use model::Family;
 
 use crate::config::Mode;
+use crate::inbox::Sender;
 use crate::sync::Event;
 
 /// After a failure the subscription is renewed, at first soon, then ever more patiently.
@@ -24,6 +24,15 @@ pub(crate) enum Drift {
     Unsure,
 }
 
+impl Drift {
+    /// Among those that wait: once a table is known to be changed, further changes of it say nothing more.
+    pub(crate) fn join(self, waiting: &mut Vec<Drift>) {
+        if !waiting.contains(&self) {
+            waiting.push(self);
+        }
+    }
+}
+
 /// What is said when a look at the rules finds damage.
 pub(crate) fn found(mode: Mode) -> &'static str {
     match mode {
@@ -33,13 +42,13 @@ pub(crate) fn found(mode: Mode) -> &'static str {
 }
 
 /// Watch in a thread of its own, from now on. `own_port` is the netlink port of our own commits.
-pub(crate) fn watch(own_port: u32, events: Sender<Event>) -> io::Result<()> {
+pub(crate) fn watch(own_port: u32, events: Sender) -> io::Result<()> {
     let monitor = Monitor::open(own_port)?;
     std::thread::Builder::new().name("drift".into()).spawn(move || watch_on(monitor, own_port, &events))?;
     Ok(())
 }
 
-fn watch_on(mut monitor: Monitor, own_port: u32, events: &Sender<Event>) {
+fn watch_on(mut monitor: Monitor, own_port: u32, events: &Sender) {
     while let Err(error) = forward(&mut monitor, events) {
         tracing::error!(%error, "Lost the notifications of nf_tables; subscribing again");
         monitor = reopen(own_port);
@@ -62,7 +71,7 @@ fn reopen(own_port: u32) -> Monitor {
 }
 
 /// Pass on what concerns us, until nobody listens.
-fn forward(monitor: &mut Monitor, events: &Sender<Event>) -> io::Result<()> {
+fn forward(monitor: &mut Monitor, events: &Sender) -> io::Result<()> {
     loop {
         let drifts: Vec<Drift> = match monitor.wait(None)? {
             Change::Tables(tables) => tables

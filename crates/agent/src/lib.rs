@@ -25,6 +25,7 @@ pub mod fuzz;
 mod health;
 mod http;
 mod identity;
+mod inbox;
 mod lane;
 mod leftovers;
 pub mod logging;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
@@ -18,6 +18,7 @@ use crate::config::{ConfigWatch, Mode};
 use crate::data_plane::{DataPlane, Ground};
 use crate::health::Health;
 use crate::http::{BindError, CheckReporter, Context, Servers};
+use crate::inbox::{self, Sender};
 use crate::metrics::Metrics;
 use crate::sync::{Event, Outlets, SyncLoop};
 use crate::{
@@ -123,7 +124,7 @@ async fn serve_until_stopped(options: Options, ground: Ground) -> Result<(), Sta
 /// The running threads.
 pub(crate) struct Agent {
     options: Options,
-    events: Sender<Event>,
+    events: Sender,
     sync: JoinHandle<()>,
     source: source::Running,
     servers: Servers,
@@ -139,7 +140,7 @@ impl Agent {
         checks: CheckReporter,
     ) -> Result<Agent, StartError> {
         let system = |what| move |source| StartError::System { what, source };
-        let (sender, receiver) = channel();
+        let (sender, receiver) = inbox::channel();
         let addresses = addresses::watch(sender.clone()).map_err(StartError::Addresses)?;
         let flows = flows::start(metrics.flows().clone()).map_err(system("start a thread"))?;
         let observer = Arc::new(metrics.api().clone());

@@ -3,13 +3,13 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
 
 use cluster::Update;
 use cluster::apiserver::{self, ConnectError, Observer, Opened, Recorder};
 use cluster::manifests::{ManifestSource, ManifestWatch};
 use model::LocalDetector;
 
+use crate::inbox::Sender;
 use crate::options::{ApiserverOptions, DetectLocal, Options, Source};
 use crate::run::StartError;
 use crate::sync::Event;
@@ -19,7 +19,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// A source that runs until this is dropped, or until nobody listens any more.
 pub(crate) struct Running {
     pub(crate) recorder: Recorder,
-    events: Sender<Event>,
+    events: Sender,
     observer: Arc<dyn Observer>,
     /// Whether what the present connection delivers is still wanted.
     is_wanted: Arc<AtomicBool>,
@@ -30,7 +30,7 @@ pub(crate) struct Running {
 pub(crate) fn start(
     options: &Options,
     observer: Arc<dyn Observer>,
-    events: Sender<Event>,
+    events: Sender,
 ) -> Result<Running, StartError> {
     let is_wanted = Arc::new(AtomicBool::new(true));
     let deliver = deliver(events.clone(), is_wanted.clone());
@@ -86,7 +86,7 @@ impl Running {
 }
 
 fn deliver(
-    events: Sender<Event>,
+    events: Sender,
     is_wanted: Arc<AtomicBool>,
 ) -> impl Fn(Update) -> ControlFlow<()> + Send + 'static {
     move |update| match is_wanted.load(Ordering::Acquire) && events.send(Event::Update(update)).is_ok() {

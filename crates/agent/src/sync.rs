@@ -2,7 +2,7 @@
 //! it by [`Event`]s, because a netlink `send` blocks for as long as the kernel commits.
 
 use std::net::IpAddr;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cluster::apiserver::Recorder;
@@ -17,6 +17,7 @@ use crate::flows::StaleWork;
 use crate::health::{Awaited, Health};
 use crate::http::CheckReporter;
 use crate::identity::Identity;
+use crate::inbox::Receiver;
 use crate::lane::Lane;
 use crate::metrics::Metrics;
 use crate::missed_prefixes::MissedPrefixes;
@@ -115,11 +116,11 @@ impl<B: Backend> SyncLoop<B> {
     }
 
     /// Until told to stop. The rules stay in place then.
-    pub(crate) fn run(mut self, events: &Receiver<Event>) {
+    pub(crate) fn run(mut self, events: &Receiver) {
         loop {
             match events.recv_timeout(self.wait()) {
-                Ok(event) => {
-                    if !self.absorb(event) || !events.try_iter().all(|event| self.absorb(event)) {
+                Ok(events) => {
+                    if !events.into_iter().all(|event| self.absorb(event)) {
                         return;
                     }
                     self.collect();

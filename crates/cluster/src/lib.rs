@@ -5,6 +5,7 @@
 //! [`manifests`] folder, the [`apiserver`]) speak to it in [`Update`]s. Nothing here knows the kernel.
 
 pub mod apiserver;
+mod backlog;
 mod dirty;
 mod intern;
 pub mod manifests;
@@ -15,6 +16,7 @@ mod state;
 pub mod timestamp;
 pub mod translate;
 
+pub use backlog::Backlog;
 pub use dirty::{ChangeCount, DirtySet, Trigger};
 pub use object::{Change, EndpointRecord, Kind, NodeFacts, Object, ObjectKey, SliceRecord, Update, Value};
 pub use state::{ClusterState, Counts};
