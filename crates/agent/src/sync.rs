@@ -6,6 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cluster::apiserver::Recorder;
+use cluster::manifests::Consequence;
 use cluster::{ChangeCount, ClusterState, Update};
 use dataplane::{Backend, Planner, Reconciler, Synced};
 use model::{Family, NodeView, ServiceKey};
@@ -154,7 +155,12 @@ impl<B: Backend> SyncLoop<B> {
     fn absorb(&mut self, event: Event) -> bool {
         match event {
             Event::Update(Update::Problems { new, solved }) => {
-                new.iter().for_each(|problem| tracing::error!("{problem}"));
+                for problem in new {
+                    match problem.consequence {
+                        Some(Consequence::RestIsUsed) => tracing::warn!("{problem}"),
+                        _ => tracing::error!("{problem}"),
+                    }
+                }
                 solved.iter().for_each(|problem| tracing::info!("Mended: {}", problem.place()));
             }
             Event::Update(update) => self.state.update(update),

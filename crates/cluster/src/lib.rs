@@ -20,4 +20,4 @@ pub use backlog::Backlog;
 pub use dirty::{ChangeCount, DirtySet, Trigger};
 pub use object::{Change, EndpointRecord, Kind, NodeFacts, Object, ObjectKey, SliceRecord, Update, Value};
 pub use state::{ClusterState, Counts};
-pub use translate::{Invalid, Outcome, Skip};
+pub use translate::{Flaws, Invalid, Outcome, Skip, Translated};

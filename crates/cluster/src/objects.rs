@@ -1,13 +1,16 @@
 //! Kubernetes objects as JSON, YAML and protobuf spell them, reduced to the fields the proxy reads.
 //!
 //! Unknown fields are ignored and an explicit `null` counts as absent, as the API has it. Numbers are
-//! wide and strings free here; what they may hold is for [`crate::translate`] to say, which knows the field.
+//! wide and texts are free here, UTF-8 or not; what they may hold is for [`crate::translate`] to say, which knows the field.
 //! (On the wire an `int32` reads as an `int64`: negative numbers are sign-extended to ten bytes.)
 
-use std::collections::BTreeMap;
+pub mod pairs;
+mod text;
 
-use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+
+pub use pairs::Pairs;
+pub use text::{Text, shown};
 
 /// `null` where a list, map or struct is expected: Go writes it for an empty slice.
 fn nullable<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(source: D) -> Result<T, D::Error> {
@@ -22,13 +25,11 @@ pub struct Timestamp {
     pub seconds: i64,
 }
 
-/// Absent, `null` and empty are one.
+/// Absent, `null` and empty are one. A time that nobody can read is still one: what is being deleted is.
 fn timestamp<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Timestamp>, D::Error> {
     let text = Option::<String>::deserialize(source)?.filter(|text| !text.is_empty());
-    let Some(text) = text else { return Ok(None) };
-    let millis = crate::timestamp::parse_millis(&text)
-        .ok_or_else(|| D::Error::custom(format!("{text:?} is not an RFC 3339 timestamp")))?;
-    Ok(Some(Timestamp { seconds: millis.div_euclid(1_000) }))
+    let seconds = |text: &str| crate::timestamp::parse_millis(text).unwrap_or(0).div_euclid(1_000);
+    Ok(text.map(|text| Timestamp { seconds: seconds(&text) }))
 }
 
 /// What every object has.
@@ -54,21 +55,21 @@ pub struct Identity {
 #[derive(Clone, PartialEq, Deserialize, prost::Message)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Metadata {
+    #[serde(deserialize_with = "text::text")]
+    #[prost(bytes = "bytes", tag = "1")]
+    pub name: Text,
+    #[serde(deserialize_with = "text::text")]
+    #[prost(bytes = "bytes", tag = "3")]
+    pub namespace: Text,
     #[serde(deserialize_with = "nullable")]
-    #[prost(string, tag = "1")]
-    pub name: String,
+    #[prost(message, required, tag = "11")]
+    pub labels: Pairs,
     #[serde(deserialize_with = "nullable")]
-    #[prost(string, tag = "3")]
-    pub namespace: String,
-    #[serde(deserialize_with = "nullable")]
-    #[prost(btree_map = "string, string", tag = "11")]
-    pub labels: BTreeMap<String, String>,
-    #[serde(deserialize_with = "nullable")]
-    #[prost(btree_map = "string, string", tag = "12")]
-    pub annotations: BTreeMap<String, String>,
-    #[serde(deserialize_with = "nullable")]
-    #[prost(string, tag = "6")]
-    pub resource_version: String,
+    #[prost(message, required, tag = "12")]
+    pub annotations: Pairs,
+    #[serde(deserialize_with = "text::text")]
+    #[prost(bytes = "bytes", tag = "6")]
+    pub resource_version: Text,
     #[serde(deserialize_with = "timestamp")]
     #[prost(message, optional, tag = "8")]
     pub creation_timestamp: Option<Timestamp>,
@@ -94,33 +95,36 @@ pub struct Service {
 #[derive(Clone, PartialEq, Deserialize, prost::Message)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceSpec {
-    #[serde(rename = "type")]
-    #[prost(string, optional, tag = "4")]
-    pub type_: Option<String>,
-    #[serde(rename = "clusterIP")]
-    #[prost(string, optional, tag = "3")]
-    pub cluster_ip: Option<String>,
-    #[serde(rename = "clusterIPs", deserialize_with = "nullable")]
-    #[prost(string, repeated, tag = "18")]
-    pub cluster_ips: Vec<String>,
-    #[serde(rename = "externalIPs", deserialize_with = "nullable")]
-    #[prost(string, repeated, tag = "5")]
-    pub external_ips: Vec<String>,
+    #[serde(rename = "type", deserialize_with = "text::optional")]
+    #[prost(bytes = "bytes", optional, tag = "4")]
+    pub type_: Option<Text>,
+    #[serde(rename = "clusterIP", deserialize_with = "text::optional")]
+    #[prost(bytes = "bytes", optional, tag = "3")]
+    pub cluster_ip: Option<Text>,
+    #[serde(rename = "clusterIPs", deserialize_with = "text::list")]
+    #[prost(bytes = "bytes", repeated, tag = "18")]
+    pub cluster_ips: Vec<Text>,
+    #[serde(rename = "externalIPs", deserialize_with = "text::list")]
+    #[prost(bytes = "bytes", repeated, tag = "5")]
+    pub external_ips: Vec<Text>,
     #[serde(deserialize_with = "nullable")]
     #[prost(message, repeated, tag = "1")]
     pub ports: Vec<ServicePort>,
-    #[serde(deserialize_with = "nullable")]
-    #[prost(string, repeated, tag = "9")]
-    pub load_balancer_source_ranges: Vec<String>,
-    #[prost(string, optional, tag = "7")]
-    pub session_affinity: Option<String>,
+    #[serde(deserialize_with = "text::list")]
+    #[prost(bytes = "bytes", repeated, tag = "9")]
+    pub load_balancer_source_ranges: Vec<Text>,
+    #[serde(deserialize_with = "text::optional")]
+    #[prost(bytes = "bytes", optional, tag = "7")]
+    pub session_affinity: Option<Text>,
     #[serde(deserialize_with = "nullable")]
     #[prost(message, required, tag = "14")]
     pub session_affinity_config: SessionAffinityConfig,
-    #[prost(string, optional, tag = "22")]
-    pub internal_traffic_policy: Option<String>,
-    #[prost(string, optional, tag = "11")]
-    pub external_traffic_policy: Option<String>,
+    #[serde(deserialize_with = "text::optional")]
+    #[prost(bytes = "bytes", optional, tag = "22")]
+    pub internal_traffic_policy: Option<Text>,
+    #[serde(deserialize_with = "text::optional")]
+    #[prost(bytes = "bytes", optional, tag = "11")]
+    pub external_traffic_policy: Option<Text>,
     #[prost(int64, optional, tag = "12")]
     pub health_check_node_port: Option<i64>,
 }
@@ -128,10 +132,12 @@ pub struct ServiceSpec {
 #[derive(Clone, PartialEq, Deserialize, prost::Message)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServicePort {
-    #[prost(string, optional, tag = "1")]
-    pub name: Option<String>,
-    #[prost(string, optional, tag = "2")]
-    pub protocol: Option<String>,
+    #[serde(deserialize_with = "text::optional")]
+    #[prost(bytes = "bytes", optional, tag = "1")]
+    pub name: Option<Text>,
+    #[serde(deserialize_with = "text::optional")]
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub protocol: Option<Text>,
     #[prost(int64, optional, tag = "3")]
     pub port: Option<i64>,
     #[prost(int64, optional, tag = "5")]
@@ -172,10 +178,12 @@ pub struct LoadBalancerStatus {
 #[derive(Clone, PartialEq, Deserialize, prost::Message)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LoadBalancerIngress {
-    #[prost(string, optional, tag = "1")]
-    pub ip: Option<String>,
-    #[prost(string, optional, tag = "3")]
-    pub ip_mode: Option<String>,
+    #[serde(deserialize_with = "text::optional")]
+    #[prost(bytes = "bytes", optional, tag = "1")]
+    pub ip: Option<Text>,
+    #[serde(deserialize_with = "text::optional")]
+    #[prost(bytes = "bytes", optional, tag = "3")]
+    pub ip_mode: Option<Text>,
 }
 
 #[derive(Clone, PartialEq, Deserialize, prost::Message)]
@@ -184,8 +192,9 @@ pub struct EndpointSlice {
     #[serde(deserialize_with = "nullable")]
     #[prost(message, required, tag = "1")]
     pub metadata: Metadata,
-    #[prost(string, optional, tag = "4")]
-    pub address_type: Option<String>,
+    #[serde(deserialize_with = "text::optional")]
+    #[prost(bytes = "bytes", optional, tag = "4")]
+    pub address_type: Option<Text>,
     #[serde(deserialize_with = "nullable")]
     #[prost(message, repeated, tag = "2")]
     pub endpoints: Vec<Endpoint>,
@@ -197,14 +206,15 @@ pub struct EndpointSlice {
 #[derive(Clone, PartialEq, Deserialize, prost::Message)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Endpoint {
-    #[serde(deserialize_with = "nullable")]
-    #[prost(string, repeated, tag = "1")]
-    pub addresses: Vec<String>,
+    #[serde(deserialize_with = "text::list")]
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    pub addresses: Vec<Text>,
     #[serde(deserialize_with = "nullable")]
     #[prost(message, required, tag = "2")]
     pub conditions: EndpointConditions,
-    #[prost(string, optional, tag = "6")]
-    pub node_name: Option<String>,
+    #[serde(deserialize_with = "text::optional")]
+    #[prost(bytes = "bytes", optional, tag = "6")]
+    pub node_name: Option<Text>,
     #[serde(deserialize_with = "nullable")]
     #[prost(message, required, tag = "8")]
     pub hints: EndpointHints,
@@ -235,18 +245,20 @@ pub struct EndpointHints {
 #[derive(Clone, PartialEq, Deserialize, prost::Message)]
 #[serde(default)]
 pub struct Named {
-    #[serde(deserialize_with = "nullable")]
-    #[prost(string, tag = "1")]
-    pub name: String,
+    #[serde(deserialize_with = "text::text")]
+    #[prost(bytes = "bytes", tag = "1")]
+    pub name: Text,
 }
 
 #[derive(Clone, PartialEq, Deserialize, prost::Message)]
 #[serde(default)]
 pub struct EndpointPort {
-    #[prost(string, optional, tag = "1")]
-    pub name: Option<String>,
-    #[prost(string, optional, tag = "2")]
-    pub protocol: Option<String>,
+    #[serde(deserialize_with = "text::optional")]
+    #[prost(bytes = "bytes", optional, tag = "1")]
+    pub name: Option<Text>,
+    #[serde(deserialize_with = "text::optional")]
+    #[prost(bytes = "bytes", optional, tag = "2")]
+    pub protocol: Option<Text>,
     #[prost(int64, optional, tag = "3")]
     pub port: Option<i64>,
 }
@@ -268,12 +280,12 @@ pub struct Node {
 #[derive(Clone, PartialEq, Deserialize, prost::Message)]
 #[serde(default)]
 pub struct NodeSpec {
-    #[serde(rename = "podCIDR")]
-    #[prost(string, optional, tag = "1")]
-    pub pod_cidr: Option<String>,
-    #[serde(rename = "podCIDRs", deserialize_with = "nullable")]
-    #[prost(string, repeated, tag = "7")]
-    pub pod_cidrs: Vec<String>,
+    #[serde(rename = "podCIDR", deserialize_with = "text::optional")]
+    #[prost(bytes = "bytes", optional, tag = "1")]
+    pub pod_cidr: Option<Text>,
+    #[serde(rename = "podCIDRs", deserialize_with = "text::list")]
+    #[prost(bytes = "bytes", repeated, tag = "7")]
+    pub pod_cidrs: Vec<Text>,
     #[serde(deserialize_with = "nullable")]
     #[prost(message, repeated, tag = "5")]
     pub taints: Vec<Taint>,
@@ -282,9 +294,9 @@ pub struct NodeSpec {
 #[derive(Clone, PartialEq, Deserialize, prost::Message)]
 #[serde(default)]
 pub struct Taint {
-    #[serde(deserialize_with = "nullable")]
-    #[prost(string, tag = "1")]
-    pub key: String,
+    #[serde(deserialize_with = "text::text")]
+    #[prost(bytes = "bytes", tag = "1")]
+    pub key: Text,
 }
 
 #[derive(Clone, PartialEq, Deserialize, prost::Message)]
@@ -298,12 +310,12 @@ pub struct NodeStatus {
 #[derive(Clone, PartialEq, Deserialize, prost::Message)]
 #[serde(default)]
 pub struct NodeAddress {
-    #[serde(rename = "type", deserialize_with = "nullable")]
-    #[prost(string, tag = "1")]
-    pub type_: String,
-    #[serde(deserialize_with = "nullable")]
-    #[prost(string, tag = "2")]
-    pub address: String,
+    #[serde(rename = "type", deserialize_with = "text::text")]
+    #[prost(bytes = "bytes", tag = "1")]
+    pub type_: Text,
+    #[serde(deserialize_with = "text::text")]
+    #[prost(bytes = "bytes", tag = "2")]
+    pub address: Text,
 }
 
 #[derive(Clone, PartialEq, Deserialize, prost::Message)]
@@ -320,7 +332,7 @@ pub struct ServiceCidr {
 #[derive(Clone, PartialEq, Deserialize, prost::Message)]
 #[serde(default)]
 pub struct ServiceCidrSpec {
-    #[serde(deserialize_with = "nullable")]
-    #[prost(string, repeated, tag = "1")]
-    pub cidrs: Vec<String>,
+    #[serde(deserialize_with = "text::list")]
+    #[prost(bytes = "bytes", repeated, tag = "1")]
+    pub cidrs: Vec<Text>,
 }

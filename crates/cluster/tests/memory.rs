@@ -24,7 +24,7 @@ fn service(i: usize) -> Object {
         }
     });
     let source: objects::Service = serde_json::from_value(source).unwrap();
-    match translate::service(source).unwrap() {
+    match translate::service(source).unwrap().outcome {
         cluster::Outcome::Object(object) => object,
         other => panic!("{other:?}"),
     }

@@ -17,7 +17,7 @@ fn service(name: &str, port: u16) -> Object {
         "spec": { "clusterIP": "10.96.0.1", "ports": [{ "port": port }] },
     });
     let source: objects::Service = serde_json::from_value(source).unwrap();
-    match translate::service(source).unwrap() {
+    match translate::service(source).unwrap().outcome {
         cluster::Outcome::Object(object) => object,
         other => panic!("{other:?}"),
     }

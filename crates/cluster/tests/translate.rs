@@ -1,10 +1,10 @@
 //! What each field of an object comes to mean, table by table.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::num::NonZeroU16;
 
-use cluster::translate::{self, Outcome, Skip};
+use cluster::translate::{self, Flaws, Outcome, Skip, Translated};
 use cluster::{NodeFacts, SliceRecord, Value, objects};
 use model::{Family, Protocol, Service, TrafficPolicy};
 use serde_json::{Value as Json, json};
@@ -16,13 +16,13 @@ fn service_json(spec: Json) -> Json {
     json!({ "metadata": { "name": "web", "namespace": "shop" }, "spec": full })
 }
 
-fn translate_service(source: Json) -> Result<Outcome, String> {
+fn translate_service(source: Json) -> Result<Translated, String> {
     let source: objects::Service = serde_json::from_value(source).unwrap();
     translate::service(source).map_err(|invalid| invalid.to_string())
 }
 
 fn service(source: Json) -> Service {
-    match translate_service(source).unwrap() {
+    match translate_service(source).unwrap().outcome {
         Outcome::Object(object) => match object.value {
             Value::Service(service) => *service,
             other => panic!("{other:?}"),
@@ -40,13 +40,13 @@ fn slice_json(fields: Json) -> Json {
     full
 }
 
-fn translate_slice(source: Json) -> Result<Outcome, String> {
+fn translate_slice(source: Json) -> Result<Translated, String> {
     let source: objects::EndpointSlice = serde_json::from_value(source).unwrap();
     translate::endpoint_slice(source).map_err(|invalid| invalid.to_string())
 }
 
 fn slice(source: Json) -> SliceRecord {
-    match translate_slice(source).unwrap() {
+    match translate_slice(source).unwrap().outcome {
         Outcome::Object(object) => match object.value {
             Value::EndpointSlice(slice) => slice,
             other => panic!("{other:?}"),
@@ -55,8 +55,8 @@ fn slice(source: Json) -> SliceRecord {
     }
 }
 
-fn skip(outcome: Result<Outcome, String>) -> Option<Skip> {
-    match outcome.unwrap() {
+fn skip(translated: Result<Translated, String>) -> Option<Skip> {
+    match translated.unwrap().outcome {
         Outcome::Skipped(_, skip) => Some(skip),
         Outcome::Object(_) => None,
     }
@@ -174,33 +174,90 @@ fn creation_time() {
     assert_eq!(service(source).created, 1_709_251_201);
 }
 
+/// Left out and named; the rest of the service is as if they were not there.
 #[test]
-fn errors_of_services_name_the_field() {
-    let ports = |port: Json| json!({ "ports": [{ "port": 80 }, port] });
+fn entries_of_services_that_cannot_be_used_are_left_out() {
+    let ports = |port: Json| json!({ "ports": [port, { "port": 80 }] });
     for (spec, expected) in [
-        (ports(json!({ "port": 70000 })), "spec.ports[1].port: 70000 is not a port (1-65535)"),
-        (ports(json!({ "port": 0 })), "spec.ports[1].port: 0 is not a port (1-65535)"),
-        (ports(json!({ "port": -1 })), "spec.ports[1].port: -1 is not a port (1-65535)"),
-        (ports(json!({})), "spec.ports[1].port: 0 is not a port (1-65535)"),
-        (ports(json!({ "port": 80 })), "spec.ports[1]: tcp 80 is already spec.ports[0]"),
+        (ports(json!({ "port": 70000 })), "spec.ports[0].port: 70000 is not a port (1-65535)"),
+        (ports(json!({ "port": 0 })), "spec.ports[0].port: 0 is not a port (1-65535)"),
+        (ports(json!({ "port": -1 })), "spec.ports[0].port: -1 is not a port (1-65535)"),
+        (ports(json!({})), "spec.ports[0].port: 0 is not a port (1-65535)"),
         (
             ports(json!({ "port": 1, "protocol": "ICMP" })),
-            "spec.ports[1].protocol: \"ICMP\" is not a protocol (TCP, UDP or SCTP)",
+            "spec.ports[0].protocol: \"ICMP\" is not a protocol (TCP, UDP or SCTP)",
         ),
+        (ports(json!({ "port": 80, "name": "first" })), "spec.ports[1]: tcp 80 is already spec.ports[0]"),
         (
-            ports(json!({ "port": 1, "nodePort": 99999 })),
-            "spec.ports[1].nodePort: 99999 is not a port (1-65535)",
+            json!({ "clusterIPs": ["10.0.0", "10.96.0.1"] }),
+            "spec.clusterIPs[0]: \"10.0.0\" is not an IP address",
         ),
+        (json!({ "externalIPs": ["any"] }), "spec.externalIPs[0]: \"any\" is not an IP address"),
+    ] {
+        let spec = service_json(spec);
+        assert_eq!(flaws(spec.clone()).to_string(), expected);
+        let service = service(spec);
+        let left: Vec<u16> = service.ports.iter().map(|port| port.port).collect();
+        assert_eq!((left, &*service.external_ips), (vec![80], &[][..]), "{expected}");
+        assert_eq!(*service.cluster_ips, ["10.96.0.1".parse::<std::net::IpAddr>().unwrap()], "{expected}");
+    }
+    let mut balanced = service_json(json!({ "type": "LoadBalancer" }));
+    balanced["status"] =
+        json!({ "loadBalancer": { "ingress": [{ "ip": "203.0.113" }, { "ip": "203.0.113.2" }] } });
+    let flaw = "status.loadBalancer.ingress[0].ip: \"203.0.113\" is not an IP address";
+    assert_eq!(flaws(balanced.clone()).to_string(), flaw);
+    assert_eq!(service(balanced).load_balancer_ips.len(), 1);
+    let node_port = service_json(json!({ "type": "NodePort", "ports": [{ "port": 80, "nodePort": 99999 }] }));
+    let flaw = "spec.ports[0].nodePort: 99999 is not a port (1-65535)";
+    assert_eq!(flaws(node_port.clone()).to_string(), flaw);
+    assert_eq!(service(node_port).ports[0].node_port, None, "the port itself stays");
+}
+
+fn flaws(source: Json) -> Flaws {
+    translate_service(source).unwrap().flaws
+}
+
+#[test]
+fn many_entries_are_counted_and_few_are_named() {
+    let ports: Vec<Json> = (0..5000).map(|_| json!({ "port": 70000 })).collect();
+    let flaws = flaws(service_json(json!({ "ports": ports })));
+    assert_eq!(flaws.count, 5000);
+    let text = flaws.to_string();
+    assert!(text.ends_with("; and 4997 more") && text.len() < 300, "{text}");
+}
+
+/// Whoever was to be kept out stays out.
+#[test]
+fn a_source_range_that_is_left_out_lets_nobody_else_in() {
+    for (ranges, expected) in [
+        (json!(["10/8"]), vec!["0.0.0.0/32", "::/128"]),
+        (json!([""]), vec!["0.0.0.0/32", "::/128"]),
+        (json!(["10.0.0.0/8", "11/8"]), vec!["10.0.0.0/8", "::/128"]),
+        (json!(["10/8", "fd00::/8"]), vec!["fd00::/8", "0.0.0.0/32"]),
+        (json!(["10/8", "fd00::/8", "11.0.0.0/8"]), vec!["fd00::/8", "11.0.0.0/8"]),
+        (json!(["fd00::/8"]), vec!["fd00::/8"]),
+        (json!([]), vec![]),
+    ] {
+        let service = service(service_json(json!({ "loadBalancerSourceRanges": ranges })));
+        let got: Vec<String> = service.source_ranges.iter().map(ToString::to_string).collect();
+        assert_eq!(got, expected, "{ranges}");
+    }
+}
+
+#[test]
+fn addresses_as_old_releases_stored_them() {
+    let service = service(service_json(json!({
+        "clusterIP": "010.096.000.001", "clusterIPs": ["010.096.000.001"], "externalIPs": ["::ffff:1.2.3.4"],
+    })));
+    assert_eq!(*service.cluster_ips, ["10.96.0.1".parse::<std::net::IpAddr>().unwrap()]);
+    assert_eq!(*service.external_ips, ["1.2.3.4".parse::<std::net::IpAddr>().unwrap()]);
+}
+
+#[test]
+fn errors_of_services_name_the_field() {
+    for (spec, expected) in [
         (json!({ "clusterIP": "10.0.0" }), "spec.clusterIP: \"10.0.0\" is not an IP address"),
-        (json!({ "clusterIP": "010.0.0.1" }), "spec.clusterIP: \"010.0.0.1\" is not an IP address"),
-        (
-            json!({ "externalIPs": ["::ffff:1.2.3.4"] }),
-            "spec.externalIPs[0]: \"::ffff:1.2.3.4\" is an IPv4-mapped IPv6 address; write it as IPv4",
-        ),
-        (
-            json!({ "loadBalancerSourceRanges": ["10.0.0.0/8", "10/8"] }),
-            "spec.loadBalancerSourceRanges[1]: \"10/8\" is not a CIDR like 10.0.0.0/8",
-        ),
+        (json!({ "clusterIPs": ["10.0.0", "10.0"] }), "spec.clusterIPs[0]: \"10.0.0\" is not an IP address"),
         (
             json!({ "type": "Loadbalancer" }),
             "spec.type: \"Loadbalancer\" is not one of ClusterIP, NodePort, LoadBalancer, ExternalName",
@@ -285,27 +342,38 @@ fn a_slice_in_full() {
 }
 
 #[test]
-fn errors_of_slices_name_the_field() {
+fn entries_of_slices_that_cannot_be_used_are_left_out() {
+    let endpoints = |first: Json| json!({ "endpoints": [first, { "addresses": ["10.0.0.1"] }] });
     for (fields, expected) in [
-        (json!({ "addressType": "IPv5" }), "addressType: \"IPv5\" is not one of IPv4, IPv6, FQDN"),
-        (json!({ "endpoints": [{ "addresses": [] }] }), "endpoints[0].addresses: is empty"),
+        (endpoints(json!({ "addresses": [] })), "endpoints[0].addresses: is empty"),
         (
-            json!({ "endpoints": [{ "addresses": ["fd00::1"] }] }),
+            endpoints(json!({ "addresses": ["fd00::1"] })),
             "endpoints[0].addresses[0]: fd00::1 is not of addressType IPv4",
         ),
         (
-            json!({ "endpoints": [{ "addresses": ["web"] }] }),
+            endpoints(json!({ "addresses": ["web"] })),
             "endpoints[0].addresses[0]: \"web\" is not an IP address",
         ),
-        (json!({ "ports": [{ "port": 65536 }] }), "ports[0].port: 65536 is not a port (1-65535)"),
     ] {
-        assert_eq!(translate_slice(slice_json(fields)).unwrap_err(), expected);
+        assert_eq!(translate_slice(slice_json(fields.clone())).unwrap().flaws.to_string(), expected);
+        let endpoints = slice(slice_json(fields)).endpoints;
+        assert_eq!(endpoints.len(), 1, "{expected}");
+        assert_eq!(endpoints[0].ip.to_string(), "10.0.0.1");
     }
+    for number in [0, 65536, 70000] {
+        let fields = json!({ "ports": [{ "port": number }, { "port": 80 }] });
+        let flaw = format!("ports[0].port: {number} is not a port (1-65535)");
+        assert_eq!(translate_slice(slice_json(fields.clone())).unwrap().flaws.to_string(), flaw);
+        let ports: Vec<u16> = slice(slice_json(fields)).ports.iter().map(|port| port.port).collect();
+        assert_eq!(ports, [80]);
+    }
+    let invalid = translate_slice(slice_json(json!({ "addressType": "IPv5" }))).unwrap_err();
+    assert_eq!(invalid, "addressType: \"IPv5\" is not one of IPv4, IPv6, FQDN");
 }
 
 fn facts(source: Json) -> NodeFacts {
     let source: objects::Node = serde_json::from_value(source).unwrap();
-    match translate::node(source).unwrap() {
+    match translate::node(source).unwrap().outcome {
         Outcome::Object(object) => match object.value {
             Value::Node(facts) => facts,
             other => panic!("{other:?}"),
@@ -363,4 +431,32 @@ fn cost_follows_the_number_of_ports() {
     let (small, large) = (best(7_500), best(30_000));
     // Four times the size; quadratic work would cost sixteen times as much.
     assert!(large < 8 * small, "7,500 ports: {small} ns, 30,000: {large} ns");
+}
+
+/// An entry that cannot be used hides neither the others nor that the node is to go.
+#[test]
+fn entries_of_nodes_and_service_cidrs_that_cannot_be_used_are_left_out() {
+    let source = json!({
+        "metadata": { "name": "a" },
+        "spec": {
+            "podCIDRs": ["10.244.1.0", "10.244.1.0/24"],
+            "taints": [{ "key": "ToBeDeletedByClusterAutoscaler" }],
+        },
+        "status": { "addresses": [
+            { "type": "ExternalIP", "address": "" }, { "type": "InternalIP", "address": "node-a" },
+            { "type": "InternalIP", "address": "192.168.0.9" },
+        ] },
+    });
+    let translated = translate::node(serde_json::from_value(source.clone()).unwrap()).unwrap();
+    assert_eq!(translated.flaws.count, 3);
+    let facts = facts(source);
+    assert_eq!(facts.primary, [Some("192.168.0.9".parse().unwrap()), None]);
+    assert_eq!(*facts.pod_cidrs, ["10.244.1.0/24".parse::<ipnet::IpNet>().unwrap()]);
+    assert!(!facts.eligible);
+
+    let source = json!({ "metadata": { "name": "a" }, "spec": { "cidrs": ["10.96/16", "10.97.0.0/16"] } });
+    let translated = translate::service_cidr(serde_json::from_value(source).unwrap()).unwrap();
+    assert_eq!(translated.flaws.count, 1);
+    let Outcome::Object(object) = translated.outcome else { panic!("skipped") };
+    assert_eq!(object.value, Value::ServiceCidr(Box::new(["10.97.0.0/16".parse().unwrap()])));
 }

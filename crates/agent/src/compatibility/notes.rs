@@ -98,6 +98,18 @@ pub(super) const ALL: &[Note] = &[
     note(Event, "ConfigurationRefused", More, "on the Node: why the old configuration stays"),
     note(
         Event,
+        "IgnoredEntries",
+        More,
+        "on a Service, EndpointSlice, Node or ServiceCIDR: entries of it cannot be used",
+    ),
+    note(
+        Event,
+        "UnusableObject",
+        More,
+        "on a Service, EndpointSlice, Node or ServiceCIDR: it cannot be used; its last usable version stays",
+    ),
+    note(
+        Event,
         "RulesOfOtherMode",
         More,
         "on the Node: rules of another mode that an earlier kube-proxy left and that could not be removed",

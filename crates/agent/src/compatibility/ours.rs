@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::time::{Duration, SystemTime};
 
+use cluster::apiserver::{IGNORED_ENTRIES, UNUSABLE_OBJECT};
+
 use super::{Things, What};
 use crate::config::settings::{self, Effect};
 use crate::config::{DefaultMode, FeatureGates, Mode, OF_A_PROXY, Value};
@@ -38,7 +40,7 @@ impl Ours {
         ours.gates();
         ours.metrics();
         ours.pages();
-        for reason in reasons() {
+        for reason in reasons().into_iter().chain([IGNORED_ENTRIES, UNUSABLE_OBJECT]) {
             ours.add(What::Event, reason);
         }
         ours

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use cluster::Kind;
-use cluster::apiserver::{Observer, Phase, RequestSeen};
+use cluster::apiserver::{Extent, Observer, Phase, RequestSeen};
 
 use super::api_names as names;
 use super::clock::seconds;
@@ -27,6 +27,9 @@ struct KindMetrics {
     lists: Counter,
     watches: Counter,
     failures: Counter,
+    /// In the order of [`names::EXTENTS`].
+    passed_over: [Counter; names::EXTENTS.len()],
+    unusable: [Gauge; names::EXTENTS.len()],
 }
 
 impl ApiMetrics {
@@ -55,6 +58,8 @@ impl KindMetrics {
             lists: registry.counter(names::LISTS, &of),
             watches: registry.counter(names::WATCHES, &of),
             failures: registry.counter(names::FAILURES, &of),
+            passed_over: names::EXTENTS.map(|(_, word)| registry.counter(names::PASSED_OVER, &[&kind, word])),
+            unusable: names::EXTENTS.map(|(_, word)| registry.gauge(names::UNUSABLE, &[&kind, word])),
         }
     }
 }
@@ -84,5 +89,15 @@ impl Observer for ApiMetrics {
 
     fn heard(&self, kind: Kind) {
         self.kind(kind).heard.set(seconds(SystemTime::now()));
+    }
+
+    fn passed_over(&self, kind: Kind, extent: Extent) {
+        let counters = self.kind(kind).passed_over.iter().zip(names::EXTENTS);
+        counters.filter(|(_, (named, _))| *named == extent).for_each(|(counter, _)| counter.increment());
+    }
+
+    fn unusable(&self, kind: Kind, extent: Extent, count: usize) {
+        let gauges = self.kind(kind).unusable.iter().zip(names::EXTENTS);
+        gauges.filter(|(_, (named, _))| *named == extent).for_each(|(gauge, _)| gauge.set(count as f64));
     }
 }

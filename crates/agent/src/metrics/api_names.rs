@@ -1,6 +1,6 @@
 //! The metrics of the apiserver source, in words.
 
-use cluster::apiserver::Phase;
+use cluster::apiserver::{Extent, Phase};
 
 use super::buckets;
 use super::registry::{Description, Kind};
@@ -65,3 +65,18 @@ pub(super) const WATCHES: Description = of_kind(
 );
 pub(super) const FAILURES: Description =
     of_kind("pointsman_reflector_failures_total", Kind::Counter, "Lists and watches that failed");
+/// What the label `extent` says.
+pub(super) const EXTENTS: [(Extent, &str); 2] = [(Extent::Whole, "whole"), (Extent::Part, "part")];
+
+pub(super) const PASSED_OVER: Description = Description {
+    name: "pointsman_unusable_objects_total",
+    kind: Kind::Counter,
+    labels: &["kind", "extent"],
+    help: "Objects that came from the apiserver and could not be used, in whole or in part; each version counts",
+};
+pub(super) const UNUSABLE: Description = Description {
+    name: "pointsman_unusable_objects",
+    kind: Kind::Gauge,
+    labels: &["kind", "extent"],
+    help: "Objects of the apiserver whose present version cannot be used, in whole or in part; up to 4096 are remembered",
+};

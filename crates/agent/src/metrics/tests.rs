@@ -5,7 +5,7 @@ mod strict;
 
 use std::time::{Duration, SystemTime};
 
-use cluster::apiserver::{Observer, Phase, RequestSeen};
+use cluster::apiserver::{Extent, Observer, Phase, RequestSeen};
 use dataplane::{Committed, Phases, Programmed, RuleCount, Synced, Unserved};
 use model::Family;
 
@@ -86,6 +86,9 @@ fn busy() -> Metrics {
     for kind in cluster::Kind::ALL {
         metrics.api().phase(kind, Phase::Watching);
         metrics.api().heard(kind);
+        metrics.api().passed_over(kind, Extent::Part);
+        metrics.api().unusable(kind, Extent::Part, 1);
+        metrics.api().unusable(kind, Extent::Whole, 0);
     }
     metrics.probes().checked("ping", "healthz", true);
     metrics
@@ -128,6 +131,9 @@ fn what_is_measured_shows() {
     assert_eq!(value("pointsman_programmed_elements{ip_family=\"IPv4\"}"), 5.0);
     assert_eq!(value("pointsman_reflector_state{kind=\"Node\",state=\"watching\"}"), 1.0);
     assert_eq!(value("pointsman_reflector_state{kind=\"Node\",state=\"listing\"}"), 0.0);
+    let unusable = |extent| format!("pointsman_unusable_objects{{kind=\"Service\",extent=\"{extent}\"}}");
+    assert_eq!((value(&unusable("part")), value(&unusable("whole"))), (1.0, 0.0));
+    assert_eq!(value("pointsman_unusable_objects_total{kind=\"Service\",extent=\"part\"}"), 1.0);
     let requests =
         |code| format!("rest_client_requests_total{{code=\"{code}\",method=\"GET\",host=\"10.0.0.1:6443\"}}");
     assert_eq!(value(&requests("200")), 1.0);

@@ -10,7 +10,7 @@ use hyper::Request;
 use hyper::header::CONTENT_TYPE;
 use model::ServiceKey;
 use serde_json::json;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::mpsc::{Receiver, Sender, WeakSender, channel};
 use tokio::sync::oneshot;
 
 use super::failure::Failure;
@@ -18,6 +18,7 @@ use super::link::Link;
 use super::resource::escape;
 use super::series::{Series, Writing};
 use crate::timestamp::format_micros;
+use crate::{Kind, ObjectKey};
 
 /// Events that wait; more say nothing more.
 const QUEUE: usize = 64;
@@ -25,6 +26,10 @@ const TRIES: u32 = 12;
 const BETWEEN_TRIES: Duration = Duration::from_secs(10);
 /// The API takes notes of less than a kilobyte.
 const LONGEST_NOTE: usize = 1000;
+
+/// Why the source itself records events.
+pub const UNUSABLE_OBJECT: &str = "UnusableObject";
+pub const IGNORED_ENTRIES: &str = "IgnoredEntries";
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Event {
@@ -43,21 +48,40 @@ pub struct Event {
 pub enum Regarding {
     Node(String),
     Service(ServiceKey),
+    /// By `namespace/name`.
+    EndpointSlice(Arc<str>),
+    ServiceCidr(Arc<str>),
+}
+
+impl From<&ObjectKey> for Regarding {
+    fn from(key: &ObjectKey) -> Regarding {
+        match key.kind {
+            Kind::Service => Regarding::Service(key.path.clone()),
+            Kind::EndpointSlice => Regarding::EndpointSlice(key.path.clone()),
+            Kind::Node => Regarding::Node(key.name().to_owned()),
+            Kind::ServiceCidr => Regarding::ServiceCidr(key.path.clone()),
+        }
+    }
 }
 
 impl Regarding {
     pub(super) fn name(&self) -> &str {
         match self {
             Regarding::Node(name) => name,
-            Regarding::Service(key) => key.split_once('/').map_or(&**key, |(_, name)| name),
+            Regarding::ServiceCidr(name) => name,
+            Regarding::Service(path) | Regarding::EndpointSlice(path) => {
+                path.split_once('/').map_or(&**path, |(_, name)| name)
+            }
         }
     }
 
     /// Where the event lives; those about the whole cluster live in `default`.
     fn namespace(&self) -> &str {
         match self {
-            Regarding::Node(_) => "default",
-            Regarding::Service(key) => key.split_once('/').map_or("default", |(namespace, _)| namespace),
+            Regarding::Node(_) | Regarding::ServiceCidr(_) => "default",
+            Regarding::Service(path) | Regarding::EndpointSlice(path) => {
+                path.split_once('/').map_or("default", |(namespace, _)| namespace)
+            }
         }
     }
 
@@ -68,6 +92,13 @@ impl Regarding {
             Regarding::Service(_) => json!({
                 "apiVersion": "v1", "kind": "Service", "name": self.name(), "namespace": self.namespace(),
             }),
+            Regarding::EndpointSlice(_) => json!({
+                "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+                "name": self.name(), "namespace": self.namespace(),
+            }),
+            Regarding::ServiceCidr(name) => {
+                json!({"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "name": &**name})
+            }
         }
     }
 }
@@ -99,11 +130,12 @@ impl Recorder {
         Recorder(Arc::default())
     }
 
-    pub(super) fn new() -> (Recorder, Receiver<Event>, Leash) {
+    pub(super) fn new() -> (Recorder, Receiver<Event>, QuietDesk, Leash) {
         let (events, receiver) = channel(QUEUE);
         let (hold, held) = oneshot::channel();
+        let quiet = QuietDesk(events.downgrade());
         let desk = Desk { events, _hold: Arc::new(hold) };
-        (Recorder(Arc::new(Mutex::new(Some(desk)))), receiver, Leash(held))
+        (Recorder(Arc::new(Mutex::new(Some(desk)))), receiver, quiet, Leash(held))
     }
 
     /// Record where `other` does from now on, with all clones.
@@ -114,15 +146,32 @@ impl Recorder {
 
     /// Never waits.
     pub fn record(&self, event: Event) {
-        let Some(desk) = &*self.lock() else { return };
-        if let Err(error) = desk.events.try_send(event) {
-            let (full, event) = (error.to_string(), error.into_inner());
-            tracing::debug!(error = full, reason = event.reason, note = event.note, "An event was dropped");
+        if let Some(desk) = &*self.lock() {
+            put(&desk.events, event);
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Desk>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn put(events: &Sender<Event>, event: Event) {
+    if let Err(error) = events.try_send(event) {
+        let (full, event) = (error.to_string(), error.into_inner());
+        tracing::debug!(error = full, reason = event.reason, note = event.note, "An event was dropped");
+    }
+}
+
+/// Where the source itself records: it does not keep itself running by that.
+#[derive(Clone, Debug)]
+pub(super) struct QuietDesk(WeakSender<Event>);
+
+impl QuietDesk {
+    pub(super) fn record(&self, event: Event) {
+        if let Some(events) = self.0.upgrade() {
+            put(&events, event);
+        }
     }
 }
 
@@ -232,7 +281,7 @@ impl Writer {
 }
 
 fn path(event: &Event, name: Option<&str>) -> String {
-    let namespace = event.regarding.namespace();
+    let namespace = escape(event.regarding.namespace());
     let name = name.map(|name| format!("/{}", escape(name))).unwrap_or_default();
     format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events{name}")
 }

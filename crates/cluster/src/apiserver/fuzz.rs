@@ -15,10 +15,11 @@ pub fn object(kind: Kind, encoding: Encoding, bytes: &[u8]) -> Option<Change> {
     let _bookmark = bookmark(bytes.clone(), encoding);
     let _error = error_event(RawEvent { kind: "ERROR".into(), object: bytes.clone() }, encoding).to_string();
     let identity = resource.identify(bytes.clone(), encoding);
-    let decoded = resource.decode(bytes, encoding).ok()?;
-    let outcome = decoded.outcome.ok()?;
-    assert_eq!(identity.map(|(_, version)| version), Ok(decoded.version), "two readings of {kind} differ");
-    Some(outcome.into_change())
+    let decoded = resource.decode(bytes, encoding);
+    assert_eq!(identity, decoded.identity, "two readings of {kind} differ");
+    let translated = decoded.outcome.ok()?;
+    assert!(identity.key.is_some(), "{kind} without a name is used");
+    Some(translated.outcome.into_change())
 }
 
 /// The events of a watch that arrives in these chunks: each one's type and object, then how it ended.

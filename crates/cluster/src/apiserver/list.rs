@@ -6,7 +6,7 @@ use prost::encoding::{WireType, decode_key, decode_varint};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::wire::{Encoding, LARGEST, ListMeta, MAGIC, Malformed};
+use super::wire::{Encoding, LARGEST, ListMeta, MAGIC, Malformed, readable};
 
 /// A key and a length are varints of at most ten bytes each.
 const LONGEST_HEAD: usize = 20;
@@ -61,7 +61,7 @@ struct JsonList<'a> {
 }
 
 fn finish_json(text: Vec<u8>, item: &mut dyn FnMut(Bytes)) -> Result<ListMeta, Malformed> {
-    let text = Bytes::from(text);
+    let text = readable(Bytes::from(text));
     let list: JsonList<'_> = serde_json::from_slice(&text).map_err(|error| Malformed(error.to_string()))?;
     let items = list.items.unwrap_or_default();
     items.iter().for_each(|raw| item(text.slice_ref(raw.get().as_bytes())));

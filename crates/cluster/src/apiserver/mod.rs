@@ -5,6 +5,7 @@
 //! own: an exec plugin that hangs or ten megabytes of list hold up neither probes nor syncs.
 
 mod answer;
+mod complaints;
 mod connect;
 mod events;
 mod failure;
@@ -38,9 +39,10 @@ use outage::Outages;
 use reflector::Reflector;
 use resource::Resource;
 
+pub use complaints::Extent;
 pub use connect::ConnectError;
-use events::Leash;
-pub use events::{Event, Recorder, Regarding};
+pub use events::{Event, IGNORED_ENTRIES, Recorder, Regarding, UNUSABLE_OBJECT};
+use events::{Leash, QuietDesk};
 pub use observer::{Observer, Phase, RequestSeen};
 pub use timing::Timing;
 pub use wire::Encoding;
@@ -85,6 +87,7 @@ pub struct Opened {
 struct Order {
     deliver: Deliver,
     events: Receiver<Event>,
+    desk: QuietDesk,
     leash: Leash,
     /// Somebody else delivered before: what is not in the first lists is to go.
     replaces: bool,
@@ -113,9 +116,9 @@ impl Opened {
     }
 
     fn start(self, deliver: Deliver, replaces: bool) -> Recorder {
-        let (recorder, events, leash) = Recorder::new();
+        let (recorder, events, desk, leash) = Recorder::new();
         // The thread waits for this, or still for its credentials.
-        let _ = self.start.send(Order { deliver, events, leash, replaces });
+        let _ = self.start.send(Order { deliver, events, desk, leash, replaces });
         recorder
     }
 }
@@ -211,12 +214,13 @@ fn try_open(
 /// Everything ends with the last recorder, events that wait included.
 fn run(runtime: &Runtime, link: Link, order: Order) {
     tracing::info!(server = %link.server(), "Watching the apiserver");
-    let Order { deliver, events, leash, replaces } = order;
+    let Order { deliver, events, desk, leash, replaces } = order;
     let outages = Rc::new(Outages::new(link.server()));
     let (link, deliver) = (Rc::new(link), Rc::new(deliver));
     let tasks = LocalSet::new();
     for resource in Resource::all(link.node()) {
-        let reflector = Reflector::new(resource, link.clone(), deliver.clone(), outages.clone(), replaces);
+        let (link, deliver, outages) = (link.clone(), deliver.clone(), outages.clone());
+        let reflector = Reflector::new(resource, link, deliver, outages, desk.clone(), replaces);
         tasks.spawn_local(reflector.run());
     }
     tasks.spawn_local(events::write(link, events));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::complaints::Extent;
 use crate::Kind;
 
 /// Hears of requests and of how each kind is followed. It is called on the source's thread and must not block.
@@ -11,6 +12,10 @@ pub trait Observer: Send + Sync {
     fn phase(&self, kind: Kind, phase: Phase);
     /// Something came for this kind: objects, or a mark that there are none.
     fn heard(&self, kind: Kind);
+    /// An object came that cannot be used, in whole or in part.
+    fn passed_over(&self, kind: Kind, extent: Extent);
+    /// So many objects are of this sort now, as far as they are remembered.
+    fn unusable(&self, kind: Kind, extent: Extent, count: usize);
 }
 
 /// How a kind is followed at the moment.
@@ -46,4 +51,6 @@ impl Observer for () {
     fn request(&self, _: &RequestSeen<'_>) {}
     fn phase(&self, _: Kind, _: Phase) {}
     fn heard(&self, _: Kind) {}
+    fn passed_over(&self, _: Kind, _: Extent) {}
+    fn unusable(&self, _: Kind, _: Extent, _: usize) {}
 }

@@ -2,6 +2,7 @@
 //!
 //! What was handed over stays in use through every failure. After a new list what is no longer there goes.
 
+mod judging;
 mod paging;
 mod watching;
 
@@ -11,16 +12,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use prost::bytes::Bytes;
-
 use super::Deliver;
+use super::complaints::Complaints;
+use super::events::QuietDesk;
 use super::failure::Failure;
 use super::link::Link;
 use super::observer::Phase;
 use super::outage::Outages;
 use super::pace::{Backoff, random_share};
 use super::resource::Resource;
-use super::wire::Encoding;
 use crate::{Change, ObjectKey, Update};
 
 /// A watch that fails so often without having worked gets a new list: its version may be of another cluster.
@@ -49,6 +49,10 @@ pub(super) struct Reflector {
     delivered: bool,
     /// Another source delivered before: its objects go unless they are listed.
     replaces: bool,
+    /// Something may have gone without our knowing what: list again when this watch is over.
+    is_list_due: bool,
+    complaints: Complaints,
+    desk: QuietDesk,
 }
 
 /// Whether lists come as streams.
@@ -80,17 +84,25 @@ impl From<Stopped> for Step {
 }
 
 /// The objects of a list under way; only kept where something may have to go afterwards.
-struct Listing(Option<HashSet<Arc<str>>>);
+struct Listing {
+    keys: Option<HashSet<Arc<str>>>,
+    /// It cannot be told which objects these are, so any that seems to be missing may be one of them.
+    has_nameless: bool,
+}
 
 impl Listing {
-    fn note(&mut self, key: ObjectKey) {
-        if let Some(keys) = &mut self.0 {
+    fn note(&mut self, key: Option<ObjectKey>) {
+        let Some(key) = key else {
+            self.has_nameless = true;
+            return;
+        };
+        if let Some(keys) = &mut self.keys {
             keys.insert(key.path);
         }
     }
 
     fn strike(&mut self, key: &ObjectKey) {
-        if let Some(keys) = &mut self.0 {
+        if let Some(keys) = &mut self.keys {
             keys.remove(&key.path);
         }
     }
@@ -102,6 +114,7 @@ impl Reflector {
         link: Rc<Link>,
         deliver: Rc<Deliver>,
         outages: Rc<Outages>,
+        desk: QuietDesk,
         replaces: bool,
     ) -> Reflector {
         Reflector {
@@ -118,26 +131,38 @@ impl Reflector {
             is_denied: false,
             delivered: false,
             replaces,
+            is_list_due: false,
+            complaints: Complaints::default(),
+            desk,
         }
     }
 
     /// Until nobody listens any more.
     pub(super) async fn run(mut self) {
+        self.tell_unusable();
         loop {
-            let failure = match self.turn().await {
-                Ok(()) => continue,
+            let is_only_list = self.version.is_none() && self.streams != Streams::Offered;
+            match self.turn().await {
+                Ok(()) => {}
                 Err(Step::Stopped) => return,
-                Err(Step::Failed(failure)) => failure,
-            };
-            self.phase(Phase::Failed);
-            let wait = match self.after(&failure) {
-                Ok(wait) => wait,
-                Err(Stopped) => return,
-            };
-            tokio::time::sleep(wait).await;
-            // As late as possible: what was written during the wait counts.
-            self.link.renew_after(&failure).await;
+                Err(Step::Failed(failure)) => {
+                    let Ok(()) = self.recover(&failure).await else { return };
+                }
+            }
+            // Not after a list without a watch: lists would follow each other without end.
+            if !is_only_list && std::mem::take(&mut self.is_list_due) {
+                (self.version, self.from_quorum) = (None, true);
+            }
         }
+    }
+
+    async fn recover(&mut self, failure: &Failure) -> Result<(), Stopped> {
+        self.phase(Phase::Failed);
+        let wait = self.after(failure)?;
+        tokio::time::sleep(wait).await;
+        // As late as possible: what was written during the wait counts.
+        self.link.renew_after(failure).await;
+        Ok(())
     }
 
     /// What a failure changes, and how long to wait now.
@@ -226,31 +251,18 @@ impl Reflector {
         format!("{path}?{selector}{join}{query}")
     }
 
-    /// An object that cannot be used is reported, and its last version stays in use.
-    fn take_object(
-        &self,
-        object: Bytes,
-        encoding: Encoding,
-        changes: &mut Vec<Change>,
-    ) -> Result<(ObjectKey, String), Failure> {
-        let decoded = self.resource.decode(object, encoding).map_err(Failure::Malformed)?;
-        match decoded.outcome {
-            Ok(outcome) => changes.push(outcome.into_change()),
-            Err(why) => tracing::error!(
-                object = %decoded.key, version = %decoded.version,
-                "Cannot use an object of the apiserver: {why}; its last usable version stays in force"
-            ),
-        }
-        Ok((decoded.key, decoded.version))
-    }
-
     fn new_listing(&self) -> Listing {
-        Listing((self.delivered || self.replaces).then(HashSet::new))
+        let is_needed = self.delivered || self.replaces || !self.complaints.is_empty();
+        Listing { keys: is_needed.then(HashSet::new), has_nameless: false }
     }
 
     /// The list is whole: what is not in it goes.
     fn finish_list(&mut self, listing: Listing) -> Result<(), Stopped> {
-        if let Some(keys) = listing.0 {
+        // A list with an object that nobody can name takes nothing away. Another one may.
+        self.is_list_due = listing.has_nameless;
+        if let Some(keys) = listing.keys.filter(|_| !listing.has_nameless) {
+            self.complaints.retain(&keys);
+            self.tell_unusable();
             self.tell(Update::Retain(self.resource.kind, keys))?;
         }
         self.from_quorum = false;
@@ -292,9 +304,6 @@ impl Reflector {
 }
 
 /// A list without a version is none of an apiserver, and what it lacks must not go.
-fn known(version: String) -> Result<String, Failure> {
-    match version.is_empty() {
-        true => Err(Failure::Malformed("a list without a version".into())),
-        false => Ok(version),
-    }
+fn known(version: Option<String>) -> Result<String, Failure> {
+    version.ok_or_else(|| Failure::Malformed("a list without a version".into()))
 }

@@ -4,15 +4,15 @@ use prost::Message;
 use prost::bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 
 use super::wire::Encoding;
-use crate::objects::{self, Metadata};
-use crate::{Invalid, Kind, ObjectKey, Outcome, translate};
+use crate::objects::pairs::INITIAL_END;
+use crate::objects::{self, Metadata, Text, shown};
+use crate::{Invalid, Kind, ObjectKey, Translated, translate};
 
 /// Objects that another proxy serves, or nobody proxies, stay on the server.
 const OURS: &str = "!service.kubernetes.io/service-proxy-name,!service.kubernetes.io/headless";
-/// Set on the bookmark that ends the objects there were when a streaming list began.
-const INITIAL_END: &str = "k8s.io/initial-events-end";
 
 /// One kind as the apiserver offers it.
 #[derive(Clone, Debug)]
@@ -21,16 +21,22 @@ pub(super) struct Resource {
     pub(super) path: &'static str,
     /// Query parameters that select what we need, already escaped.
     pub(super) selector: String,
-    decode: fn(Bytes, Encoding) -> Result<(Outcome, String), String>,
+    decode: fn(Bytes, Encoding) -> Result<(Translated, Text), String>,
 }
 
-/// An object from the wire.
+/// An object from the wire, whatever it looks like.
 #[derive(Debug)]
 pub(super) struct Decoded {
-    pub(super) key: ObjectKey,
+    pub(super) identity: Identity,
     /// What became of it, or why it cannot be used.
-    pub(super) outcome: Result<Outcome, String>,
-    pub(super) version: String,
+    pub(super) outcome: Result<Translated, String>,
+}
+
+/// Which object, in which version, as far as that can be told.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    pub(super) key: Option<ObjectKey>,
+    pub(super) version: Option<String>,
 }
 
 /// Only what every object has.
@@ -41,10 +47,29 @@ struct Bare {
     metadata: Metadata,
 }
 
+/// The same of an object whose other fields, or whose metadata, have types they should not have.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Salvage<'a> {
+    #[serde(borrow)]
+    metadata: SalvagedMetadata<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SalvagedMetadata<'a> {
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    namespace: Option<&'a RawValue>,
+    #[serde(borrow)]
+    resource_version: Option<&'a RawValue>,
+}
+
 /// A bookmark: how far the watch has come.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Bookmark {
-    pub(super) version: String,
+    pub(super) version: Option<String>,
     pub(super) ends_initial: bool,
 }
 
@@ -70,34 +95,62 @@ impl Resource {
         self.kind == Kind::ServiceCidr
     }
 
-    pub(super) fn decode(&self, object: Bytes, encoding: Encoding) -> Result<Decoded, String> {
+    /// Never fails: what cannot be read or used says so, with as much of its identity as there is.
+    pub(super) fn decode(&self, object: Bytes, encoding: Encoding) -> Decoded {
         match (self.decode)(object.clone(), encoding) {
-            Ok((outcome, version)) => {
-                Ok(Decoded { key: outcome.key().clone(), outcome: Ok(outcome), version })
+            Ok((translated, version)) => {
+                let key = Some(translated.outcome.key().clone());
+                Decoded { identity: Identity { key, version: some(&version) }, outcome: Ok(translated) }
             }
-            Err(why) => {
-                let metadata = bare(object, encoding).map_err(|_| why.clone())?;
-                let key = ObjectKey::new(self.kind, &metadata.namespace, &metadata.name);
-                Ok(Decoded { key, outcome: Err(why), version: metadata.resource_version })
-            }
+            Err(why) => Decoded { identity: self.identify(object, encoding), outcome: Err(why) },
         }
     }
 
-    /// The key and version of an object that is gone; nothing else of it matters.
-    pub(super) fn identify(&self, object: Bytes, encoding: Encoding) -> Result<(ObjectKey, String), String> {
-        let metadata = bare(object, encoding)?;
-        Ok((ObjectKey::new(self.kind, &metadata.namespace, &metadata.name), metadata.resource_version))
+    /// Of an object of which nothing else matters, or can be read.
+    pub(super) fn identify(&self, object: Bytes, encoding: Encoding) -> Identity {
+        let metadata = bare(object, encoding);
+        let key = translate::key(self.kind, &metadata).ok();
+        Identity { key, version: some(&metadata.resource_version) }
     }
 }
 
-pub(super) fn bookmark(object: Bytes, encoding: Encoding) -> Result<Bookmark, String> {
-    let metadata = bare(object, encoding)?;
+pub(super) fn bookmark(object: Bytes, encoding: Encoding) -> Bookmark {
+    let metadata = bare(object, encoding);
     let ends_initial = metadata.annotations.get(INITIAL_END).is_some_and(|value| value == "true");
-    Ok(Bookmark { version: metadata.resource_version, ends_initial })
+    Bookmark { version: some(&metadata.resource_version), ends_initial }
 }
 
-fn bare(object: Bytes, encoding: Encoding) -> Result<Metadata, String> {
-    parse::<Bare>(object, encoding).map(|bare| bare.metadata)
+/// Without a version a watch would begin anywhere, and miss what went.
+fn some(version: &Text) -> Option<String> {
+    (!version.is_empty()).then(|| shown(version).into_owned())
+}
+
+/// The metadata as far as they can be read.
+fn bare(object: Bytes, encoding: Encoding) -> Metadata {
+    match encoding {
+        Encoding::Protobuf => {
+            let mut bare = Bare::default();
+            // What was read before an error stays read, and servers write the metadata first.
+            let _ = bare.merge(object);
+            bare.metadata
+        }
+        Encoding::Json => {
+            parse::<Bare>(object.clone(), encoding).map_or_else(|_| salvage(&object), |bare| bare.metadata)
+        }
+    }
+}
+
+fn salvage(object: &Bytes) -> Metadata {
+    let found = serde_json::from_slice::<Salvage<'_>>(object).unwrap_or_default().metadata;
+    let text = |raw: Option<&RawValue>| {
+        raw.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok()).unwrap_or_default().into()
+    };
+    Metadata {
+        name: text(found.name),
+        namespace: text(found.namespace),
+        resource_version: text(found.resource_version),
+        ..Metadata::default()
+    }
 }
 
 fn parse<T: Message + Default + DeserializeOwned>(object: Bytes, encoding: Encoding) -> Result<T, String> {
@@ -113,15 +166,15 @@ fn parse<T: Message + Default + DeserializeOwned>(object: Bytes, encoding: Encod
 /// A kind that can be read from the wire.
 trait Wire: Message + Default + DeserializeOwned {
     const KIND: Kind;
-    fn version(&mut self) -> String;
-    fn translate(self) -> Result<Outcome, Invalid>;
+    fn version(&mut self) -> Text;
+    fn translate(self) -> Result<Translated, Invalid>;
 }
 
-fn decode<T: Wire>(object: Bytes, encoding: Encoding) -> Result<(Outcome, String), String> {
+fn decode<T: Wire>(object: Bytes, encoding: Encoding) -> Result<(Translated, Text), String> {
     let mut object: T = parse(object, encoding)?;
     let version = object.version();
-    let outcome = object.translate().map_err(|invalid| invalid.to_string())?;
-    Ok((outcome, version))
+    let translated = object.translate().map_err(|invalid| invalid.to_string())?;
+    Ok((translated, version))
 }
 
 macro_rules! wire {
@@ -129,11 +182,11 @@ macro_rules! wire {
         impl Wire for $object {
             const KIND: Kind = $kind;
 
-            fn version(&mut self) -> String {
+            fn version(&mut self) -> Text {
                 std::mem::take(&mut self.metadata.resource_version)
             }
 
-            fn translate(self) -> Result<Outcome, Invalid> {
+            fn translate(self) -> Result<Translated, Invalid> {
                 $translate(self)
             }
         }

@@ -65,6 +65,14 @@ pub(super) fn unwrap(mut object: Bytes) -> Result<Bytes, Malformed> {
     Envelope::decode(object).map(|envelope| envelope.raw).map_err(Malformed::new)
 }
 
+/// JSON that is UTF-8. One object with other bytes must not make the others unreadable.
+pub(super) fn readable(text: Bytes) -> Bytes {
+    match std::str::from_utf8(&text) {
+        Ok(_) => text,
+        Err(_) => String::from_utf8_lossy(&text).into_owned().into(),
+    }
+}
+
 /// `metadata` of a list.
 #[derive(Clone, PartialEq, Deserialize, prost::Message)]
 #[serde(rename_all = "camelCase", default)]
@@ -168,7 +176,8 @@ impl WatchDecoder {
         }
         self.buffer.advance(4);
         let event = ProtobufEvent::decode(self.buffer.split_to(length).freeze()).map_err(Malformed::new)?;
-        Ok(Some(RawEvent { kind: event.kind, object: unwrap(event.object.raw)? }))
+        // An object that nobody can unwrap is passed over like others that cannot be read: it has no name.
+        Ok(Some(RawEvent { kind: event.kind, object: unwrap(event.object.raw).unwrap_or_default() }))
     }
 
     /// A line an event.
@@ -180,7 +189,7 @@ impl WatchDecoder {
                     false => Ok(None),
                 };
             };
-            let line = self.buffer.split_to(end + 1).freeze();
+            let line = readable(self.buffer.split_to(end + 1).freeze());
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }

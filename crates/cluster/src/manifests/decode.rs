@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::list::for_each_item;
 use super::yaml;
 use crate::objects::{self, Header};
-use crate::translate::{self, Invalid, Outcome, Skip};
+use crate::translate::{self, Flaws, Invalid, Outcome, Skip, Translated};
 use crate::{Kind, Object};
 
 /// How a file is written, by the end of its name.
@@ -33,6 +33,8 @@ pub(super) struct Fault {
     pub(super) position: Option<(u64, u64)>,
     pub(super) field: Option<String>,
     pub(super) message: String,
+    /// Entries of the object are not used, but the rest of it is.
+    pub(super) leaves_object: bool,
 }
 
 /// Takes an object and the hash of the content it was made from.
@@ -90,7 +92,13 @@ impl Yield<'_> {
     }
 
     fn object(&mut self, kind: Kind, hash: u64, at: &str, source: &Text<'_>) {
-        match object(kind, source) {
+        let outcome = object(kind, source).map(|Translated { outcome, flaws }| {
+            if !flaws.is_empty() {
+                self.fault((&flaws).into(), at, source, Some(kind));
+            }
+            outcome
+        });
+        match outcome {
             Ok(Outcome::Object(object)) => (self.take_object)(object, hash),
             // Nobody hands out addresses to manifests, so this service would never come to life.
             Ok(Outcome::Skipped(_, Skip::NoClusterIp)) => {
@@ -156,14 +164,14 @@ fn classify(header: &Header, kind_of_list: Option<Kind>) -> Result<Class, Fault>
     Err(Invalid::new("apiVersion", message).into())
 }
 
-fn object(kind: Kind, source: &Text<'_>) -> Result<Outcome, Fault> {
-    let outcome = match kind {
+fn object(kind: Kind, source: &Text<'_>) -> Result<Translated, Fault> {
+    let translated = match kind {
         Kind::Service => translate::service(source.read::<objects::Service>()?),
         Kind::EndpointSlice => translate::endpoint_slice(source.read::<objects::EndpointSlice>()?),
         Kind::Node => translate::node(source.read::<objects::Node>()?),
         Kind::ServiceCidr => translate::service_cidr(source.read::<objects::ServiceCidr>()?),
     };
-    outcome.map_err(Fault::from)
+    translated.map_err(Fault::from)
 }
 
 impl Text<'_> {
@@ -206,6 +214,15 @@ impl Fault {
         // A syntax error has no field: the path would only say how far the parser got.
         let field = path.filter(|path| error.is_data() && path != ".");
         Fault { position, field, ..Fault::new(message) }
+    }
+}
+
+impl From<&Flaws> for Fault {
+    fn from(flaws: &Flaws) -> Fault {
+        let field = flaws.examples.first().map(|first| first.field.clone());
+        let text = flaws.to_string();
+        let start = field.as_ref().map_or(0, |field| field.len() + ": ".len());
+        Fault { field, leaves_object: true, ..Fault::new(text.get(start..).unwrap_or(&text)) }
     }
 }
 

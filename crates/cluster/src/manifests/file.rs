@@ -7,10 +7,10 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::ManifestProblem;
 use super::decode::{Fault, Format, decode};
 use super::folder::{Identity, Stamp};
 use super::split::{Document, documents};
+use super::{Consequence, ManifestProblem};
 use crate::{Object, ObjectKey};
 
 /// Far above any cluster's size in one file; a mistake (a log, a disk image) stops here.
@@ -27,6 +27,8 @@ pub(super) struct FileRecord {
     /// What it holds, or held.
     pub(super) keys: Vec<ObjectKey>,
     pub(super) problems: Vec<ManifestProblem>,
+    /// Entries that are not used, of objects that are.
+    pub(super) flaws: Vec<ManifestProblem>,
 }
 
 /// A file as read now.
@@ -35,6 +37,8 @@ pub(super) struct Reading {
     pub(super) stamp: Option<Stamp>,
     pub(super) found: Vec<Found>,
     pub(super) problems: Vec<ManifestProblem>,
+    /// Entries that are not used, of objects that are.
+    pub(super) flaws: Vec<ManifestProblem>,
 }
 
 #[derive(Debug)]
@@ -94,7 +98,7 @@ pub(super) fn decode_text(
     hand_over: HandOver<'_>,
 ) -> Reading {
     let stamp = is_settled(&stamp).then_some(stamp);
-    let mut reading = Reading { stamp, found: Vec::new(), problems: Vec::new() };
+    let mut reading = Reading { stamp, found: Vec::new(), problems: Vec::new(), flaws: Vec::new() };
     let format = if path.extension().is_some_and(|end| end == "json") { Format::Json } else { Format::Yaml };
     for document in parts(format, text) {
         let hash = hasher.hash_one(document.text);
@@ -104,8 +108,9 @@ pub(super) fn decode_text(
                 let faults = decode(format, document.text, hash, hasher, &mut |object, hash| {
                     reading.push(object.key.clone(), hash, document.number, hand_over(object, hash));
                 });
-                let problems = faults.into_iter().map(|fault| problem(path, document, fault));
-                reading.problems.extend(problems);
+                let (flaws, broken): (Vec<_>, _) = faults.into_iter().partition(|fault| fault.leaves_object);
+                reading.problems.extend(broken.into_iter().map(|fault| problem(path, document, fault)));
+                reading.flaws.extend(flaws.into_iter().map(|fault| flaw(path, document, fault)));
             }
         }
     }
@@ -116,7 +121,7 @@ impl Reading {
     /// The file is there but cannot be used.
     pub(super) fn unreadable(path: &Path, why: &io::Error) -> Reading {
         let problem = ManifestProblem::of_file(path, format!("cannot be read ({why})"));
-        Reading { stamp: None, found: Vec::new(), problems: vec![problem] }
+        Reading { stamp: None, found: Vec::new(), problems: vec![problem], flaws: Vec::new() }
     }
 
     fn push(&mut self, key: ObjectKey, hash: u64, document: usize, object: Option<Object>) {
@@ -133,6 +138,10 @@ fn problem(path: &Path, document: Document<'_>, fault: Fault) -> ManifestProblem
         field: fault.field,
         ..ManifestProblem::of_file(path, fault.message)
     }
+}
+
+fn flaw(path: &Path, document: Document<'_>, fault: Fault) -> ManifestProblem {
+    ManifestProblem { consequence: Some(Consequence::RestIsUsed), ..problem(path, document, fault) }
 }
 
 fn parts(format: Format, text: &str) -> Box<dyn Iterator<Item = Document<'_>> + '_> {

@@ -14,5 +14,5 @@ pub fn manifest(path: &Path, text: &str) -> (Vec<Object>, Vec<String>) {
     let reading =
         decode_text(file, text, &HashMap::new(), &RandomState::new(), &mut |object, _| Some(object));
     let objects = reading.found.into_iter().filter_map(|found| found.object).map(|object| *object).collect();
-    (objects, reading.problems.iter().map(ToString::to_string).collect())
+    (objects, reading.problems.iter().chain(&reading.flaws).map(ToString::to_string).collect())
 }

@@ -35,7 +35,14 @@ impl<'a> Pass<'a> {
     pub(super) fn known(&self, file: &Path, record: Option<&FileRecord>) -> HashMap<u64, ObjectKey> {
         let keys = record.map(|record| &*record.keys).unwrap_or_default();
         let of_file = |key| self.index.claims(key).filter(|claim| *claim.file == *file);
-        keys.iter().flat_map(|key| of_file(key).map(|claim| (claim.hash, key.clone()))).collect()
+        // What is wrong with an object is only known of those that were parsed.
+        let flaws = record.map(|record| &*record.flaws).unwrap_or_default();
+        let flawed: HashSet<&str> = flaws.iter().filter_map(|flaw| flaw.object.as_deref()).collect();
+        let is_sound = |key: &&ObjectKey| flawed.is_empty() || !flawed.contains(&*key.to_string());
+        keys.iter()
+            .filter(is_sound)
+            .flat_map(|key| of_file(key).map(|claim| (claim.hash, key.clone())))
+            .collect()
     }
 
     /// The file was read anew, or is gone (`None`).
@@ -54,7 +61,7 @@ impl<'a> Pass<'a> {
             self.touch(key);
             self.index.retract(key, file);
         }
-        let Reading { stamp, found, problems } = reading?;
+        let Reading { stamp, found, problems, flaws } = reading?;
         let mut keys = Vec::with_capacity(found.len() + kept.len());
         for Found { key, hash, document, object } in found {
             if let Some(object) = object {
@@ -67,7 +74,7 @@ impl<'a> Pass<'a> {
             keys.push(key.clone());
             self.claim(key, claim);
         }
-        Some(FileRecord { stamp, keys, problems })
+        Some(FileRecord { stamp, keys, problems, flaws })
     }
 
     fn claim(&mut self, key: ObjectKey, claim: Claim) {

@@ -28,6 +28,8 @@ pub enum Consequence {
     /// A healthy document has the same object.
     OtherIsUsed,
     NotProgrammed,
+    /// Only entries of its lists could not be used.
+    RestIsUsed,
 }
 
 impl ManifestProblem {
@@ -102,6 +104,7 @@ impl fmt::Display for Consequence {
             Consequence::LastGoodStays => "its last good version stays in force",
             Consequence::OtherIsUsed => "another document provides it",
             Consequence::NotProgrammed => "it is not programmed",
+            Consequence::RestIsUsed => "the rest of it is used",
         })
     }
 }

@@ -15,7 +15,8 @@ impl ManifestSource {
         let faulty = self.files.iter().filter(|(_, record)| !record.problems.is_empty());
         let lost = faulty.flat_map(|(path, record)| self.lost(path, record));
         let unused = self.index.unused().map(|(key, first, second)| twice(key, first, second));
-        let mut problems: Vec<ManifestProblem> = lost.chain(unused).collect();
+        let flaws = self.files.values().flat_map(|record| record.flaws.iter().cloned());
+        let mut problems: Vec<ManifestProblem> = lost.chain(unused).chain(flaws).collect();
         problems.sort_by(|a, b| (&a.file, a.document).cmp(&(&b.file, b.document)));
         problems
     }

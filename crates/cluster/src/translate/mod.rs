@@ -2,24 +2,35 @@
 //!
 //! Here live the defaults, the skips and the checks of single objects. What several objects mean together
 //! is for [`crate::ClusterState`] and the model to say.
+//!
+//! An entry of a list that nothing can be made of is left out and noted in [`Flaws`]; the rest of the object is used. Only
+//! an object without which nothing can be said (no name, no usable address, an unknown policy) is [`Invalid`] as a whole.
 
 mod endpoint_slice;
+mod flaws;
 mod node;
 mod parse;
 mod service;
 
+use std::borrow::Cow;
 use std::fmt;
 
-use crate::objects::Metadata;
+use crate::objects::pairs::{HEADLESS, OTHER_PROXY};
+use crate::objects::{Metadata, shown};
 use crate::{Change, Kind, Object, ObjectKey, Value};
 
 pub use endpoint_slice::endpoint_slice;
+pub use flaws::Flaws;
 pub use node::{node, service_cidr};
 pub use service::service;
 
-/// Set on objects that another proxy serves.
-const OTHER_PROXY_LABEL: &str = "service.kubernetes.io/service-proxy-name";
-const HEADLESS_LABEL: &str = "service.kubernetes.io/headless";
+/// What came of an object that can be used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Translated {
+    pub outcome: Outcome,
+    /// What of it is not in use.
+    pub flaws: Flaws,
+}
 
 /// A translated object, or the reason why it is none of the proxy's business.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,30 +94,35 @@ impl fmt::Display for Invalid {
 impl std::error::Error for Invalid {}
 
 /// The key of an object; a namespaced one without a namespace lives in `default`, as kubectl has it.
-fn key(kind: Kind, metadata: &Metadata) -> Result<ObjectKey, Invalid> {
+pub(crate) fn key(kind: Kind, metadata: &Metadata) -> Result<ObjectKey, Invalid> {
     if metadata.name.is_empty() {
         return Err(Invalid::new("metadata.name", "is missing"));
     }
     for (field, text) in [("metadata.name", &metadata.name), ("metadata.namespace", &metadata.namespace)] {
-        if text.contains('/') {
-            return Err(Invalid::new(field, format!("{text:?} must not contain '/'")));
+        if text.contains(&b'/') {
+            let text = parse::quoted(&shown(text));
+            return Err(Invalid::new(field, format!("{text} must not contain '/'")));
         }
     }
-    Ok(ObjectKey::new(kind, namespace(metadata), &metadata.name))
+    Ok(ObjectKey::new(kind, &namespace(metadata), &shown(&metadata.name)))
 }
 
-fn namespace(metadata: &Metadata) -> &str {
-    if metadata.namespace.is_empty() { "default" } else { &metadata.namespace }
+fn namespace(metadata: &Metadata) -> Cow<'_, str> {
+    if metadata.namespace.is_empty() { "default".into() } else { shown(&metadata.namespace) }
 }
 
 /// Labels by which a Service or EndpointSlice is not ours. Their presence counts, whatever the value.
 fn skipped_by_label(metadata: &Metadata) -> Option<Skip> {
-    if metadata.labels.contains_key(OTHER_PROXY_LABEL) {
+    if metadata.labels.contains(OTHER_PROXY) {
         return Some(Skip::OtherProxy);
     }
-    metadata.labels.contains_key(HEADLESS_LABEL).then_some(Skip::Headless)
+    metadata.labels.contains(HEADLESS).then_some(Skip::Headless)
 }
 
-fn object(key: ObjectKey, value: Value) -> Outcome {
-    Outcome::Object(Object { key, value })
+fn skipped(key: ObjectKey, why: Skip) -> Translated {
+    Translated { outcome: Outcome::Skipped(key, why), flaws: Flaws::default() }
+}
+
+fn object(key: ObjectKey, value: Value, flaws: Flaws) -> Translated {
+    Translated { outcome: Outcome::Object(Object { key, value }), flaws }
 }

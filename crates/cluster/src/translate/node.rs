@@ -6,38 +6,35 @@ use ipnet::IpNet;
 use model::Family;
 
 use super::parse;
-use super::{Invalid, Outcome, key, object};
-use crate::objects;
+use super::{Flaws, Invalid, Translated, key, object};
+use crate::objects::pairs::ZONE;
+use crate::objects::{self, Text};
 use crate::{Kind, NodeFacts, Value};
 
-const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
 /// Set by the cluster autoscaler before it removes the node.
-const GOING_AWAY_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
+const GOING_AWAY_TAINT: &[u8] = b"ToBeDeletedByClusterAutoscaler";
 
-pub fn node(source: objects::Node) -> Result<Outcome, Invalid> {
+pub fn node(source: objects::Node) -> Result<Translated, Invalid> {
     let key = key(Kind::Node, &source.metadata)?;
     let going_away = source.metadata.deletion_timestamp.is_some()
         || source.spec.taints.iter().any(|taint| taint.key == GOING_AWAY_TAINT);
+    let mut flaws = Flaws::default();
     let facts = NodeFacts {
-        zone: source
-            .metadata
-            .labels
-            .get(ZONE_LABEL)
-            .filter(|zone| !zone.is_empty())
-            .map(|zone| (**zone).into()),
-        primary: primary(&source)?,
-        pod_cidrs: pod_cidrs(&source)?,
+        zone: source.metadata.labels.get(ZONE).filter(|zone| !zone.is_empty()).map(Into::into),
+        primary: primary(&source, &mut flaws),
+        pod_cidrs: pod_cidrs(&source, &mut flaws),
         eligible: !going_away,
     };
-    Ok(object(key, Value::Node(facts)))
+    Ok(object(key, Value::Node(facts), flaws))
 }
 
 /// Per family: the first InternalIP, failing that the first ExternalIP.
-fn primary(source: &objects::Node) -> Result<[Option<IpAddr>; 2], Invalid> {
+fn primary(source: &objects::Node, flaws: &mut Flaws) -> [Option<IpAddr>; 2] {
     let mut primary = [None; 2];
-    for wanted in ["InternalIP", "ExternalIP"] {
+    for wanted in [&b"InternalIP"[..], b"ExternalIP"] {
         for (i, address) in source.status.addresses.iter().enumerate().filter(|(_, a)| a.type_ == wanted) {
-            let ip = parse::ip(format_args!("status.addresses[{i}].address"), &address.address)?;
+            let ip = parse::ip(format_args!("status.addresses[{i}].address"), &address.address);
+            let Some(ip) = flaws.take(ip) else { continue };
             let slot = match Family::of(ip) {
                 Family::V4 => &mut primary[0],
                 Family::V6 => &mut primary[1],
@@ -45,22 +42,25 @@ fn primary(source: &objects::Node) -> Result<[Option<IpAddr>; 2], Invalid> {
             slot.get_or_insert(ip);
         }
     }
-    Ok(primary)
+    primary
 }
 
-fn pod_cidrs(source: &objects::Node) -> Result<Box<[IpNet]>, Invalid> {
-    if source.spec.pod_cidrs.is_empty() {
-        let single = source.spec.pod_cidr.as_deref().filter(|text| !text.is_empty());
-        return single.map(|text| parse::cidr(format_args!("spec.podCIDR"), text)).into_iter().collect();
+fn pod_cidrs(source: &objects::Node, flaws: &mut Flaws) -> Box<[IpNet]> {
+    if !source.spec.pod_cidrs.is_empty() {
+        return cidrs("spec.podCIDRs", &source.spec.pod_cidrs, flaws);
     }
-    let cidrs = source.spec.pod_cidrs.iter().enumerate();
-    cidrs.map(|(i, text)| parse::cidr(format_args!("spec.podCIDRs[{i}]"), text)).collect()
+    let single = source.spec.pod_cidr.as_ref().filter(|text| !text.is_empty());
+    single.and_then(|text| flaws.take(parse::cidr(format_args!("spec.podCIDR"), text))).into_iter().collect()
 }
 
-pub fn service_cidr(source: objects::ServiceCidr) -> Result<Outcome, Invalid> {
+pub fn service_cidr(source: objects::ServiceCidr) -> Result<Translated, Invalid> {
     let key = key(Kind::ServiceCidr, &source.metadata)?;
-    let cidrs = source.spec.cidrs.iter().enumerate();
-    let cidrs: Result<Box<[IpNet]>, _> =
-        cidrs.map(|(i, text)| parse::cidr(format_args!("spec.cidrs[{i}]"), text)).collect();
-    Ok(object(key, Value::ServiceCidr(cidrs?)))
+    let mut flaws = Flaws::default();
+    let cidrs = cidrs("spec.cidrs", &source.spec.cidrs, &mut flaws);
+    Ok(object(key, Value::ServiceCidr(cidrs), flaws))
+}
+
+fn cidrs(field: &str, texts: &[Text], flaws: &mut Flaws) -> Box<[IpNet]> {
+    let texts = texts.iter().enumerate();
+    texts.filter_map(|(i, text)| flaws.take(parse::cidr(format_args!("{field}[{i}]"), text))).collect()
 }

@@ -23,6 +23,13 @@ pub(crate) fn complaints(words: &[&str]) -> Vec<String> {
     wanted.map(|(_, line)| line.clone()).collect()
 }
 
+/// Lines of any level that hold all of these words.
+pub(crate) fn lines(words: &[&str]) -> Vec<String> {
+    let lines = LINES.lock().unwrap();
+    let wanted = lines.iter().filter(|(_, line)| words.iter().all(|word| line.contains(word)));
+    wanted.map(|(_, line)| line.clone()).collect()
+}
+
 struct Keeper;
 
 impl Subscriber for Keeper {

@@ -16,6 +16,7 @@ mod silence;
 mod source;
 mod spell;
 mod telling;
+mod unreadable;
 
 use cluster::apiserver::Encoding;
 

@@ -1,9 +1,10 @@
 //! What an observer hears, of Services only.
 
+use std::collections::HashMap;
 use std::sync::Mutex;
 
 use cluster::Kind;
-use cluster::apiserver::{Observer, Phase, RequestSeen};
+use cluster::apiserver::{Extent, Observer, Phase, RequestSeen};
 
 #[derive(Debug, Default)]
 pub(crate) struct Observed(Mutex<Heard>);
@@ -15,6 +16,10 @@ pub(crate) struct Heard {
     pub(crate) codes: Vec<Option<u16>>,
     pub(crate) host: String,
     pub(crate) chunks: usize,
+    /// Of all kinds: objects that were passed over, in whole and in part.
+    pub(crate) passed_over: [usize; 2],
+    /// How many are so now.
+    pub(crate) unusable: HashMap<Kind, [usize; 2]>,
 }
 
 impl Observed {
@@ -40,5 +45,13 @@ impl Observer for Observed {
         if kind == Kind::Service {
             self.0.lock().unwrap().chunks += 1;
         }
+    }
+
+    fn passed_over(&self, _: Kind, extent: Extent) {
+        self.0.lock().unwrap().passed_over[extent as usize] += 1;
+    }
+
+    fn unusable(&self, kind: Kind, extent: Extent, count: usize) {
+        self.0.lock().unwrap().unusable.entry(kind).or_default()[extent as usize] = count;
     }
 }

@@ -11,6 +11,7 @@ use std::time::Instant;
 use cluster::Kind;
 use cluster::apiserver::Encoding;
 use prost::bytes::Bytes;
+use serde_json::Value;
 
 use super::spell;
 
@@ -136,6 +137,8 @@ pub(crate) type Scripts = HashMap<Kind, VecDeque<Answer>>;
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     asked: Arc<Mutex<Vec<Asked>>>,
+    /// The Event objects that were created.
+    events: Arc<Mutex<Vec<Value>>>,
     scripts: Arc<Mutex<Scripts>>,
 }
 
@@ -147,7 +150,8 @@ impl Server {
     pub(crate) fn start_at(address: SocketAddr, scripts: Scripts) -> Server {
         let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
-        let server = Server { address, asked: Arc::default(), scripts: Arc::new(Mutex::new(scripts)) };
+        let (asked, events) = (Arc::default(), Arc::default());
+        let server = Server { address, asked, events, scripts: Arc::new(Mutex::new(scripts)) };
         let own = server.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -168,12 +172,25 @@ impl Server {
         self.asked.lock().unwrap().clone()
     }
 
+    pub(crate) fn events(&self) -> Vec<Value> {
+        self.events.lock().unwrap().clone()
+    }
+
     fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;
         let mut reader = BufReader::new(stream.try_clone()?);
-        while let Some(asked) = read_request(&mut reader)? {
-            let answer = self.answer(&asked);
-            self.asked.lock().unwrap().push(asked);
+        while let Some(request) = read_request(&mut reader)? {
+            let answer = match request {
+                Request::Read(asked) => {
+                    let answer = self.answer(&asked);
+                    self.asked.lock().unwrap().push(asked);
+                    answer
+                }
+                Request::Event(event) => {
+                    self.events.lock().unwrap().push(event);
+                    Answer::ok(Encoding::Json, b"{}".to_vec(), End::Proper)
+                }
+            };
             answer.write(&mut stream)?;
         }
         Ok(())
@@ -197,8 +214,13 @@ fn quiet(wish: Wish) -> Answer {
     }
 }
 
+enum Request {
+    Read(Asked),
+    Event(Value),
+}
+
 /// `None` where the client closed the connection.
-fn read_request(reader: &mut impl BufRead) -> io::Result<Option<Asked>> {
+fn read_request(reader: &mut impl BufRead) -> io::Result<Option<Request>> {
     let mut head = Vec::new();
     loop {
         let mut line = String::new();
@@ -212,19 +234,27 @@ fn read_request(reader: &mut impl BufRead) -> io::Result<Option<Asked>> {
     }
     let target = head.first().and_then(|line| line.split(' ').nth(1)).unwrap();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let accept = head.iter().find_map(|line| line.to_lowercase().strip_prefix("accept: ").map(str::to_owned));
+    let header =
+        |name: &str| head.iter().find_map(|line| line.to_lowercase().strip_prefix(name).map(str::to_owned));
+    if path.contains("/events") {
+        let length = header("content-length: ").and_then(|length| length.parse().ok()).unwrap();
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body)?;
+        return Ok(Some(Request::Event(serde_json::from_slice(&body)?)));
+    }
+    let accept = header("accept: ");
     let wish = match (query.contains("sendInitialEvents=true"), query.contains("watch=true")) {
         (true, _) => Wish::Stream,
         (_, true) => Wish::Watch,
         _ => Wish::Page,
     };
-    Ok(Some(Asked {
+    Ok(Some(Request::Read(Asked {
         kind: kind_of(path),
         wish,
         query: query.to_owned(),
         accept: accept.unwrap_or_default(),
         at: Instant::now(),
-    }))
+    })))
 }
 
 fn kind_of(path: &str) -> Kind {

@@ -143,7 +143,7 @@ fn live_files_rewritten_in_place_never_seem_empty() {
 #[test]
 fn live_start_with_a_broken_file_waits_until_it_is_mended() {
     let folder = Folder::new();
-    folder.write("a.yaml", documents(&[service("a", 1), service("b", 99999)]));
+    folder.write("a.yaml", documents(&[service("a", 1), broken("b")]));
     folder.write("c.yaml", service("c", 1));
     let mut live = Live::begin(&folder.0);
     live.until("a problem", |live| live.problems.len() == 1);
@@ -153,13 +153,13 @@ fn live_start_with_a_broken_file_waits_until_it_is_mended() {
     live.until_ports([("a", 1), ("c", 2)]);
     assert!(!live.state.is_complete());
     // Broken in another way: that is news, and nothing is solved.
-    folder.write("a.yaml", documents(&[service("a", 1), service("b", 88888)]));
+    folder.write("a.yaml", documents(&[service("a", 1), broken("b").replace(".one", ".two")]));
     live.until("another problem", |live| live.problems.len() == 2);
     assert!(!live.state.is_complete());
     folder.write("a.yaml", documents(&[service("a", 1), service("b", 5)]));
     live.until("complete", |live| live.state.is_complete());
     assert_eq!(ports(&live.state), expected([("a", 1), ("b", 5), ("c", 2)]));
-    assert!(live.problems.iter().all(|problem| problem.to_string().contains("99999")), "{:?}", live.problems);
+    assert!(live.problems.iter().all(|problem| problem.to_string().contains(".one")), "{:?}", live.problems);
 }
 
 #[test]
@@ -168,9 +168,9 @@ fn live_problems_are_told_once_and_their_end_too() {
     folder.write("a.yaml", service("a", 1));
     folder.write("b.yaml", service("b", 1));
     let mut live = Live::start(&folder.0);
-    folder.write("a.yaml", service("a", 99999));
+    folder.write("a.yaml", broken("a"));
     live.until("a problem", |live| live.problems.len() == 1);
-    folder.write("b.yaml", service("b", 99999));
+    folder.write("b.yaml", broken("b"));
     live.until("another, without the first again", |live| live.problems.len() == 2);
     let places: Vec<String> = live.problems.iter().map(ManifestProblem::place).collect();
     let place = |name: &str| {

@@ -50,6 +50,11 @@ fn service(name: &str, port: u32) -> String {
     )
 }
 
+/// One that cannot be used.
+fn broken(name: &str) -> String {
+    service(name, 1).replace("10.96.0.1", "10.96.0.one")
+}
+
 fn documents(texts: &[String]) -> String {
     texts.join("---\n")
 }
@@ -100,10 +105,13 @@ impl Followed {
     }
 }
 
-/// Every service by name, with its first port.
+/// Every service by name, with its first port or 0.
 fn ports(state: &ClusterState) -> BTreeMap<String, u16> {
     let name = |key: &str| key.strip_prefix("default/").unwrap().to_owned();
-    state.services().map(|key| (name(key), state.service(key).unwrap().ports[0].port)).collect()
+    state
+        .services()
+        .map(|key| (name(key), state.service(key).unwrap().ports.first().map_or(0, |port| port.port)))
+        .collect()
 }
 
 fn expected<const N: usize>(pairs: [(&str, u16); N]) -> BTreeMap<String, u16> {

@@ -58,11 +58,12 @@ fn lists_in_yaml_and_json() {
         r#"{"kind":"ServiceList","apiVersion":"v1","items":[
             {"metadata":{"name":"c"},"spec":{"clusterIP":"10.0.0.1","ports":[{"port":3}]}},
             {"metadata":{"name":"d"},"spec":{"clusterIP":"10.0.0.1","ports":[{"port":"many"}]}},
-            {"metadata":{"name":"e"},"spec":{"clusterIP":"10.0.0.1","ports":[{"port":70000}]}}]}"#,
+            {"metadata":{"name":"e"},"spec":{"clusterIP":"10.0.0.one","ports":[{"port":5}]}},
+            {"metadata":{"name":"f"},"spec":{"clusterIP":"10.0.0.1","ports":[{"port":6},{"port":70000}]}}]}"#,
     );
     folder.write("empty.yaml", "apiVersion: v1\nkind: List\nitems: null\n");
     let mut followed = Followed::new(&folder.0);
-    assert_eq!(followed.ports(), expected([("a", 1), ("b", 2), ("c", 3)]));
+    assert_eq!(followed.ports(), expected([("a", 1), ("b", 2), ("c", 3), ("f", 6)]));
     let file = folder.0.join("list.json").display().to_string();
     assert_eq!(
         followed.problems,
@@ -71,7 +72,10 @@ fn lists_in_yaml_and_json() {
                 "{file}: document 1: Service default/d: items[1].spec.ports[0].port: invalid type: string \"many\", expected i64; {UNTOUCHED}"
             ),
             format!(
-                "{file}: document 1: Service default/e: items[2].spec.ports[0].port: 70000 is not a port (1-65535); {UNTOUCHED}"
+                "{file}: document 1: Service default/e: items[2].spec.clusterIP: \"10.0.0.one\" is not an IP address; {UNTOUCHED}"
+            ),
+            format!(
+                "{file}: document 1: Service default/f: items[3].spec.ports[1].port: 70000 is not a port (1-65535); the rest of it is used"
             ),
         ]
     );
@@ -89,7 +93,7 @@ fn problems_name_file_place_object_and_field() {
         documents(&[
             service("good", 1),
             service("wrong-type", 1).replace("port: 1", "port: http"),
-            service("bad-port", 70000),
+            broken("bad-ip"),
             "kind: [\n".into(),
             service("", 1),
             service("old", 1).replace("v1", "v0"),
@@ -106,7 +110,10 @@ fn problems_name_file_place_object_and_field() {
         assert!(found, "{start} ... {end}\nnot in\n{}", followed.problems.join("\n"));
     };
     has(&format!("{file}:17:"), "document 2: Service default/wrong-type: spec.ports[0].port: ");
-    has(&format!("{file}: document 3: Service default/bad-port: spec.ports[0].port: 70000"), "is not a port");
+    has(
+        &format!("{file}: document 3: Service default/bad-ip: spec.clusterIP: \"10.96.0.one\""),
+        "is not an IP",
+    );
     has(&format!("{file}:"), "document 4: ");
     has(&format!("{file}: document 5"), "metadata.name: is missing");
     has(&format!("{file}: document 6: Service default/old: apiVersion: \"v0\" is not read"), "write v1");
@@ -122,7 +129,7 @@ fn a_broken_document_keeps_the_last_good_version() {
     folder.write("a.yaml", documents(&[service("a", 1), service("b", 1)]));
     let mut followed = Followed::new(&folder.0);
     // b breaks, a changes, c is new: only b stays as it was.
-    folder.write("a.yaml", documents(&[service("a", 2), service("b", 99999), service("c", 1)]));
+    folder.write("a.yaml", documents(&[service("a", 2), broken("b"), service("c", 1)]));
     assert_eq!(followed.load(), ["+a", "+c"]);
     assert_eq!(followed.ports(), expected([("a", 2), ("b", 1), ("c", 1)]));
     assert_eq!(followed.problems.len(), 1);
@@ -188,16 +195,38 @@ fn a_problem_says_what_becomes_of_the_object() {
     folder.write("a.yaml", documents(&[service("a", 1), service("b", 1)]));
     folder.write("c.yaml", service("c", 1));
     let mut followed = Followed::new(&folder.0);
-    folder.write(
-        "a.yaml",
-        documents(&[service("a", 99999), "kind: [\n".into(), service("c", 99999), service("n", 99999)]),
-    );
+    folder.write("a.yaml", documents(&[broken("a"), "kind: [\n".into(), broken("c"), broken("n")]));
     followed.load();
     let ends: Vec<&str> = followed.problems.iter().map(|text| text.rsplit("; ").next().unwrap()).collect();
     let (stays, other, not) =
         ("its last good version stays in force", "another document provides it", "it is not programmed");
     assert_eq!(ends, [stays, stays, other, not], "{:#?}", followed.problems);
     assert_eq!(followed.ports(), expected([("a", 1), ("b", 1), ("c", 1)]));
+}
+
+/// It is reported for as long as it is there, holds up no start, and keeps back no change of the rest.
+#[test]
+fn an_entry_that_cannot_be_used_is_left_out_of_its_object() {
+    let folder = Folder::new();
+    let two_ports = |first: u32| format!("{}  - port: 70000\n", service("a", first));
+    folder.write("a.yaml", documents(&[two_ports(1), service("b", 1)]));
+    let mut followed = Followed::new(&folder.0);
+    let flaw = format!(
+        "{}: document 1: Service default/a: spec.ports[1].port: 70000 is not a port (1-65535); the rest of it is used",
+        folder.0.join("a.yaml").display()
+    );
+    assert!(followed.is_complete);
+    assert_eq!(followed.problems, [&*flaw]);
+    assert_eq!(followed.ports(), expected([("a", 1), ("b", 1)]));
+    folder.write("a.yaml", documents(&[two_ports(1), service("b", 2)]));
+    assert_eq!(followed.load(), ["+b"]);
+    assert_eq!(followed.problems, [&*flaw], "it is still there");
+    folder.write("a.yaml", documents(&[two_ports(2)]));
+    assert_eq!(followed.load(), ["+a", "-b"], "nothing is kept for the sake of an entry");
+    assert_eq!(followed.problems, [&*flaw]);
+    folder.write("a.yaml", service("a", 2));
+    followed.load();
+    assert_eq!(followed.problems, [""; 0]);
 }
 
 #[test]

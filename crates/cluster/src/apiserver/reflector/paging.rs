@@ -28,7 +28,8 @@ impl Reflector {
             let response = self.link.get(&self.path(&query)).await?;
             let meta = self.take_page(response, &mut listing).await?;
             if meta.rest.is_empty() {
-                self.version = Some(known(meta.resource_version)?);
+                let version = Some(meta.resource_version).filter(|version| !version.is_empty());
+                self.version = Some(known(version)?);
                 return Ok(self.finish_list(listing)?);
             }
             rest = meta.rest;
@@ -65,8 +66,7 @@ impl Reflector {
     ) -> Result<(), Step> {
         let mut changes = Vec::with_capacity(items.len());
         for item in items {
-            let (key, _) = self.take_object(item, encoding, &mut changes)?;
-            listing.note(key);
+            listing.note(self.take_object(item, encoding, &mut changes).key);
         }
         Ok(self.hand_over(changes)?)
     }

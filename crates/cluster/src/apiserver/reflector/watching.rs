@@ -9,7 +9,7 @@ use super::super::answer::{Arrived, encoding, error_event, next_chunk};
 use super::super::failure::Failure;
 use super::super::observer::Phase;
 use super::super::pace::random_share;
-use super::super::resource::bookmark;
+use super::super::resource::{Identity, bookmark, escape};
 use super::super::wire::{Encoding, RawEvent, WatchDecoder};
 use super::{Listing, Reflector, Step, known};
 use crate::Change;
@@ -44,7 +44,7 @@ impl Reflector {
     }
 
     pub(super) async fn watch(&mut self, version: &str) -> Result<(), Step> {
-        let query = format!("{}&resourceVersion={version}", self.watch_query());
+        let query = format!("{}&resourceVersion={}", self.watch_query(), escape(version));
         let response = self.link.get(&self.path(&query)).await?;
         self.phase(Phase::Watching);
         self.follow(response, None).await
@@ -137,23 +137,25 @@ impl Reflector {
     ) -> Result<Taken, Failure> {
         match &*event.kind {
             "ADDED" | "MODIFIED" => {
-                let (key, version) = self.take_object(event.object, encoding, changes)?;
+                let Identity { key, version } = self.take_object(event.object, encoding, changes);
                 match listing {
                     Some(listing) => listing.note(key),
                     None => self.advance(version),
                 }
             }
             "DELETED" => {
-                let (key, version) =
-                    self.resource.identify(event.object, encoding).map_err(Failure::Malformed)?;
-                match listing {
-                    Some(listing) => listing.strike(&key),
-                    None => self.advance(version),
+                let Identity { key, version } = self.take_deletion(event.object, encoding, changes);
+                match (listing, key) {
+                    (Some(listing), Some(key)) => listing.strike(&key),
+                    (Some(listing), None) => listing.has_nameless = true,
+                    (None, key) => {
+                        self.is_list_due |= key.is_none();
+                        self.advance(version);
+                    }
                 }
-                changes.push(Change::Delete(key));
             }
             "BOOKMARK" => {
-                let mark = bookmark(event.object, encoding).map_err(Failure::Malformed)?;
+                let mark = bookmark(event.object, encoding);
                 if listing.is_none() {
                     self.advance(mark.version);
                 } else if mark.ends_initial {
@@ -170,10 +172,11 @@ impl Reflector {
         Ok(Taken::Event)
     }
 
-    /// The watch has come so far. Without a version it would begin anywhere, and miss what went.
-    fn advance(&mut self, version: String) {
-        if !version.is_empty() {
-            self.version = Some(version);
+    /// The watch has come so far. After an object without a version it resumes where it was before: then that one comes
+    /// again, and is passed over again.
+    fn advance(&mut self, version: Option<String>) {
+        if version.is_some() {
+            self.version = version;
         }
     }
 }

@@ -1,0 +1,125 @@
+//! Taking in single objects, whatever they look like. One that cannot be used is passed over, counted and reported; it never
+//! ends a list or a watch, for then everybody else's objects would not arrive either.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use prost::bytes::Bytes;
+
+use super::super::complaints::{Extent, Word};
+use super::super::events::{Event, IGNORED_ENTRIES, Regarding, UNUSABLE_OBJECT};
+use super::super::resource::{Decoded, Identity};
+use super::super::wire::Encoding;
+use super::Reflector;
+use crate::{Change, ObjectKey};
+
+impl Reflector {
+    /// An object that cannot be used leaves its last usable version in force.
+    pub(super) fn take_object(
+        &mut self,
+        object: Bytes,
+        encoding: Encoding,
+        changes: &mut Vec<Change>,
+    ) -> Identity {
+        let Decoded { identity, outcome } = self.resource.decode(object, encoding);
+        match outcome {
+            Ok(translated) => {
+                match translated.flaws.is_empty() {
+                    true => self.is_fine(identity.key.as_ref()),
+                    false => self.complain(&identity, Extent::Part, &translated.flaws.to_string()),
+                }
+                changes.push(translated.outcome.into_change());
+            }
+            Err(why) => self.complain(&identity, Extent::Whole, &why),
+        }
+        identity
+    }
+
+    fn is_fine(&mut self, key: Option<&ObjectKey>) {
+        if self.complaints.is_empty() {
+            return;
+        }
+        let Some(key) = key else { return };
+        if self.complaints.is_fine(&key.path) == Word::Resolved {
+            tracing::info!(object = %key, "Resolved: the object can be used as a whole");
+        }
+        self.tell_unusable();
+    }
+
+    /// An object is gone. Of one whose name cannot be read nobody knows which.
+    pub(super) fn take_deletion(
+        &mut self,
+        object: Bytes,
+        encoding: Encoding,
+        changes: &mut Vec<Change>,
+    ) -> Identity {
+        let identity = self.resource.identify(object, encoding);
+        match &identity.key {
+            Some(key) => {
+                if !self.complaints.is_empty() {
+                    self.complaints.is_gone(&key.path);
+                    self.tell_unusable();
+                }
+                changes.push(Change::Delete(key.clone()));
+            }
+            None => self.complain(&identity, Extent::Whole, "it is gone, and its name cannot be read"),
+        }
+        identity
+    }
+
+    fn complain(&mut self, identity: &Identity, extent: Extent, why: &str) {
+        self.link.observer.passed_over(self.resource.kind, extent);
+        let path: Arc<str> = identity.key.as_ref().map(|key| key.path.clone()).unwrap_or_default();
+        let word = self.complaints.complain(&path, extent, why, Instant::now());
+        self.tell_unusable();
+        let object = match &identity.key {
+            Some(key) => key.to_string(),
+            None => format!("{} without a readable name", self.resource.kind),
+        };
+        let version = identity.version.as_deref().unwrap_or_default();
+        let Word::Complaint { left_out } = word else {
+            tracing::debug!(object, version, "An object of the apiserver cannot be used: {why}");
+            return;
+        };
+        match extent {
+            Extent::Whole => tracing::error!(
+                object,
+                version,
+                left_out,
+                "Cannot use an object of the apiserver: {why}; its last usable version stays in force"
+            ),
+            Extent::Part => tracing::warn!(
+                object,
+                version,
+                left_out,
+                "Ignoring entries of an object of the apiserver: {why}; the rest of it is in force"
+            ),
+        }
+        self.record(identity.key.as_ref(), extent, why);
+    }
+
+    fn record(&self, key: Option<&ObjectKey>, extent: Extent, why: &str) {
+        let Some(key) = key else { return };
+        let node = self.link.node();
+        let (reason, note) = match extent {
+            Extent::Whole => (
+                UNUSABLE_OBJECT,
+                format!(
+                    "Node {node} cannot use this object, and keeps its last usable version in force: {why}"
+                ),
+            ),
+            Extent::Part => (
+                IGNORED_ENTRIES,
+                format!("Node {node} ignores entries of this object, the rest of it is in force: {why}"),
+            ),
+        };
+        let regarding = Regarding::from(key);
+        self.desk.record(Event { regarding, reason, action: "Read", is_warning: true, note });
+    }
+
+    pub(super) fn tell_unusable(&self) {
+        for extent in Extent::ALL {
+            self.link.observer.unusable(self.resource.kind, extent, self.complaints.count(extent));
+        }
+    }
+}
