@@ -301,7 +301,8 @@ fn conditions_default_to_ready() {
         (json!(null), (true, true, false)),
         (json!({}), (true, true, false)),
         (json!({ "ready": null, "serving": null, "terminating": null }), (true, true, false)),
-        (json!({ "ready": false }), (false, false, false)),
+        (json!({ "ready": false }), (false, true, false)),
+        (json!({ "ready": false, "terminating": true }), (false, true, true)),
         (json!({ "ready": false, "serving": true, "terminating": true }), (false, true, true)),
         (json!({ "ready": true, "serving": false }), (true, false, false)),
     ] {

@@ -83,11 +83,11 @@ fn address(endpoint: &Endpoint, i: usize, family: Family) -> Result<IpAddr, Inva
 
 fn record(endpoint: &Endpoint, ip: IpAddr) -> EndpointRecord {
     let EndpointConditions { ready, serving, terminating } = endpoint.conditions;
-    let ready = ready.unwrap_or(true);
     EndpointRecord {
         ip,
-        ready,
-        serving: serving.unwrap_or(ready),
+        ready: ready.unwrap_or(true),
+        // Upstream reads it so, whatever `ready` says: a terminating endpoint without it can be fallen back on.
+        serving: serving.unwrap_or(true),
         terminating: terminating.unwrap_or(false),
         node: endpoint.node_name.as_ref().filter(|name| !name.is_empty()).map(|name| shown(name).into()),
         hints: hints(endpoint),
