@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use dataplane::nftables::TABLE_NAME;
-use kernel::nft::{self, Change, Monitor};
+use kernel::nft::{self, Change, Monitor, Process};
 use model::Family;
 
 use crate::config::Mode;
@@ -16,10 +16,10 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
 /// What is known of a change by others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Drift {
-    /// Our table of this family was touched.
-    Changed(Family),
+    /// Our table of this family was touched, by whom if that is known.
+    Changed(Family, Option<Process>),
     /// Notifications were lost: any table may have been.
     Unsure,
 }
@@ -27,9 +27,24 @@ pub(crate) enum Drift {
 impl Drift {
     /// Among those that wait: once a table is known to be changed, further changes of it say nothing more.
     pub(crate) fn join(self, waiting: &mut Vec<Drift>) {
-        if !waiting.contains(&self) {
+        if !waiting.iter().any(|known| known.family() == self.family()) {
             waiting.push(self);
         }
+    }
+
+    fn family(&self) -> Option<Family> {
+        match self {
+            Drift::Changed(family, _) => Some(*family),
+            Drift::Unsure => None,
+        }
+    }
+}
+
+/// What is said of a change that was told.
+pub(crate) fn told(by: Option<&Process>) -> String {
+    match by {
+        Some(process) => format!("{process} changed our table in nf_tables"),
+        None => "Somebody else changed our table in nf_tables".to_owned(),
     }
 }
 
@@ -43,7 +58,7 @@ pub(crate) fn found(mode: Mode) -> &'static str {
 
 /// Watch in a thread of its own, from now on. `own_port` is the netlink port of our own commits.
 pub(crate) fn watch(own_port: u32, events: Sender) -> io::Result<()> {
-    let monitor = Monitor::open(own_port)?;
+    let monitor = Monitor::open(own_port, Some(TABLE_NAME))?;
     std::thread::Builder::new().name("drift".into()).spawn(move || watch_on(monitor, own_port, &events))?;
     Ok(())
 }
@@ -61,7 +76,7 @@ fn watch_on(mut monitor: Monitor, own_port: u32, events: &Sender) {
 fn reopen(own_port: u32) -> Monitor {
     let mut wait = FIRST_RETRY;
     loop {
-        match Monitor::open(own_port) {
+        match Monitor::open(own_port, Some(TABLE_NAME)) {
             Ok(monitor) => return monitor,
             Err(error) => tracing::error!(%error, ?wait, "Cannot watch nf_tables for changes by others"),
         }
@@ -75,11 +90,11 @@ fn forward(monitor: &mut Monitor, events: &Sender) -> io::Result<()> {
     loop {
         let drifts: Vec<Drift> = match monitor.wait(None)? {
             Change::Tables(tables) => tables
-                .iter()
+                .into_iter()
                 .filter(|table| table.table == TABLE_NAME)
                 .map(|table| match table.family {
-                    nft::Family::Ip => Drift::Changed(Family::V4),
-                    nft::Family::Ip6 => Drift::Changed(Family::V6),
+                    nft::Family::Ip => Drift::Changed(Family::V4, table.by),
+                    nft::Family::Ip6 => Drift::Changed(Family::V6, table.by),
                 })
                 .collect(),
             Change::Overrun => vec![Drift::Unsure],

@@ -156,7 +156,7 @@ mod tests {
         for number in 0..1_000_000 {
             sender.send(delete(number % 10)).unwrap();
             sender.send(Event::Addresses(vec![[10, 0, 0, 1].into()])).unwrap();
-            for drift in [Drift::Changed(Family::V4), Drift::Changed(Family::V6), Drift::Unsure] {
+            for drift in [Drift::Changed(Family::V4, None), Drift::Changed(Family::V6, None), Drift::Unsure] {
                 sender.send(Event::Drift(drift)).unwrap();
             }
         }

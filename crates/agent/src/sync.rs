@@ -164,9 +164,9 @@ impl<B: Backend> SyncLoop<B> {
                 solved.iter().for_each(|problem| tracing::info!("Mended: {}", problem.place()));
             }
             Event::Update(update) => self.state.update(update),
-            Event::Drift(Drift::Changed(family)) => {
-                self.lanes[family.index()]
-                    .distrust(&mut self.reconciler, "Somebody else changed our table in nf_tables");
+            Event::Drift(Drift::Changed(family, by)) => {
+                let why = drift::told(by.as_ref());
+                self.lanes[family.index()].distrust(&mut self.reconciler, &why);
             }
             Event::Drift(Drift::Unsure) => self.distrust_all("Notifications of nf_tables were lost"),
             Event::Addresses(addresses) => self.addresses = addresses,

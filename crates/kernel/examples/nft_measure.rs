@@ -39,8 +39,8 @@ fn connect(
     let port = connection.port();
     let monitor = match listeners {
         Listeners::None => None,
-        Listeners::Filtered => Some(namespace.try_run(|| Monitor::open(port))??),
-        Listeners::Unfiltered => Some(namespace.try_run(|| Monitor::open(0))??),
+        Listeners::Filtered => Some(namespace.try_run(|| Monitor::open(port, None))??),
+        Listeners::Unfiltered => Some(namespace.try_run(|| Monitor::open(0, None))??),
     };
     Ok((connection, monitor))
 }

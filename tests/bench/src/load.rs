@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dataplane::nftables::Nftables;
+use dataplane::nftables::{Nftables, TABLE_NAME};
 use kernel::netns::Namespace;
 use kernel::nft::Monitor;
 use model::{Family, LocalDetector};
@@ -79,10 +79,10 @@ impl Bench<Nftables<Timed>> {
         for _ in 0..FULL_LOADS {
             self.cleanup()?;
             self.restart()?;
-            let _monitor = Monitor::open(self.reconciler.backend().transport().port())?;
+            let _monitor = Monitor::open(self.reconciler.backend().transport().port(), Some(TABLE_NAME))?;
             loads.push(self.sync()?.0);
         }
-        let _monitor = Monitor::open(self.reconciler.backend().transport().port())?;
+        let _monitor = Monitor::open(self.reconciler.backend().transport().port(), Some(TABLE_NAME))?;
         let replaced = changes::replace(self, family, scope)?;
         Ok(Watched { full: Summary::of(&loads), replaced })
     }

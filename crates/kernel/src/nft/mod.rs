@@ -21,7 +21,7 @@ pub use error::{CommitError, CommitErrorKind, Error};
 pub use expression::{
     Base, CompareOp, CtDirection, CtKey, DynsetOp, Expression, MetaKey, Reg, Reject, VerdictCode,
 };
-pub use monitor::{Change, ChangedTable, Monitor, Stopper};
+pub use monitor::{Change, ChangedTable, Monitor, Process, Stopper};
 pub use object::{Chain, ElementData, Family, Hook, HookKind, Rule, Set, SetFlags, VERDICT};
 pub use probe::{OLDEST_KERNEL, ProbeError, connect_if_present, kernel_release, probe};
 pub use transport::{CounterReading, DumpedElement, Table, Transport};

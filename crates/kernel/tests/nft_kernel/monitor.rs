@@ -23,17 +23,27 @@ const NUMBERS: Set<'_> = Set {
 };
 
 fn monitor(space: &Space) -> Monitor {
+    monitor_of(space, None)
+}
+
+fn monitor_of(space: &Space, table: Option<&str>) -> Monitor {
     let port = space.connection.port();
-    space.namespace.run(|| Monitor::open(port)).expect("a monitor")
+    space.namespace.run(|| Monitor::open(port, table)).expect("a monitor")
 }
 
 fn stranger(space: &Space) -> Connection {
     space.namespace.run(Connection::open).expect("a connection")
 }
 
-/// What has been told by now. Commits tell before they return, so there is nothing to wait for.
+/// What has been told by now, less by whom. Commits tell before they return, so there is nothing to wait for.
 fn told(monitor: &mut Monitor) -> Change {
-    monitor.wait(Some(Duration::ZERO)).expect("to wait")
+    match monitor.wait(Some(Duration::ZERO)).expect("to wait") {
+        Change::Tables(mut tables) => {
+            tables.iter_mut().for_each(|table| assert!(table.by.take().is_some(), "nobody: {table:?}"));
+            Change::Tables(tables)
+        }
+        other => other,
+    }
 }
 
 fn numbers(count: u32) -> Batch {
@@ -47,7 +57,7 @@ fn numbers(count: u32) -> Batch {
 }
 
 fn table(family: Family, name: &str) -> ChangedTable {
-    ChangedTable { family, table: name.to_owned() }
+    ChangedTable { family, table: name.to_owned(), by: None }
 }
 
 #[test]
@@ -76,31 +86,138 @@ fn only_commits_of_others_are_told() {
 #[test]
 fn each_kind_of_change_is_told() {
     privileged_test(|| {
-        in_namespace(|mut space| {
-            space.commit(&numbers(0));
-            let mut monitor = monitor(&space);
+        for table in [None, Some("test")] {
+            each_kind(table);
+        }
+    })
+}
+
+fn each_kind(watched: Option<&str>) {
+    in_namespace(|mut space| {
+        space.commit(&numbers(0));
+        let mut monitor = monitor_of(&space, watched);
+        let mut stranger = stranger(&space);
+        let changes: [fn(&mut Batch); 7] = [
+            |batch| batch.add_chain(&Chain { name: "chain", hook: None }),
+            |batch| {
+                let expressions = vec![Expression::Counter];
+                batch.add_rule(&Rule { chain: "chain", expressions });
+            },
+            |batch| batch.flush_rules(),
+            |batch| batch.add_set(&Set { name: "more", ..NUMBERS }),
+            |batch| batch.add_element("more", &[0; 4], ElementData::None, None),
+            |batch| batch.flush_set("more"),
+            |batch| batch.delete_table(),
+        ];
+        for (number, change) in changes.iter().enumerate() {
+            let mut batch = batch();
+            change(&mut batch);
+            stranger.commit(&batch).expect("a commit");
+            let expected = Change::Tables(vec![table(Family::Ip, "test")]);
+            assert_eq!(told(&mut monitor), expected, "change {number}");
+        }
+    })
+}
+
+/// Half a million objects of other tables come and go without crowding out, or looking like, word of ours.
+#[test]
+fn a_large_commit_to_another_table_takes_no_room() {
+    privileged_test(|| {
+        for is_old in [false, true] {
+            in_namespace(|space| {
+                let mut monitor = ours(&space, is_old);
+                let mut stranger = stranger(&space);
+                for name in ["theirs", "kube-proxies", "x"] {
+                    stranger.commit(&elements_of(name, 200_000)).expect("a commit");
+                    assert_eq!(told(&mut monitor), Change::Nothing, "{name}");
+                }
+                stranger.commit(&elements_of("kube-proxy", 1)).expect("a commit");
+                assert_eq!(told(&mut monitor), Change::Tables(vec![table(Family::Ip, "kube-proxy")]));
+            })
+        }
+    })
+}
+
+/// A monitor with the room for its filter that kernels have, or had before 6.7. Where a namespace has no limit of its own,
+/// that of the machine holds either way.
+fn ours(space: &Space, is_old: bool) -> Monitor {
+    if is_old {
+        let _ = space.namespace.run(|| std::fs::write("/proc/sys/net/core/optmem_max", "20480"));
+    }
+    monitor_of(space, Some("kube-proxy"))
+}
+
+fn elements_of(table: &str, count: u32) -> Batch {
+    let mut batch = Batch::new(Family::Ip, table);
+    batch.add_table("");
+    batch.add_set(&NUMBERS);
+    for number in 0..count {
+        batch.add_element("numbers", &number.to_ne_bytes(), ElementData::None, None);
+    }
+    batch
+}
+
+/// Whatever stands before it in the same commit.
+#[test]
+fn our_table_is_found_among_others_and_its_changer_named() {
+    privileged_test(|| {
+        if !crate::space::nft_installed() {
+            return;
+        }
+        for is_old in [false, true] {
+            in_namespace(|space| {
+                let mut monitor = ours(&space, is_old);
+                for before in [0, 1, 5, 20, 50, 71, 72, 73, 100, 1000] {
+                    let mut input = String::from("add table ip theirs\nadd table ip6 kube-proxy\n");
+                    (0..before).for_each(|n| input += &format!("add chain ip theirs c{n}\n"));
+                    input += "add chain ip6 kube-proxy ours\n";
+                    (0..before).for_each(|n| input += &format!("add chain ip theirs d{n}\n"));
+                    space.load(&input);
+                    let Change::Tables(tables) = monitor.wait(Some(Duration::ZERO)).expect("to wait") else {
+                        panic!("nothing told with {before} chains before")
+                    };
+                    let ours = tables.iter().find(|table| table.table == "kube-proxy").expect("our table");
+                    assert_eq!(ours.family, Family::Ip6);
+                    let by = ours.by.as_ref().expect("who did it");
+                    assert_eq!(by.name, "nft");
+                    assert_eq!(by.to_string(), format!("nft (pid {})", by.pid));
+                    space.load("delete table ip theirs; delete table ip6 kube-proxy");
+                    assert!(matches!(
+                        monitor.wait(Some(Duration::ZERO)).expect("to wait"),
+                        Change::Tables(_)
+                    ));
+                }
+            })
+        }
+    })
+}
+
+#[test]
+fn a_changer_is_named_by_the_number_and_name_of_its_thread() {
+    privileged_test(|| {
+        in_namespace(|space| {
+            let mut monitor = monitor_of(&space, Some("test"));
             let mut stranger = stranger(&space);
-            let changes: [fn(&mut Batch); 7] = [
-                |batch| batch.add_chain(&Chain { name: "chain", hook: None }),
-                |batch| {
-                    let expressions = vec![Expression::Counter];
-                    batch.add_rule(&Rule { chain: "chain", expressions });
-                },
-                |batch| batch.flush_rules(),
-                |batch| batch.add_set(&Set { name: "more", ..NUMBERS }),
-                |batch| batch.add_element("more", &[0; 4], ElementData::None, None),
-                |batch| batch.flush_set("more"),
-                |batch| batch.delete_table(),
-            ];
-            for (number, change) in changes.iter().enumerate() {
-                let mut batch = batch();
-                change(&mut batch);
-                stranger.commit(&batch).expect("a commit");
-                let expected = Change::Tables(vec![table(Family::Ip, "test")]);
-                assert_eq!(told(&mut monitor), expected, "change {number}");
+            let thread = std::thread::Builder::new().name("meddler".into()).spawn(move || {
+                stranger.commit(&numbers(1)).expect("a commit");
+                let link = std::fs::read_link("/proc/thread-self").expect("a number");
+                link.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()).expect("a number")
+            });
+            let number = thread.expect("a thread").join().expect("a commit");
+            let Change::Tables(tables) = monitor.wait(DEADLINE).expect("to wait") else { panic!("nothing") };
+            let by = tables[0].by.as_ref().expect("who did it");
+            assert_eq!(by.name, "meddler");
+            // Inside a PID namespace of its own this test has another number than the kernel gives.
+            if is_in_initial_pid_namespace() {
+                assert_eq!(by.pid, number);
             }
         })
     })
+}
+
+/// The inode of the first namespace is fixed.
+fn is_in_initial_pid_namespace() -> bool {
+    std::fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == "pid:[4026531836]")
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! [`Monitor`]: word that somebody else changed tables.
 //!
-//! The kernel tells subscribers every object that a commit touched. Our own commits are dropped by a filter in
-//! the kernel, before they take room in the receive buffer. What packets do to dynamic sets, and elements
-//! that expire, are no commits and are never told.
+//! The kernel tells subscribers every object that a commit touched, and at its end who committed. Our own commits, and
+//! what others do to tables that are not watched, are dropped by a filter in the kernel before they take room in the
+//! receive buffer. What packets do to dynamic sets, and elements that expire, are no commits and are never told.
 
 mod filter;
+mod process;
 mod wake;
 
 use std::io;
@@ -15,6 +16,7 @@ use super::{Family, decode};
 use crate::netlink::{Message, Protocol, Socket, messages};
 use wake::{Ready, Signal};
 
+pub use process::Process;
 pub use wake::Stopper;
 
 /// What happened while [`Monitor::wait`] waited.
@@ -34,6 +36,8 @@ pub enum Change {
 pub struct ChangedTable {
     pub family: Family,
     pub table: String,
+    /// Who committed, if the kernel said so in time.
+    pub by: Option<Process>,
 }
 
 /// A subscription to the changes in the network namespace that the opening thread was in.
@@ -46,16 +50,19 @@ pub struct Monitor {
 
 /// Room for what others commit while we are busy; what exceeds it is an [`Change::Overrun`], no more.
 const RECEIVE_BUFFER: usize = 4 << 20;
+/// The last message of a commit says whose it is. It is sent a moment after the others.
+const END_OF_COMMIT: Duration = Duration::from_millis(100);
 
 impl Monitor {
-    /// Subscribe, and ignore what the connection of that port commits.
+    /// Subscribe to changes of tables of this name (`None`: of any), and ignore what the connection of that port
+    /// commits. Others may be told nevertheless.
     ///
     /// Changes from now on are told: read what the tables hold after this, not before.
-    pub fn open(ignore_port: u32) -> io::Result<Monitor> {
+    pub fn open(ignore_port: u32, table: Option<&str>) -> io::Result<Monitor> {
         let socket = Socket::open(Protocol::Netfilter)?;
         socket.reserve_receive_buffer(RECEIVE_BUFFER)?;
         // Before joining, or a commit of ours may slip in between.
-        filter::drop_port(&socket, ignore_port)?;
+        filter::attach(&socket, ignore_port, table)?;
         socket.join(NFNLGRP_NFTABLES)?;
         Ok(Monitor { socket, signal: Signal::new()?, buffer: Vec::new() })
     }
@@ -85,7 +92,7 @@ impl Monitor {
     fn take_arrived(&mut self) -> io::Result<Change> {
         let mut touched = Vec::new();
         let mut overrun = false;
-        while self.signal.is_readable(&self.socket)? {
+        while self.is_readable_before_end(&touched)? {
             match self.socket.receive(&mut self.buffer) {
                 Ok(datagram) => messages(datagram).for_each(|message| note(&mut touched, &message)),
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => overrun = true,
@@ -98,13 +105,27 @@ impl Monitor {
             false => Change::Tables(touched),
         })
     }
+
+    /// Whether more has arrived, or arrives in a moment where the end of a commit is to come.
+    fn is_readable_before_end(&self, touched: &[ChangedTable]) -> io::Result<bool> {
+        if touched.iter().all(|table| table.by.is_some()) {
+            return self.signal.is_readable(&self.socket);
+        }
+        let ready = self.signal.wait(&self.socket, Some(Instant::now() + END_OF_COMMIT))?;
+        Ok(matches!(ready, Ready::Readable))
+    }
 }
 
 pub(crate) fn note(touched: &mut Vec<ChangedTable>, message: &Message<'_>) {
+    if let Some(process) = process::committer(message) {
+        // The commit that ends here is that of all tables whose commit was still open.
+        let open = touched.iter_mut().filter(|table| table.by.is_none());
+        return open.for_each(|table| table.by = Some(process.clone()));
+    }
     let Some((family, table)) = subject(message) else { return };
     // A large commit says the same table again and again: compare before copying the name.
     if !touched.iter().any(|known| known.family == family && known.table == table) {
-        touched.push(ChangedTable { family, table: table.to_owned() });
+        touched.push(ChangedTable { family, table: table.to_owned(), by: None });
     }
 }
 
