@@ -1,4 +1,4 @@
-//! A client of the apiserver for tests: blocking, JSON, one request at a time.
+//! A client of the apiserver for tests: blocking, JSON (protobuf only as bytes), one request at a time.
 //!
 //! It shares no code with the agent's own client, so that the two cannot be wrong together.
 
@@ -14,6 +14,8 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use crate::credentials::User;
 
 const PATIENCE: Duration = Duration::from_secs(30);
+const JSON: &str = "application/json";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApiError {
@@ -112,32 +114,52 @@ impl Api {
 
     /// The body of whatever is at a path, if the status is 200.
     pub fn text(&self, path: &str) -> Result<String, ApiError> {
-        self.ask(Method::GET, path, "application/json", None)
+        let body = self.ask(Method::GET, path, "application/json, text/plain", JSON, Vec::new())?;
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+
+    /// An object as protobuf spells it, envelope included.
+    pub fn get_protobuf(&self, path: &str) -> Result<Vec<u8>, ApiError> {
+        self.ask(Method::GET, path, PROTOBUF, JSON, Vec::new())
+    }
+
+    /// Replace an object by one in protobuf, which can say things that JSON cannot.
+    pub fn update_protobuf(&self, path: &str, object: Vec<u8>) -> Result<(), ApiError> {
+        self.ask(Method::PUT, path, JSON, PROTOBUF, object).map(drop)
     }
 
     fn json(&self, method: Method, path: &str, kind: &str, body: Option<&Value>) -> Result<Value, ApiError> {
-        let text = self.ask(method, path, kind, body)?;
-        serde_json::from_str(&text).map_err(|e| ApiError::NotJson(format!("{path}: {e}: {text}")))
+        let body = body.map(Value::to_string).unwrap_or_default().into_bytes();
+        let answer = self.ask(method, path, "application/json, text/plain", kind, body)?;
+        serde_json::from_slice(&answer)
+            .map_err(|e| ApiError::NotJson(format!("{path}: {e}: {}", String::from_utf8_lossy(&answer))))
     }
 
-    fn ask(&self, method: Method, path: &str, kind: &str, body: Option<&Value>) -> Result<String, ApiError> {
+    fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        accept: &str,
+        kind: &str,
+        body: Vec<u8>,
+    ) -> Result<Vec<u8>, ApiError> {
         let request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.server))
             .header("authorization", format!("Bearer {}", self.token))
-            .header("accept", "application/json, text/plain")
+            .header("accept", accept)
             .header("content-type", kind)
-            .body(body.map(Value::to_string).unwrap_or_default())
+            .body(body)
             .expect("the parts of a request are well formed");
         let sent = self.namespace.try_run(|| {
             let mut answer = self.agent.run(request)?;
-            Ok((answer.status().as_u16(), answer.body_mut().read_to_string()?))
+            Ok((answer.status().as_u16(), answer.body_mut().read_to_vec()?))
         });
-        let sent: Result<(u16, String), ureq::Error> =
+        let sent: Result<(u16, Vec<u8>), ureq::Error> =
             sent.map_err(|e| ApiError::Unreachable(e.to_string()))?;
         match sent {
-            Ok((200..=299, text)) => Ok(text),
-            Ok((status, text)) => Err(refusal(status, &text)),
+            Ok((200..=299, body)) => Ok(body),
+            Ok((status, body)) => Err(refusal(status, &String::from_utf8_lossy(&body))),
             Err(error) => Err(ApiError::Unreachable(format!("{path}: {error}"))),
         }
     }

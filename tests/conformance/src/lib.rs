@@ -19,6 +19,7 @@ mod kit;
 mod kubeconfig;
 pub mod log;
 pub mod paths;
+pub mod protobuf;
 mod running;
 mod scratch;
 mod service;

@@ -10,6 +10,7 @@ mod expired;
 mod handover;
 mod handover_iptables;
 mod metrics;
+mod odd_objects;
 mod outage;
 mod rights;
 mod token;
@@ -34,6 +35,7 @@ const CASES: &[(&str, Run)] = &[
     ("a kind that RBAC forbids", rights::forbidden),
     ("created, changed and deleted, in protobuf", cycle::protobuf),
     ("created, changed and deleted, in JSON", cycle::json),
+    ("annotations that are not text", odd_objects::annotations),
 ];
 
 /// These do not depend on how lists are sent.
