@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use hyper::header::{AUTHORIZATION, HeaderValue};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -10,7 +10,8 @@ use kube::{Client, Config};
 use secrecy::ExposeSecret;
 
 use super::Settings;
-use super::wording::{masked, of_credentials, of_kubeconfig, one_line};
+use super::plugin::{self, Credentials};
+use super::wording::{masked, of_kubeconfig, one_line};
 
 /// A server that takes longer to take a connection is tried again.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -83,11 +84,34 @@ pub(super) struct Access {
     pub(super) host: String,
     /// The token is in a file that somebody renews.
     pub(super) reads_token_file: bool,
+    pub(super) issued: Option<Issued>,
 }
 
-/// Read everything anew. Nothing is asked of the server.
-pub(super) async fn connect(settings: &Settings) -> Result<Access, ConnectError> {
+/// What an exec plugin handed out, and the configuration by which it was asked.
+#[derive(Clone)]
+pub(super) struct Issued {
+    by: serde_json::Value,
+    credentials: Credentials,
+}
+
+impl Issued {
+    /// They are good for so long at most; `None` if they do not say.
+    pub(super) fn left(&self) -> Option<Duration> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+        let left = |expires: i64| u64::try_from(expires.saturating_sub(now)).unwrap_or(0);
+        self.credentials.expires.map(left).map(Duration::from_millis)
+    }
+}
+
+/// Read everything anew. Nothing is asked of the server. An exec plugin is not run if what it issued before can still be used.
+pub(super) async fn connect(
+    settings: &Settings,
+    plugin_deadline: Duration,
+    usable: Option<Issued>,
+) -> Result<Access, ConnectError> {
     let mut config = load(settings).await?;
+    let issued = issue(&mut config, plugin_deadline, usable).await?;
     let token_file = config.auth_info.token_file.take().map(PathBuf::from);
     let token = config.auth_info.token.take();
     // kube would send a token as it is; most files end in a newline, which no header may.
@@ -103,7 +127,50 @@ pub(super) async fn connect(settings: &Settings) -> Result<Access, ConnectError>
     let host = host_of(&config.cluster_url);
     let client = Client::try_from(config)
         .map_err(|error| ConnectError::Client { server: server.clone(), why: of_client(&error) })?;
-    Ok(Access { client, server, host, reads_token_file: token_file.is_some() })
+    Ok(Access { client, server, host, reads_token_file: token_file.is_some(), issued })
+}
+
+/// Put what the exec plugin issues into its place, if there is one and nothing else says who we are.
+async fn issue(
+    config: &mut Config,
+    deadline: Duration,
+    usable: Option<Issued>,
+) -> Result<Option<Issued>, ConnectError> {
+    let info = &mut config.auth_info;
+    let Some(exec) = info.exec.take().filter(|_| info.token.is_none() && info.token_file.is_none()) else {
+        return Ok(None);
+    };
+    let server = || masked(config.cluster_url.to_string().trim_end_matches('/'));
+    let by = serde_json::to_value(&exec).unwrap_or_default();
+    let issued = match usable.filter(|usable| usable.by == by) {
+        Some(usable) => usable,
+        None => {
+            let asked = plugin::ask(exec, deadline).await;
+            let credentials = asked.map_err(|why| ConnectError::Client { server: server(), why })?;
+            Issued { by, credentials }
+        }
+    };
+    info.token = issued.credentials.token.clone().map(Into::into);
+    if let Some((certificate, key)) = &issued.credentials.certificate {
+        info.client_certificate_data = Some(base64(certificate.as_bytes()));
+        info.client_key_data = Some(base64(key.as_bytes()).into());
+    }
+    Ok(Some(issued))
+}
+
+/// As a kubeconfig has certificates.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let bits =
+            chunk.iter().chain(&[0; 2]).take(3).fold(0_usize, |bits, byte| bits << 8 | usize::from(*byte));
+        for place in 0..4 {
+            let digit = DIGITS.get(bits >> (18 - 6 * place) & 63).copied().unwrap_or_default();
+            text.push(if place <= chunk.len() { char::from(digit) } else { '=' });
+        }
+    }
+    text
 }
 
 /// Without user and password, should somebody have written them into the URL.
@@ -119,7 +186,6 @@ fn in_kubeconfig(settings: &Settings, why: &str) -> ConnectError {
 
 fn of_client(error: &kube::Error) -> String {
     match error {
-        kube::Error::Auth(error) => of_credentials(error),
         // Its own words show the whole URL, with a password if there is one.
         kube::Error::ProxyProtocolUnsupported { .. } | kube::Error::ProxyProtocolDisabled { .. } => {
             "the proxy-url of its kubeconfig begins with neither http:// nor https://".to_owned()
@@ -208,6 +274,15 @@ fn missing_user(file: &Kubeconfig) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn base64_is_as_others_write_it() {
+        for (plain, encoded) in
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob\u{ff}", "Zm9vYsO/")]
+        {
+            assert_eq!(base64(plain.as_bytes()), encoded);
+        }
+    }
 
     #[test]
     fn tokens_are_trimmed_and_what_no_header_takes_is_an_error() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::pace::Trouble;
 use super::wire::{Malformed, Status};
-use super::wording::{bottom, deepest, of_credentials, one_line};
+use super::wording::{bottom, deepest, one_line};
 
 /// Servers may ask for more patience, but not for more than this.
 const LONGEST_WISH: Duration = Duration::from_secs(60);
@@ -40,7 +40,7 @@ impl Failure {
     /// From a request that got no answer.
     pub(super) fn of_request(error: &kube::Error) -> Failure {
         match error {
-            kube::Error::Auth(error) => Failure::Credentials(of_credentials(error)),
+            kube::Error::Auth(error) => Failure::Credentials(one_line(error)),
             error if is_nobody_there(bottom(error)) => Failure::Unreachable(deepest(error)),
             error => Failure::Dropped(deepest(error)),
         }

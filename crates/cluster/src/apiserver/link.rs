@@ -1,6 +1,7 @@
 //! Single requests to the apiserver, within the budget, with credentials that are renewed when they stop to work.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,9 +11,10 @@ use hyper::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use hyper::http::request::Builder;
 use hyper::{Method, Request, Response, Uri};
 use kube::client::Body;
+use tokio::task::JoinHandle;
 use tokio::time::error::Elapsed;
 
-use super::connect::{Access, ConnectError, connect};
+use super::connect::{Access, ConnectError, Issued, connect};
 use super::failure::Failure;
 use super::observer::{Observer, RequestSeen};
 use super::pace::Budget;
@@ -24,10 +26,19 @@ const ERROR_BODY: Duration = Duration::from_secs(5);
 const LARGEST_ERROR: usize = 1 << 20;
 /// Credentials that are rejected are read again, but not by each reflector.
 const AFTER_REJECTION: Duration = Duration::from_secs(1);
-/// A server out of reach may have moved, or have another CA. An exec plugin runs each time.
+/// A server out of reach may have moved, or have another CA.
 const AFTER_SILENCE: Duration = Duration::from_secs(30);
 /// A token in a file is good for some minutes more when the next one is written.
 const TOKEN_FILE: Duration = Duration::from_secs(60);
+
+/// What an exec plugin issued is replaced so long before it expires.
+const BEFORE_EXPIRY: Duration = Duration::from_secs(60);
+/// A plugin that issues what expires at once is not run more often, as long as that is accepted.
+const BETWEEN_PLUGINS: Duration = Duration::from_secs(10);
+/// Reading files takes no time. An exec plugin that takes longer is not waited for: the old access may still work.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The same complaint is made again after this time.
+const REMINDER: Duration = Duration::from_secs(60);
 
 type Answer = Result<Result<Response<Body>, kube::Error>, Elapsed>;
 
@@ -38,6 +49,9 @@ pub(super) struct Link {
     pub(super) observer: Arc<dyn Observer>,
     access: RefCell<Access>,
     renewed: Cell<Instant>,
+    /// Somebody is reading the way anew; that there is one is enough.
+    is_renewing: Cell<bool>,
+    complaint: RefCell<Option<(String, Instant)>>,
     budget: RefCell<Budget>,
 }
 
@@ -47,7 +61,7 @@ impl Link {
         timing: Timing,
         observer: Arc<dyn Observer>,
     ) -> Result<Link, ConnectError> {
-        let access = connect(&settings).await?;
+        let access = connect(&settings, timing.exec_plugin, None).await?;
         let now = Instant::now();
         let budget = Budget::new(settings.qps, settings.burst, now);
         Ok(Link {
@@ -56,6 +70,8 @@ impl Link {
             observer,
             access: RefCell::new(access),
             renewed: Cell::new(now),
+            is_renewing: Cell::new(false),
+            complaint: RefCell::default(),
             budget: RefCell::new(budget),
         })
     }
@@ -72,22 +88,26 @@ impl Link {
         self.settings.encoding
     }
 
-    pub(super) async fn get(&self, path_and_query: &str) -> Result<Response<Body>, Failure> {
+    pub(super) async fn get(self: &Rc<Self>, path_and_query: &str) -> Result<Response<Body>, Failure> {
         let request = Request::get(path_and_query).header(ACCEPT, self.settings.encoding.accept());
         self.send(request, Body::empty()).await
     }
 
     /// A request whose answer does not matter beyond its success.
-    pub(super) async fn submit(&self, request: Builder, json: Vec<u8>) -> Result<(), Failure> {
+    pub(super) async fn submit(self: &Rc<Self>, request: Builder, json: Vec<u8>) -> Result<(), Failure> {
         self.send(request.header(ACCEPT, Encoding::Json.accept()), Body::from(json)).await.map(drop)
     }
 
     /// Within the budget, and with anything but success as a failure.
-    async fn send(&self, request: Builder, body: Body) -> Result<Response<Body>, Failure> {
+    async fn send(self: &Rc<Self>, request: Builder, body: Body) -> Result<Response<Body>, Failure> {
         let held_back = self.budget.borrow_mut().spend(Instant::now());
         tokio::time::sleep(held_back).await;
         if self.access.borrow().reads_token_file {
-            self.renew_if_older(TOKEN_FILE).await;
+            self.renew_if_older(TOKEN_FILE, Issuing::IfNeeded).await;
+        }
+        if self.expires_soon() && self.renewed.get().elapsed() >= BETWEEN_PLUGINS {
+            // Until then they are good, so nobody waits.
+            drop(self.start_renewal(Issuing::Again));
         }
         let agent = concat!("kube-proxy/pointsman-", env!("CARGO_PKG_VERSION"));
         let request = request
@@ -135,30 +155,79 @@ impl Link {
         }
     }
 
+    fn expires_soon(&self) -> bool {
+        let left = self.access.borrow().issued.as_ref().and_then(Issued::left);
+        left.is_some_and(|left| left < BEFORE_EXPIRY)
+    }
+
     /// Read address, tokens and certificates again, where that may help.
-    pub(super) async fn renew_after(&self, failure: &Failure) {
+    pub(super) async fn renew_after(self: &Rc<Self>, failure: &Failure) {
         match failure {
             Failure::Credentials(_) | Failure::Rejected { code: 401, .. } => {
-                self.renew_if_older(AFTER_REJECTION).await;
+                self.renew_if_older(AFTER_REJECTION, Issuing::Again).await;
             }
-            Failure::Unreachable(_) | Failure::Dropped(_) => self.renew_if_older(AFTER_SILENCE).await,
+            Failure::Unreachable(_) | Failure::Dropped(_) => {
+                self.renew_if_older(AFTER_SILENCE, Issuing::IfNeeded).await;
+            }
             _ => {}
         }
     }
 
-    /// What cannot be read leaves the old access in use.
-    async fn renew_if_older(&self, age: Duration) {
+    async fn renew_if_older(self: &Rc<Self>, age: Duration, issuing: Issuing) {
         if self.renewed.get().elapsed() < age {
             return;
         }
-        self.renewed.set(Instant::now());
-        match connect(&self.settings).await {
-            Ok(access) => *self.access.borrow_mut() = access,
-            Err(error) => {
-                tracing::warn!(%error, "The way to the apiserver cannot be read again; the last one is used")
-            }
+        if let Some(renewal) = self.start_renewal(issuing) {
+            // It goes on by itself.
+            let _ = tokio::time::timeout(PATIENCE, renewal).await;
         }
     }
+
+    /// Beside everything else: an exec plugin may take its time, or hang.
+    fn start_renewal(self: &Rc<Self>, issuing: Issuing) -> Option<JoinHandle<()>> {
+        if self.is_renewing.replace(true) {
+            return None;
+        }
+        self.renewed.set(Instant::now());
+        let link = self.clone();
+        Some(tokio::task::spawn_local(async move {
+            link.renew(issuing).await;
+            link.is_renewing.set(false);
+        }))
+    }
+
+    /// What cannot be read leaves the old access in use.
+    async fn renew(&self, issuing: Issuing) {
+        let issued = self.access.borrow().issued.clone();
+        let is_usable = |issued: &Issued| issued.left().is_none_or(|left| !left.is_zero());
+        let usable = issued.filter(|issued| issuing == Issuing::IfNeeded && is_usable(issued));
+        match connect(&self.settings, self.timing.exec_plugin, usable).await {
+            Ok(access) => *self.access.borrow_mut() = access,
+            Err(error) => self.complain(&error),
+        }
+        // The time that a plugin took is none in which it has to rest.
+        self.renewed.set(Instant::now());
+    }
+
+    fn complain(&self, error: &ConnectError) {
+        let text = error.to_string();
+        let is_old = |(said, at): &(String, Instant)| *said == text && at.elapsed() < REMINDER;
+        if self.complaint.borrow().as_ref().is_some_and(is_old) {
+            tracing::debug!(%error, "Failed to read the way to the apiserver again; the last one is used");
+            return;
+        }
+        tracing::warn!(%error, "Failed to read the way to the apiserver again; the last one is used");
+        *self.complaint.borrow_mut() = Some((text, Instant::now()));
+    }
+}
+
+/// Whether an exec plugin is asked for credentials again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Issuing {
+    /// Those it issued are refused, or about to expire.
+    Again,
+    /// Only if they have expired, or another plugin is configured.
+    IfNeeded,
 }
 
 async fn rejection(response: Response<Body>) -> Failure {

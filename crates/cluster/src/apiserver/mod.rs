@@ -2,7 +2,7 @@
 //!
 //! Connection, credentials and TLS are `kube`'s; the reflectors are ours, because they have to speak protobuf,
 //! take lists as streams, hand objects over one by one and never give up. All of it runs on one thread of its
-//! own: an exec plugin that hangs or ten megabytes of list hold up neither probes nor syncs.
+//! own: ten megabytes of list hold up neither probes nor syncs. An exec plugin runs on another one.
 
 mod answer;
 mod complaints;
@@ -16,6 +16,7 @@ mod list;
 mod observer;
 mod outage;
 mod pace;
+mod plugin;
 mod reflector;
 mod resource;
 mod series;

@@ -15,6 +15,8 @@ pub struct Timing {
     pub shortest_watch: Duration,
     /// A kind that the server does not have may come with its next version.
     pub absent_kind: Duration,
+    /// An exec plugin has to be done by then, and is ended if it is not.
+    pub exec_plugin: Duration,
 }
 
 impl Default for Timing {
@@ -25,6 +27,7 @@ impl Default for Timing {
             watch_silence: Duration::from_secs(100),
             shortest_watch: Duration::from_secs(1),
             absent_kind: Duration::from_secs(60),
+            exec_plugin: Duration::from_secs(60),
         }
     }
 }

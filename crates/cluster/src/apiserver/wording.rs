@@ -3,7 +3,6 @@
 use std::error::Error;
 use std::fmt;
 
-use kube::client::AuthError;
 use kube::config::KubeconfigError;
 
 /// A complaint of an exec plugin that is longer tells no more.
@@ -26,24 +25,11 @@ pub(super) fn bottom<'a>(mut error: &'a (dyn Error + 'static)) -> &'a (dyn Error
     error
 }
 
-/// kube's own words hold the command line, the environment and the output of the plugin, tokens included.
-pub(super) fn of_credentials(error: &AuthError) -> String {
-    match error {
-        AuthError::AuthExecRun { out, .. } => {
-            let complaint = String::from_utf8_lossy(&out.stderr);
-            let last = complaint
-                .lines()
-                .map(str::trim)
-                .rfind(|line| !line.is_empty())
-                .unwrap_or("no word on stderr");
-            let last: String = last.chars().take(LONGEST_COMPLAINT).collect();
-            format!("the exec plugin of the kubeconfig failed ({}): {last}", out.status)
-        }
-        AuthError::AuthExecParse(_) => "the output of the exec plugin is no ExecCredential".to_owned(),
-        AuthError::AuthExecStart(error) => format!("the exec plugin cannot be started: {error}"),
-        AuthError::AuthExec(_) => "the exec plugin cannot be run".to_owned(),
-        error => one_line(error),
-    }
+/// The last line of what an exec plugin wrote to stderr.
+pub(super) fn last_complaint(stderr: &[u8]) -> String {
+    let complaint = String::from_utf8_lossy(stderr);
+    let last = complaint.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("no word on stderr");
+    last.chars().take(LONGEST_COMPLAINT).collect()
 }
 
 /// A parser's own words show the lines around the mistake, and a value that has the wrong type.
@@ -84,9 +70,6 @@ fn place(text: &str) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::process::ExitStatusExt;
-    use std::process::{ExitStatus, Output};
-
     use super::*;
 
     #[test]
@@ -94,21 +77,6 @@ mod tests {
         assert_eq!(masked("https://user:SECRET@10.0.0.1:6443/base"), "https://10.0.0.1:6443/base");
         assert_eq!(masked("https://10.0.0.1:6443"), "https://10.0.0.1:6443");
         assert_eq!(masked("user:SECRET@10.0.0.1"), "10.0.0.1");
-    }
-
-    #[test]
-    fn nothing_of_a_plugin_but_its_last_complaint_is_said() {
-        let out = Output {
-            status: ExitStatus::from_raw(256),
-            stdout: b"{\"token\": \"SECRET\"}".to_vec(),
-            stderr: b"starting\nno session; log in first\n".to_vec(),
-        };
-        let error = AuthError::AuthExecRun { cmd: "KEY=\"SECRET\" plugin".into(), out: Box::new(out) };
-        let said = of_credentials(&error);
-        assert_eq!(
-            said,
-            "the exec plugin of the kubeconfig failed (exit status: 1): no session; log in first"
-        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod log;
 mod observed;
 mod odd;
 mod pace;
+mod plugin;
 mod refused;
 mod server;
 mod silence;

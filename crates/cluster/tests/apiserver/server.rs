@@ -118,6 +118,8 @@ pub(crate) struct Asked {
     pub(crate) wish: Wish,
     pub(crate) query: String,
     pub(crate) accept: String,
+    /// In small letters.
+    pub(crate) authorization: String,
     pub(crate) at: Instant,
 }
 
@@ -253,6 +255,7 @@ fn read_request(reader: &mut impl BufRead) -> io::Result<Option<Request>> {
         wish,
         query: query.to_owned(),
         accept: accept.unwrap_or_default(),
+        authorization: header("authorization: ").unwrap_or_default(),
         at: Instant::now(),
     })))
 }
