@@ -7,6 +7,7 @@
 
 pub mod binary;
 pub mod carrier;
+pub mod dice;
 pub mod directory;
 pub mod flows;
 pub mod interpreted;
@@ -14,6 +15,7 @@ pub mod manifest;
 pub mod netstat;
 pub mod node_agent;
 pub mod packets;
+pub mod protobuf;
 pub mod report;
 pub mod seccomp;
 pub mod simulated;
@@ -22,6 +24,7 @@ pub mod wait;
 pub mod world;
 
 pub use carrier::Carrier;
+pub use dice::Dice;
 pub use manifest::{EndpointManifest, ManifestFolder, ServiceManifest, SliceManifest};
 pub use node_agent::{LEAVE_ALONE, NodeAgent, Source};
 pub use report::{Case, Report, Verdict};

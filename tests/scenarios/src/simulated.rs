@@ -1,6 +1,6 @@
 //! The proxy modes over simulated kernels, for tests that every mode is held to.
 
-mod elements;
+pub mod elements;
 mod rules;
 
 use std::collections::BTreeMap;
@@ -72,7 +72,7 @@ impl Simulated for Nftables<nft::simulate::Simulator> {
     }
 
     fn contents(&mut self) -> Contents {
-        elements::elements(self.transport())
+        elements::elements(self.transport()).unwrap()
     }
 
     fn walk(&mut self, host: &Host, packet: Packet, draw: &mut dyn FnMut(u32) -> u32) -> Journey {

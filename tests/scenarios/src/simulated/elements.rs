@@ -1,21 +1,22 @@
-//! What a simulated nf_tables holds, in a form that does not depend on the order in which it came about.
+//! What nf_tables holds, simulated or real, in a form that does not depend on the order in which it came about.
 
 use std::collections::BTreeMap;
 
 use dataplane::nftables::TABLE_NAME;
-use kernel::nft::simulate::Simulator;
 use kernel::nft::{DumpedElement, ElementData, Family, Transport};
 
 use super::Contents;
 
-/// Elements by set; empty sets are left out, because sets made for a need stay when it is gone.
-pub(super) fn elements(simulator: &mut Simulator) -> Contents {
+/// Elements by set; empty sets are left out, because sets made for a need stay when it is gone. The error says what is
+/// wrong with the reading or with what was read: a real kernel that is written to meanwhile leaves out elements and repeats
+/// some.
+pub fn elements(transport: &mut impl Transport) -> Result<Contents, String> {
     let mut all = Contents::new();
     for family in [Family::Ip, Family::Ip6] {
-        for set in simulator.sets(family, TABLE_NAME).unwrap() {
+        for set in transport.sets(family, TABLE_NAME).map_err(|error| error.to_string())? {
             // Pins are made by packets.
             if set != "affinity" && set != "nodeport-affinity" {
-                let found = of_set(simulator, family, &set).into_iter();
+                let found = of_set(transport, family, &set)?.into_iter();
                 let found: Vec<String> =
                     found.map(|(key, values)| format!("{key:02x?} {values:?}")).collect();
                 if !found.is_empty() {
@@ -24,10 +25,14 @@ pub(super) fn elements(simulator: &mut Simulator) -> Contents {
             }
         }
     }
-    all
+    Ok(all)
 }
 
-fn of_set(simulator: &mut Simulator, family: Family, set: &str) -> BTreeMap<Vec<u8>, Vec<String>> {
+fn of_set(
+    transport: &mut impl Transport,
+    family: Family,
+    set: &str,
+) -> Result<BTreeMap<Vec<u8>, Vec<String>>, String> {
     let is_pool = matches!(
         set,
         "endpoints" | "nodeport-endpoints" | "internal-endpoints" | "internal-nodeport-endpoints"
@@ -45,14 +50,16 @@ fn of_set(simulator: &mut Simulator, family: Family, set: &str) -> BTreeMap<Vec<
             found.entry(key).or_default().push(words(&element));
         }
     };
-    simulator.dump_elements(family, TABLE_NAME, set, &mut each).unwrap();
+    transport.dump_elements(family, TABLE_NAME, set, &mut each).map_err(|error| error.to_string())?;
     for slots in slots.values_mut() {
         slots.sort_unstable();
         let gapless: Vec<u32> = (0..slots.len() as u32).collect();
-        assert_eq!(*slots, gapless, "a pool of {set} has gaps");
+        if *slots != gapless {
+            return Err(format!("a pool of {set} has gaps: {slots:?}"));
+        }
     }
     found.values_mut().for_each(|values| values.sort());
-    found
+    Ok(found)
 }
 
 fn words(element: &DumpedElement<'_>) -> String {

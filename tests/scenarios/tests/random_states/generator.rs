@@ -5,8 +5,8 @@ use std::num::NonZeroU16;
 
 use cluster::{Change, EndpointRecord, Kind, NodeFacts, Object, ObjectKey, SliceRecord, Value};
 use ipnet::IpNet;
-use kernel::nft::simulate::Xorshift;
 use model::{Family, Hints, Protocol, Service, ServicePort, SlicePort, TrafficPolicy};
+use scenarios::Dice;
 use scenarios::directory::{NODE, OTHER_NODE, ZONE, address_of, node_of};
 use scenarios::flows::Position;
 use scenarios::world::{Range, address_in};
@@ -39,43 +39,6 @@ pub(crate) const POSITIONS: [Position; 8] = [
     Position::OutsideAsBalancer,
 ];
 
-/// A source of choices.
-pub(crate) struct Dice(Xorshift);
-
-impl Dice {
-    pub(crate) fn new(seed: u64) -> Dice {
-        let mut random = Xorshift::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
-        // Neighbouring seeds begin alike.
-        for _ in 0..16 {
-            random.draw(2);
-        }
-        Dice(random)
-    }
-
-    pub(crate) fn below(&mut self, limit: u32) -> u32 {
-        self.0.draw(limit)
-    }
-
-    pub(crate) fn chance(&mut self, percent: u32) -> bool {
-        self.below(100) < percent
-    }
-
-    pub(crate) fn pick<T: Clone>(&mut self, items: &[T]) -> T {
-        items[self.below(items.len() as u32) as usize].clone()
-    }
-
-    /// Up to `most` of them, in their order, none twice.
-    fn some<T: Clone>(&mut self, items: &[T], most: u32) -> Vec<T> {
-        let wanted = self.below(most + 1);
-        let percent = 100 * wanted / items.len() as u32;
-        items.iter().filter(|_| self.chance(percent)).cloned().collect()
-    }
-
-    fn service_number(&mut self) -> u16 {
-        self.below(SERVICES) as u16
-    }
-}
-
 fn path(number: u16) -> String {
     format!("default/s{number}")
 }
@@ -87,7 +50,7 @@ pub(crate) fn beginning() -> Vec<Change> {
 
 /// One step of a source.
 pub(crate) fn change(dice: &mut Dice) -> Change {
-    let number = dice.service_number();
+    let number = dice.below(SERVICES) as u16;
     match dice.below(100) {
         0..35 => {
             let service = Box::new(service(dice, number));
@@ -139,7 +102,7 @@ fn service_cidrs(lengths: &[u8]) -> Change {
 
 fn service(dice: &mut Dice, number: u16) -> Service {
     // Now and then two services have the same cluster IP, which the apiserver would not allow.
-    let own = if dice.chance(5) { dice.service_number() } else { number };
+    let own = if dice.chance(5) { dice.below(SERVICES) as u16 } else { number };
     let ips = Family::BOTH.map(|family| address_in(Range::Cluster, own, family));
     let cluster_ips: Vec<IpAddr> = match dice.below(6) {
         0 => vec![ips[0]],

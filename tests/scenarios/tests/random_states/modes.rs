@@ -6,9 +6,8 @@ use kernel::iptables::simulate::Fault;
 use kernel::iptables::{self, Table, Tables};
 use kernel::nft;
 use model::Family;
+use scenarios::Dice;
 use scenarios::simulated::{Rules, Simulated};
-
-use crate::generator::Dice;
 
 /// What a kernel short of memory says.
 const ENOMEM: i32 = 12;

@@ -6,13 +6,13 @@ use cluster::{ClusterState, Kind};
 use dataplane::Reconciler;
 use kernel::simulate::{Delivery, Host, Journey, Origin, Outcome, Packet};
 use model::{Backend, Family, Protocol, ServiceKey};
-use scenarios::Variant;
 use scenarios::directory::node_addresses;
 use scenarios::flows::Position;
 use scenarios::interpreted::{StatePlanner, node_view, protocol, rejection};
 use scenarios::simulated::Rules;
+use scenarios::{Dice, Variant};
 
-use crate::generator::{self, Dice};
+use crate::generator;
 use crate::modes::Tested;
 use crate::oracle::{Answer, Oracle};
 
