@@ -123,6 +123,11 @@ impl Api {
         self.ask(Method::GET, path, PROTOBUF, JSON, Vec::new())
     }
 
+    /// Create an object from protobuf.
+    pub fn create_protobuf(&self, collection: &str, object: Vec<u8>) -> Result<(), ApiError> {
+        self.ask(Method::POST, collection, JSON, PROTOBUF, object).map(drop)
+    }
+
     /// Replace an object by one in protobuf, which can say things that JSON cannot.
     pub fn update_protobuf(&self, path: &str, object: Vec<u8>) -> Result<(), ApiError> {
         self.ask(Method::PUT, path, JSON, PROTOBUF, object).map(drop)

@@ -1,0 +1,98 @@
+//! An ordinary service whose endpoint changes all the time: soon after each change packets must follow it.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use conformance::site::Caller;
+use model::{Family, Protocol};
+use sandbox::Outcome;
+use scenarios::{at_load, wait_until};
+
+use crate::scene::{CANARY, Scene};
+
+const SOON: Duration = Duration::from_secs(1);
+const ANSWER: Duration = Duration::from_millis(500);
+/// Who answers, in turn; for one turn nobody does.
+const TURNS: [&[&str]; 3] = [&["a"], &["b"], &[]];
+
+pub(crate) struct Canary<'scope> {
+    shared: Arc<Shared>,
+    thread: Option<ScopedJoinHandle<'scope, ()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    changes: AtomicUsize,
+    worst: Mutex<Duration>,
+    failure: Mutex<Option<String>>,
+}
+
+impl<'scope> Canary<'scope> {
+    pub(crate) fn start<'env>(scope: &'scope Scope<'scope, 'env>, scene: &'env Scene) -> Canary<'scope> {
+        let shared = Arc::new(Shared::default());
+        let own = shared.clone();
+        let thread = scope.spawn(move || {
+            for turn in TURNS.iter().cycle() {
+                if own.stop.load(Ordering::Relaxed) || own.failure.lock().unwrap().is_some() {
+                    return;
+                }
+                match change(scene, turn) {
+                    Ok(took) => {
+                        let mut worst = own.worst.lock().unwrap();
+                        *worst = took.max(*worst);
+                    }
+                    Err(why) => *own.failure.lock().unwrap() = Some(why),
+                }
+                own.changes.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        Canary { shared, thread: Some(thread) }
+    }
+
+    /// Nothing was wrong so far.
+    pub(crate) fn check(&self, what: &dyn Fn() -> String) {
+        if let Some(why) = self.shared.failure.lock().unwrap().clone() {
+            panic!("the ordinary service: {why}\n{}", what());
+        }
+    }
+
+    /// How many changes there were, and the longest that one took.
+    pub(crate) fn finish(mut self) -> (usize, Duration) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+        self.check(&String::new);
+        let worst = *self.shared.worst.lock().unwrap();
+        (self.shared.changes.load(Ordering::Relaxed), worst)
+    }
+}
+
+impl Drop for Canary<'_> {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// How long packets took to follow, in the slower family.
+fn change(scene: &Scene, pods: &[&str]) -> Result<Duration, String> {
+    CANARY.serve_by(scene.api(), pods);
+    let written = Instant::now();
+    let limit = at_load(SOON);
+    for family in Family::BOTH {
+        let mut last = Outcome::Closed;
+        let right = wait_until(limit.saturating_sub(written.elapsed()), || {
+            last = scene.site.ask(Caller::Pod("guest"), Protocol::Tcp, CANARY.at(family), ANSWER);
+            match pods {
+                [] => last == Outcome::Refused,
+                _ => last.by().is_some_and(|by| pods.contains(&by)),
+            }
+        });
+        if !right {
+            return Err(format!("{family}: not {pods:?} after {limit:?} but {last:?}"));
+        }
+    }
+    Ok(written.elapsed())
+}

@@ -1,0 +1,90 @@
+//! What the kernel holds on a node: elements by set, rules by chain.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use conformance::site::SOON;
+use kernel::nft::Connection;
+use sandbox::Namespace;
+use scenarios::simulated::Contents;
+use scenarios::simulated::elements::elements;
+use scenarios::wait_until;
+
+/// How much of a difference is shown.
+const SHOWN: usize = 12;
+
+/// Wait until both nodes hold the same; the error says what differs. Chains that a need of before left behind may
+/// stay, with their rules.
+pub(crate) fn await_equal(held: &Namespace, fresh: &Namespace) -> Result<(), String> {
+    let mut difference = String::new();
+    let equal = wait_until(SOON, || {
+        difference = match (contents(held), contents(fresh)) {
+            (Ok(held), Ok(fresh)) => compare(&held, &fresh),
+            (held, fresh) => format!("{:?} {:?}", held.err(), fresh.err()),
+        };
+        difference.is_empty()
+    });
+    if !equal {
+        return Err(difference);
+    }
+    let (held, fresh) = (rules(held), rules(fresh));
+    let missing = fresh.iter().flat_map(|(chain, wanted)| {
+        let there = held.get(chain).cloned().unwrap_or_default();
+        wanted.iter().filter(move |rule| !there.contains(*rule)).map(move |rule| format!("{chain}: {rule}"))
+    });
+    let missing: Vec<String> = missing.take(SHOWN).collect();
+    if missing.is_empty() { Ok(()) } else { Err(format!("rules are missing:\n{}", missing.join("\n"))) }
+}
+
+fn contents(node: &Namespace) -> Result<Contents, String> {
+    node.run(|| {
+        let mut connection = Connection::open().map_err(|error| error.to_string())?;
+        // A commit that falls into the reading is an error, and it is read again.
+        elements(&mut connection)
+    })
+}
+
+fn compare(held: &Contents, fresh: &Contents) -> String {
+    let sets: BTreeSet<&String> = held.keys().chain(fresh.keys()).collect();
+    let of = |contents: &Contents, set: &String| -> BTreeSet<String> {
+        contents.get(set).into_iter().flatten().cloned().collect()
+    };
+    let mut lines = Vec::new();
+    for set in sets {
+        let (held, fresh) = (of(held, set), of(fresh, set));
+        lines.extend(held.difference(&fresh).map(|element| format!("{set}: only held: {element}")));
+        lines.extend(fresh.difference(&held).map(|element| format!("{set}: only fresh: {element}")));
+    }
+    let count = lines.len();
+    lines.truncate(SHOWN);
+    match count {
+        0 => String::new(),
+        _ => format!("{count} elements differ:\n{}", lines.join("\n")),
+    }
+}
+
+/// By chain, without elements.
+fn rules(node: &Namespace) -> BTreeMap<String, BTreeSet<String>> {
+    let mut all = BTreeMap::new();
+    for family in ["ip", "ip6"] {
+        let mut command = Command::new("nft");
+        command.args(["-t", "list", "table", family, "kube-proxy"]);
+        node.enter(&mut command).unwrap();
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let mut chain = None;
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            match line.trim().strip_prefix("chain ") {
+                Some(head) => chain = Some(format!("{family} {}", head.trim_end_matches(" {"))),
+                None if line.trim() == "}" => chain = None,
+                None => {
+                    if let Some(chain) = &chain {
+                        let rules: &mut BTreeSet<String> = all.entry(chain.clone()).or_default();
+                        rules.insert(line.trim().to_owned());
+                    }
+                }
+            }
+        }
+    }
+    all
+}
