@@ -9,7 +9,8 @@ pub(crate) const HELP: &str = "\
 usage: bench [--quick] [--only PART] [--check] [--json FILE] [--agent-sizes N,N] [--kube-proxy FILE]
 
   --quick              only 1,000 and 10,000 services, few repetitions, the small yardstick
-  --only PART          nftables, iptables (loads, changes and first packets) or first-packet
+  --only PART          nftables, iptables (loads, changes and first packets), first-packet or isolation (a change beside
+                       another tenant's costly objects)
   --check              exit with 1 if a limit is missed
   --json FILE          write every number there too
   --agent-sizes N,N    services the real agent is started with (default 10000)
@@ -31,6 +32,7 @@ pub(crate) enum Only {
     Nftables,
     Iptables,
     FirstPacket,
+    Isolation,
 }
 
 pub(crate) struct Arguments {
@@ -79,6 +81,7 @@ fn only(text: &str) -> Result<Only, Failure> {
         "nftables" => Ok(Only::Nftables),
         "iptables" => Ok(Only::Iptables),
         "first-packet" => Ok(Only::FirstPacket),
-        _ => Err(format!("--only {text}: there are nftables, iptables and first-packet").into()),
+        "isolation" => Ok(Only::Isolation),
+        _ => Err(format!("--only {text}: there are nftables, iptables, first-packet and isolation").into()),
     }
 }

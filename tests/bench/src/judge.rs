@@ -22,6 +22,7 @@ pub(crate) fn judge(results: &Results) -> Vec<Limit> {
     growth(&mut limits, results);
     agents(&mut limits, results);
     limits.extend(crate::iptables::judge(&results.iptables));
+    limits.extend(crate::isolation::judge(&results.isolation));
     for yardstick in results.yardsticks.iter().filter(|one| one.services == YARDSTICK_SERVICES) {
         limits.push(Limit {
             what: format!("{} services: full load, against the yardstick", yardstick.services),

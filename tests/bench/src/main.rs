@@ -9,6 +9,7 @@ mod changes;
 mod children;
 mod counting;
 mod iptables;
+mod isolation;
 mod judge;
 mod load;
 mod manifests;

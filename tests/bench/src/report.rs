@@ -1,12 +1,13 @@
 //! The order of the measurements, and their results as tables.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::arguments::{Arguments, Only};
 use crate::children::{self, Part};
 use crate::load::Scope;
 use crate::results::{Changes, Limit, Results, SizeResult};
-use crate::{Failure, agent, iptables, yardstick};
+use crate::{Failure, agent, iptables, isolation, yardstick};
 use gauges::gauge::Summary;
 use gauges::machine::Machine;
 use gauges::table::{self, kib, megabytes, row, time};
@@ -26,6 +27,9 @@ pub(crate) fn gather(arguments: &Arguments) -> Result<Results, Failure> {
     }
     if is_wanted(&[Only::Nftables]) {
         gather_nftables(arguments, &mut results)?;
+    }
+    if is_wanted(&[Only::Isolation]) {
+        results.isolation = isolation::measure(&kube_proxy(arguments)?, arguments.quick)?;
     }
     results.machine.done();
     Ok(results)
@@ -62,15 +66,16 @@ fn load(services: u32, ipv6: bool, repetitions: u32) -> Result<SizeResult, Failu
 
 fn measure_agents(arguments: &Arguments, results: &mut Results) -> Result<(), Failure> {
     let idle = Duration::from_secs(if arguments.quick { 2 } else { 8 });
-    let kube_proxy = match &arguments.kube_proxy {
-        Some(path) => path.clone(),
-        None => agent::build()?,
-    };
+    let kube_proxy = kube_proxy(arguments)?;
     for services in &arguments.agent_sizes {
         note(&format!("the agent with {services} services"));
         results.agents.push(agent::measure(&kube_proxy, *services, idle)?);
     }
     Ok(())
+}
+
+fn kube_proxy(arguments: &Arguments) -> Result<PathBuf, Failure> {
+    arguments.kube_proxy.clone().map_or_else(agent::build, Ok)
 }
 
 fn measure_yardsticks(quick: bool, results: &mut Results) -> Result<(), Failure> {
@@ -103,6 +108,7 @@ pub(crate) fn print(results: &Results) {
         println!("The machine is busy with other work: wall times are longer than they need be");
     }
     iptables::print(&results.iptables);
+    isolation::print(&results.isolation);
     if !results.sizes.is_empty() {
         print_full(results);
         print_changes(results);

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::iptables::IptablesResults;
+use crate::isolation::IsolationResult;
 use gauges::gauge::{Cost, Resident, Summary};
 use gauges::machine::Machine;
 
@@ -13,6 +14,7 @@ pub(crate) struct Results {
     pub(crate) wide: Option<WideResult>,
     pub(crate) counting: Option<CountingResult>,
     pub(crate) iptables: IptablesResults,
+    pub(crate) isolation: Vec<IsolationResult>,
     pub(crate) agents: Vec<AgentResult>,
     pub(crate) yardsticks: Vec<YardstickResult>,
     pub(crate) skipped: Vec<String>,

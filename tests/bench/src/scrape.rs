@@ -11,7 +11,7 @@ use crate::Failure;
 use crate::results::ScrapeResult;
 use gauges::gauge::{Cost, Meter, Summary};
 
-const METRICS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10249);
+pub(crate) const METRICS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10249);
 const PATIENCE: Duration = Duration::from_secs(1);
 const REWRITE_DEADLINE: Duration = Duration::from_secs(60);
 const SCRAPES: usize = 100;
