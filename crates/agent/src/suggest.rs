@@ -2,9 +2,13 @@
 
 /// The candidate that is fewest slips away from `word`, if that is few enough to have been meant.
 pub(crate) fn closest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let bearable = 1 + word.chars().count() / 5;
-    let distance = |candidate: &str| slips(&word.to_lowercase(), &candidate.to_lowercase());
-    let measured = candidates.map(|candidate| (distance(candidate), candidate));
+    let word = word.to_lowercase();
+    let length = word.chars().count();
+    let bearable = 1 + length / 5;
+    // A difference in length is bridged by as many slips. Only words of a name's length are measured: that takes time
+    // in proportion to both.
+    let near = candidates.filter(|candidate| candidate.chars().count().abs_diff(length) <= bearable);
+    let measured = near.map(|candidate| (slips(&word, &candidate.to_lowercase()), candidate));
     measured.filter(|(slips, _)| *slips <= bearable).min().map(|(_, candidate)| candidate)
 }
 
@@ -62,5 +66,14 @@ mod tests {
         assert_eq!(closest("poxy-mdoe"), Some("proxy-mode"));
         assert_eq!(closest("Masquerade-All"), Some("masquerade-all"));
         assert_eq!(closest("nonsense"), None);
+    }
+
+    #[test]
+    fn a_word_of_a_megabyte_is_not_measured() {
+        let word = "masquerade-all".repeat(100_000);
+        let names: Vec<String> = (0..200).map(|number| format!("masquerade-all-{number}")).collect();
+        let started = std::time::Instant::now();
+        assert_eq!(closest(&word, names.iter().map(String::as_str)), None);
+        assert!(started.elapsed() < std::time::Duration::from_secs(10), "{:?}", started.elapsed());
     }
 }
