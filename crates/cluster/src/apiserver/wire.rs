@@ -118,6 +118,8 @@ pub(super) struct RawEvent {
 pub(super) struct WatchDecoder {
     encoding: Encoding,
     buffer: BytesMut,
+    /// In so many bytes of the buffer no line ends: a long one is not searched again with each chunk.
+    searched: usize,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -144,7 +146,7 @@ struct JsonEvent<'a> {
 
 impl WatchDecoder {
     pub(super) fn new(encoding: Encoding) -> WatchDecoder {
-        WatchDecoder { encoding, buffer: BytesMut::new() }
+        WatchDecoder { encoding, buffer: BytesMut::new(), searched: 0 }
     }
 
     pub(super) fn feed(&mut self, chunk: &[u8]) {
@@ -183,12 +185,15 @@ impl WatchDecoder {
     /// A line an event.
     fn next_json(&mut self) -> Result<Option<RawEvent>, Malformed> {
         loop {
-            let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') else {
+            let new = self.buffer.get(self.searched..).unwrap_or_default();
+            let Some(end) = new.iter().position(|byte| *byte == b'\n') else {
+                self.searched = self.buffer.len();
                 return match self.buffer.len() > LARGEST {
                     true => Err(Malformed(format!("a line longer than {LARGEST} bytes"))),
                     false => Ok(None),
                 };
             };
+            let end = std::mem::take(&mut self.searched) + end;
             let line = readable(self.buffer.split_to(end + 1).freeze());
             if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
@@ -197,5 +202,30 @@ impl WatchDecoder {
             let object = line.slice_ref(event.object.get().as_bytes());
             return Ok(Some(RawEvent { kind: event.kind, object }));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// Searched from the beginning with each chunk, these would be eight billion bytes.
+    #[test]
+    fn a_long_line_in_short_chunks_is_searched_once() {
+        let line = format!("{{\"type\":\"ADDED\",\"object\":\"{}\"}}\n", "x".repeat(1 << 20));
+        let mut decoder = WatchDecoder::new(Encoding::Json);
+        let started = Instant::now();
+        let mut events = 0;
+        for chunk in [&line[..], &line[..]].concat().as_bytes().chunks(64) {
+            decoder.feed(chunk);
+            while let Some(event) = decoder.next().unwrap() {
+                assert_eq!(event.object.len(), (1 << 20) + 2);
+                events += 1;
+            }
+        }
+        assert!(events == 2 && decoder.is_between_events());
+        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     }
 }
