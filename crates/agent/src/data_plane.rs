@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use dataplane::iptables::{Counters, Iptables, Setup};
-use dataplane::nftables::Nftables;
+use dataplane::nftables::{Nftables, Pin, PinSweep};
 use dataplane::{Backend, Change, Committed, SyncError};
 use kernel::iptables::{Chosen, Missing, Tools};
 use kernel::nft::{self, Connection};
@@ -14,7 +14,7 @@ use crate::inbox::Sender;
 use crate::leftovers::Own;
 use crate::run::StartError;
 use crate::sync::StartGuard;
-use crate::{DetectLocal, Options, drift, node_setup, packet_counters};
+use crate::{DetectLocal, Options, drift, node_setup, packet_counters, pins};
 
 /// What a mode stands on, found before anything is changed.
 pub(crate) enum Ground {
@@ -91,7 +91,8 @@ impl DataPlane {
             Ground::Nftables => {
                 let connection = Connection::open()
                     .map_err(|source| StartError::System { what: "open a netlink socket", source })?;
-                let backend = Nftables::new(connection, &detector, options.masquerade_mark);
+                let backend =
+                    Nftables::new(connection, &detector, options.masquerade_mark).room_for_pins(pins::room());
                 Ok(DataPlane::Nftables(Box::new(backend.count_traffic(options.service_counters))))
             }
             Ground::Iptables(chosen) => {
@@ -179,6 +180,25 @@ impl Backend for DataPlane {
             return Ok(Committed::default());
         }
         self.backend().apply(family, changes, node)
+    }
+
+    fn interim(&self, change: &Change<'_>) -> Option<ServicePlan> {
+        match self {
+            DataPlane::Nftables(backend) => backend.interim(change),
+            DataPlane::Iptables { backend, .. } => backend.interim(change),
+        }
+    }
+
+    fn take_sweeps(&mut self, family: Family) -> Vec<PinSweep> {
+        self.backend().take_sweeps(family)
+    }
+
+    fn sweep(&mut self, sweep: &PinSweep) -> Result<usize, SyncError> {
+        self.backend().sweep(sweep)
+    }
+
+    fn forget(&mut self, family: Family, pins: &[Pin]) -> Result<usize, SyncError> {
+        self.backend().forget(family, pins)
     }
 
     fn detect_local(&mut self, family: Family, detector: &LocalDetector) -> bool {

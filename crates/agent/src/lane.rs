@@ -85,6 +85,11 @@ impl Lane {
         self.pacing.repair(now);
     }
 
+    /// Something that is of no use any more could not be removed.
+    pub(crate) fn note_left_behind(&self) {
+        self.metrics.left_behind();
+    }
+
     pub(crate) fn follows(&mut self, seen: ChangeCount) {
         self.followed = seen;
     }

@@ -35,6 +35,7 @@ mod node_setup;
 mod options;
 mod own_node;
 mod packet_counters;
+mod pins;
 mod planner;
 mod profiling;
 mod reload;

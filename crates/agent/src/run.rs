@@ -23,7 +23,7 @@ use crate::metrics::Metrics;
 use crate::sync::{Event, Outlets, SyncLoop};
 use crate::{
     Options, addresses, data_plane, default_mode, events, flags, flows, leftovers, logging, node_setup,
-    packet_counters, reload, service_counters, source,
+    packet_counters, pins, reload, service_counters, source,
 };
 
 /// How long the threads may take to end.
@@ -100,8 +100,9 @@ async fn serve_until_stopped(options: Options, ground: Ground) -> Result<(), Sta
     if options.service_counters && options.mode() == Mode::Nftables {
         service_counters::start(&metrics).map_err(system("start reading the counters of services"))?;
     }
-    if options.mode() == Mode::Iptables {
-        metrics.extend(packet_counters::collector());
+    match options.mode() {
+        Mode::Iptables => metrics.extend(packet_counters::collector()),
+        Mode::Nftables | Mode::Unset | Mode::Ipvs => metrics.extend(pins::collector()),
     }
     let context = Context {
         health: health.clone(),
@@ -143,6 +144,7 @@ impl Agent {
         let (sender, receiver) = inbox::channel();
         let addresses = addresses::watch(sender.clone()).map_err(StartError::Addresses)?;
         let flows = flows::start(metrics.flows().clone()).map_err(system("start a thread"))?;
+        let pins = pins::start(sender.clone()).map_err(system("start a thread"))?;
         let observer = Arc::new(metrics.api().clone());
         let source = source::start(&options, observer, sender.clone())?;
         if let Some(because) = &options.mode_because {
@@ -156,7 +158,8 @@ impl Agent {
         let (own, node, recorder) = (ground.own(), options.node_name.clone(), source.recorder.clone());
         let guard = data_plane::guard(sender.clone(), move || leftovers::remove(own, node, recorder));
         let backend = DataPlane::build(ground, &options)?;
-        let outlets = Outlets { health, flows, checks, metrics, recorder: source.recorder.clone() };
+        let recorder = source.recorder.clone();
+        let outlets = Outlets { health, flows, pins, checks, metrics, recorder };
         let sync = SyncLoop::new(options.clone(), backend, addresses, outlets, guard);
         let sync = std::thread::Builder::new()
             .name("sync".into())

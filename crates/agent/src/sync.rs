@@ -1,6 +1,7 @@
 //! The sync loop: one plain thread that owns the cluster state and the data plane. Everything else talks to
 //! it by [`Event`]s, because a netlink `send` blocks for as long as the kernel commits.
 
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use cluster::apiserver::Recorder;
 use cluster::manifests::Consequence;
 use cluster::{ChangeCount, ClusterState, Update};
+use dataplane::nftables::PinSweep;
 use dataplane::{Backend, Planner, Reconciler, Synced};
 use model::{Family, NodeView, ServiceKey};
 
@@ -23,6 +25,7 @@ use crate::lane::Lane;
 use crate::metrics::Metrics;
 use crate::missed_prefixes::MissedPrefixes;
 use crate::own_node::OwnNode;
+use crate::pins::FoundPins;
 use crate::planner::{ClusterPlanner, observe_node};
 use crate::{Options, Source, node_setup};
 
@@ -33,6 +36,8 @@ pub(crate) enum Event {
     Update(Update),
     /// Somebody else changed our rules, or may have.
     Drift(Drift),
+    /// Pins of clients that must move.
+    PinsFound(FoundPins),
     /// The addresses of this node, as they are now.
     Addresses(Vec<IpAddr>),
     /// Other options count from now on.
@@ -50,6 +55,7 @@ pub(crate) type StartGuard<B> = Box<dyn FnOnce(&mut B) -> bool + Send>;
 pub(crate) struct Outlets {
     pub(crate) health: Health,
     pub(crate) flows: Sender<StaleWork>,
+    pub(crate) pins: Sender<PinSweep>,
     pub(crate) checks: CheckReporter,
     pub(crate) metrics: Metrics,
     pub(crate) recorder: Recorder,
@@ -64,6 +70,8 @@ pub(crate) struct SyncLoop<B> {
     reconciler: Reconciler<B>,
     checks: CheckPace,
     lanes: [Lane; 2],
+    /// Pins that are still to be deleted.
+    doomed: VecDeque<FoundPins>,
     outlets: Outlets,
     start_guard: Option<StartGuard<B>>,
     started: Instant,
@@ -104,6 +112,7 @@ impl<B: Backend> SyncLoop<B> {
                 let contests = Contests::new(family, outlets.recorder.clone());
                 Lane::new(family, options.min_sync_period, metrics, contests)
             }),
+            doomed: VecDeque::new(),
             outlets,
             start_guard: Some(start_guard),
             started: Instant::now(),
@@ -135,11 +144,15 @@ impl<B: Backend> SyncLoop<B> {
             }
             self.check();
             self.sync();
+            self.forget_pins();
         }
     }
 
     /// Until the first family may be written, or until the next look at the kernel.
     fn wait(&self) -> Duration {
+        if !self.doomed.is_empty() {
+            return Duration::ZERO;
+        }
         let now = Instant::now();
         let waits = self.lanes.iter().filter(|lane| self.has_work(lane)).map(|lane| lane.wait(now));
         let waits = waits.chain(self.identity.next_look(now)).chain([self.checks.wait(now)]);
@@ -169,6 +182,7 @@ impl<B: Backend> SyncLoop<B> {
                 self.lanes[family.index()].distrust(&mut self.reconciler, &why);
             }
             Event::Drift(Drift::Unsure) => self.distrust_all("Notifications of nf_tables were lost"),
+            Event::PinsFound(found) => self.doomed.push_back(found),
             Event::Addresses(addresses) => self.addresses = addresses,
             Event::Reconfigure(options) => self.reconfigure(*options),
             Event::Stop => return false,
@@ -333,6 +347,10 @@ impl<B: Backend> SyncLoop<B> {
             // The cleaner ends only with the process.
             let _ = self.outlets.flows.send(StaleWork { family, stale: synced.stale, node_ips });
         }
+        for sweep in synced.sweeps {
+            // It ends only with the process, too.
+            let _ = self.outlets.pins.send(sweep);
+        }
         if synced.full {
             kernel::memory::give_back();
         }
@@ -346,6 +364,29 @@ impl<B: Backend> SyncLoop<B> {
         for family in Family::BOTH {
             let missed = model::missed_prefixes(&self.node, &self.options.nodeport_addresses, family);
             self.look_at_prefixes |= !self.missed_prefixes.note(family, &missed, Instant::now());
+        }
+    }
+
+    /// Delete some of the pins that were found: changes that wait come before the rest.
+    fn forget_pins(&mut self) {
+        let Some(found) = self.doomed.front_mut() else { return };
+        let family = found.sweep.family;
+        let lane = &mut self.lanes[family.index()];
+        let some = found.take_some();
+        match self.reconciler.backend().forget(family, &some) {
+            Ok(count) => tracing::debug!(%family, count, "Moved clients off endpoints that are gone"),
+            Err(error) => {
+                lane.note_left_behind();
+                tracing::warn!(
+                    %family, %error,
+                    "Failed to delete the pins of removed endpoints; their clients move after one retransmission"
+                );
+            }
+        }
+        if found.is_empty() {
+            let waiting = self.reconciler.swept(family, &found.sweep);
+            lane.mark(&waiting, false);
+            self.doomed.pop_front();
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
+use crate::nftables::{Pin, PinSweep};
 use kernel::{iptables, nft};
 use model::{Family, LocalDetector, NodePlan, ServiceKey, ServicePlan};
 
@@ -22,8 +23,6 @@ pub struct Committed {
     pub bytes: usize,
     /// Elements of services that the kernel holds now.
     pub elements: usize,
-    /// Something that is of no use any more could not be cleared away after the transaction. It does no harm.
-    pub left_behind: bool,
     /// How long it took to know what to send.
     pub rendering: Duration,
     /// Where rules are what services are made of.
@@ -56,6 +55,19 @@ pub trait Backend {
         changes: &[Change<'_>],
         node: (&NodePlan, &NodePlan),
     ) -> Result<Committed, SyncError>;
+
+    /// What to apply instead of the new plan until what [`take_sweeps`](Backend::take_sweeps) hands out is done, if a change
+    /// cannot be made in one step.
+    fn interim(&self, change: &Change<'_>) -> Option<ServicePlan>;
+
+    /// Pins that the last commits left without their endpoint: to be found beside the sync thread, and then forgotten.
+    fn take_sweeps(&mut self, family: Family) -> Vec<PinSweep>;
+
+    /// Find and forget them here and now.
+    fn sweep(&mut self, sweep: &PinSweep) -> Result<usize, SyncError>;
+
+    /// Delete pins that a sweep found. Returns how many went.
+    fn forget(&mut self, family: Family, pins: &[Pin]) -> Result<usize, SyncError>;
 
     /// How traffic of this node's pods is recognised from the next rewrite on. Returns whether that is new.
     fn detect_local(&mut self, family: Family, detector: &LocalDetector) -> bool;

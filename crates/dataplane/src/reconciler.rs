@@ -10,6 +10,7 @@ use model::{
 };
 
 use crate::backend::{Backend, Change, Committed, SyncError};
+use crate::nftables::PinSweep;
 use crate::programmed::Programmed;
 use crate::slots::keep_order;
 
@@ -38,6 +39,9 @@ pub struct Synced {
     pub committed: Committed,
     /// Recorded flows that must be forgotten now.
     pub stale: Vec<StaleFlows>,
+    /// Pins that have lost their endpoint: to be found beside the sync thread, and then forgotten. Tell
+    /// [`Reconciler::swept`] of it afterwards.
+    pub sweeps: Vec<PinSweep>,
     pub phases: Phases,
 }
 
@@ -79,6 +83,10 @@ struct FamilyState {
     /// Flows that become stale with the next successful rewrite.
     pending_stale: Vec<StaleFlows>,
     claims: Claims,
+    /// Services that go without affinity until a sweep is done.
+    unpinned: HashSet<ServiceKey>,
+    /// Those of them that took their first step in the sync under way.
+    stepping: Vec<ServiceKey>,
 }
 
 pub struct Reconciler<B> {
@@ -93,6 +101,8 @@ impl<B: Backend> Reconciler<B> {
             remembered: HashMap::new(),
             pending_stale: Vec::new(),
             claims: Claims::new(family),
+            unpinned: HashSet::new(),
+            stepping: Vec::new(),
         });
         Reconciler { backend, families }
     }
@@ -176,9 +186,41 @@ impl<B: Backend> Reconciler<B> {
             Applied::Unknown => rewrite(&mut self.backend, state, family, planner),
             Applied::Known(known) => update(&mut self.backend, state, *known, family, dirty, planner),
         };
-        let (known, synced) = result?;
+        let (known, mut synced) = result?;
         self.families[family.index()].applied = Applied::Known(Box::new(known));
+        synced.sweeps = self.backend.take_sweeps(family);
+        let stepping = std::mem::take(&mut self.families[family.index()].stepping);
+        if !stepping.is_empty() {
+            // It may be that nobody was pinned where a pin could be wrong.
+            let mut last = synced.sweeps.pop().unwrap_or_else(|| PinSweep::of_nothing(family));
+            last.awaited_by = stepping;
+            synced.sweeps.push(last);
+        }
         Ok(synced)
+    }
+
+    /// The same for those who have no thread to sweep beside: with all sweeps done, and the second steps after them.
+    pub fn sync_and_sweep(
+        &mut self,
+        family: Family,
+        dirty: &[ServiceKey],
+        planner: &dyn Planner,
+    ) -> Result<Synced, SyncError> {
+        let mut synced = self.sync(family, dirty, planner)?;
+        for sweep in std::mem::take(&mut synced.sweeps) {
+            self.backend.sweep(&sweep)?;
+            let waiting = self.swept(family, &sweep);
+            if !waiting.is_empty() {
+                self.sync(family, &waiting, planner)?;
+            }
+        }
+        Ok(synced)
+    }
+
+    /// The pins of a sweep are gone. Returns the services that waited for it: they have to be planned once more.
+    pub fn swept(&mut self, family: Family, sweep: &PinSweep) -> Vec<ServiceKey> {
+        let unpinned = &mut self.families[family.index()].unpinned;
+        sweep.awaited_by.iter().filter(|service| unpinned.remove(*service)).cloned().collect()
     }
 }
 
@@ -197,6 +239,9 @@ fn rewrite<B: Backend>(
     planner: &dyn Planner,
 ) -> Result<(Known, Synced), SyncError> {
     let started = Instant::now();
+    // Whatever pins there are, the rewrite looks at each.
+    state.unpinned.clear();
+    state.stepping.clear();
     settle_claims(state, family, planner);
     let plans = plan_all(state, family, planner);
     let node = planner.node(family);
@@ -207,7 +252,8 @@ fn rewrite<B: Backend>(
             let phases = Phases::new(started, planned, &committed);
             let mut programmed = Programmed { elements: committed.elements, ..Programmed::default() };
             plans.values().for_each(|plan| programmed.add(plan));
-            let synced = Synced { full: true, services: plans.len(), committed, stale, phases };
+            let synced =
+                Synced { full: true, services: plans.len(), committed, stale, phases, ..Synced::default() };
             Ok((Known { plans, node, programmed }, synced))
         }
         Err(error) => {
@@ -271,7 +317,8 @@ fn update<B: Backend>(
     planner: &dyn Planner,
 ) -> Result<(Known, Synced), SyncError> {
     let started = Instant::now();
-    let fresh = plan_dirty(state, &known, family, dirty, planner);
+    let mut fresh = plan_dirty(state, &known, family, dirty, planner);
+    take_steps(backend, state, &known, &mut fresh);
     let node = planner.node(family);
     let changes: Vec<Change<'_>> = fresh
         .iter()
@@ -301,7 +348,8 @@ fn update<B: Backend>(
         change.new.into_iter().for_each(|plan| known.programmed.add(plan));
     }
     let phases = Phases::new(started, planned, &committed);
-    let synced = Synced { full: false, services: changes.len(), committed, stale, phases };
+    let synced =
+        Synced { full: false, services: changes.len(), committed, stale, phases, ..Synced::default() };
     for (service, new) in fresh {
         match new {
             Some(plan) => known.plans.insert(service, plan),
@@ -343,6 +391,31 @@ fn plan_dirty(
         }
     }
     fresh
+}
+
+/// Where a change takes two steps, this is the first, until [`Reconciler::swept`] allows the second.
+fn take_steps<B: Backend>(
+    backend: &B,
+    state: &mut FamilyState,
+    known: &Known,
+    fresh: &mut HashMap<ServiceKey, Option<ServicePlan>>,
+) {
+    for (service, new) in fresh {
+        let Some(plan) = new else {
+            state.unpinned.remove(service);
+            continue;
+        };
+        if state.unpinned.contains(service) {
+            plan.affinity_seconds = None;
+            continue;
+        }
+        let change = Change { service, old: known.plans.get(service), new: Some(&*plan) };
+        if let Some(first) = backend.interim(&change) {
+            state.unpinned.insert(service.clone());
+            state.stepping.push(service.clone());
+            *plan = first;
+        }
+    }
 }
 
 /// A service without an address of the family asks nothing of it, and is not kept.

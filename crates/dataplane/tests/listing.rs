@@ -10,7 +10,7 @@ use common::{Fixture, MARK, in_namespace, in_namespace_counting, pod_cidrs};
 use dataplane::Reconciler;
 use dataplane::nftables::{Nftables, TABLE_NAME};
 use kernel::nft::Connection;
-use model::Family;
+use model::{Family, Service};
 
 #[test]
 fn nft_prints_and_rereads_everything() {
@@ -39,6 +39,34 @@ fn nft_prints_and_rereads_everything() {
     }
     assert!(v6.contains("fd00:96::1 . tcp . 80 . 1 : fd00:244:2::21 . 8080"), "{v6}");
     assert_reread("ip", &v4);
+}
+
+/// A port with many endpoints has a map and chains of its own.
+#[test]
+fn nft_prints_and_rereads_pools_of_their_own() {
+    if Command::new("nft").arg("--version").output().is_err() {
+        return println!("SKIPPED: the nft tool is not installed");
+    }
+    let mut listing = String::new();
+    in_namespace(|mut reconciler| {
+        let pods: Vec<String> =
+            (0..300).map(|number| format!("10.244.{}.{}", number / 250, number % 250 + 1)).collect();
+        let pods: Vec<(&str, &'static str)> = pods.iter().map(|pod| (&**pod, "here")).collect();
+        let mut fixture = Fixture::default();
+        let sticky = Service { affinity_seconds: Some(61), ..common::service(1) };
+        fixture.add("default/sticky", sticky, &pods);
+        fixture.add("default/plain", common::service(2), &pods);
+        reconciler.sync(Family::V4, &[], &fixture).unwrap();
+        listing = nft(&["list", "table", "ip", TABLE_NAME], "");
+    });
+    for expected in [
+        "typeof numgen random mod 2 : ip daddr . th dport",
+        "numgen random mod 300 map @pool-",
+        "299 : 10.244.",
+    ] {
+        assert!(listing.contains(expected), "missing: {expected}\n{listing}");
+    }
+    assert_reread("ip", &listing);
 }
 
 /// The kernel takes a rewrite in place, and prints the same afterwards.

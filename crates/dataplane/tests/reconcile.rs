@@ -26,7 +26,7 @@ fn over(simulator: Simulator) -> Simulated {
 
 fn sync(reconciler: &mut Simulated, fixture: &Fixture, dirty: &[&str]) -> dataplane::Synced {
     let dirty: Vec<ServiceKey> = dirty.iter().map(|name| (*name).into()).collect();
-    reconciler.sync(Family::V4, &dirty, fixture).unwrap()
+    reconciler.sync_and_sweep(Family::V4, &dirty, fixture).unwrap()
 }
 
 /// Every element of every set but the pins, as text.
@@ -156,7 +156,7 @@ fn a_rewrite_in_place_that_fails_is_followed_by_a_replacement() {
     let mut simulator = Simulator::new();
     // A table that claims to be ours, with pins of another shape, which a rewrite in place leaves alone.
     let mut batch = Batch::new(nft::Family::Ip, TABLE_NAME);
-    batch.add_table("rules for kube-proxy; flat layout 2; local: 10.244.0.0/16");
+    batch.add_table("rules for kube-proxy; flat layout 3; local: 10.244.0.0/16");
     batch.add_set(&nft::Set {
         name: "affinity",
         key_type: 13,

@@ -131,10 +131,14 @@ pub enum Verdict {
     Drop,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Pool {
     Cluster,
     Local,
+}
+
+impl Pool {
+    pub const BOTH: [Pool; 2] = [Pool::Cluster, Pool::Local];
 }
 
 /// Whose source address is rewritten on the way to the endpoint. Hairpin traffic always is.

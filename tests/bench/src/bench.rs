@@ -66,7 +66,7 @@ impl<B: Clocked> Bench<B> {
         };
         self.bytes = 0;
         for family in Family::BOTH {
-            self.bytes += self.reconciler.sync(family, &dirty.services, &planner)?.committed.bytes;
+            self.bytes += self.reconciler.sync_and_sweep(family, &dirty.services, &planner)?.committed.bytes;
         }
         self.state.clear_dirty(&dirty);
         Ok(())

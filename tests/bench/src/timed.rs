@@ -50,6 +50,10 @@ impl Transport for Timed {
         self.connection.chains(family, table)
     }
 
+    fn set_size(&mut self, family: Family, table: &str, set: &str) -> Result<Option<usize>, Error> {
+        self.connection.set_size(family, table, set)
+    }
+
     fn dump_elements(
         &mut self,
         family: Family,

@@ -77,7 +77,7 @@ pub fn program<B: Simulated>(state: &ClusterState, variant: Variant) -> Rules {
     };
     let mut reconciler = Reconciler::new(B::new(variant));
     for family in Family::BOTH {
-        reconciler.sync(family, &[], &planner).unwrap();
+        reconciler.sync_and_sweep(family, &[], &planner).unwrap();
     }
     reconciler.backend().rules()
 }

@@ -13,7 +13,7 @@ use crate::flags::{Command, parse};
 use crate::health::Health;
 use crate::http::{Context, paths};
 use crate::metrics::Metrics;
-use crate::{flags, profiling, service_counters};
+use crate::{flags, pins, profiling, service_counters};
 
 const EVENTS: &str = include_str!("../events.rs");
 /// Quoted words there that are no reasons.
@@ -109,7 +109,7 @@ impl Ours {
             self.add(What::Sli, about.name);
             self.describe(about.name, about.kind.word(), about.labels);
         }
-        for name in service_counters::NAMES {
+        for name in service_counters::NAMES.into_iter().chain(pins::NAMES) {
             self.add(What::Metric, name);
         }
     }

@@ -35,7 +35,7 @@ pub(crate) use per_family::PerFamily;
 pub(crate) use probes::ProbeMetrics;
 use process::ProcessMetrics;
 use registry::Registry;
-pub(crate) use registry::{Collector, Description};
+pub(crate) use registry::{Collector, Description, Kind};
 pub(crate) use sync::SyncMetrics;
 
 use crate::config::{FeatureGates, Mode};

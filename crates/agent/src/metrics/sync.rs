@@ -78,14 +78,16 @@ impl SyncMetrics {
         self.took(synced.full, took);
         let spent = [synced.phases.plan, synced.phases.render, synced.phases.commit];
         self.phases.iter().zip(spent).for_each(|(phase, spent)| phase.observe_duration(spent));
-        if synced.committed.left_behind {
-            self.cleanup_failures.iter().for_each(Counter::increment);
-        }
         // A sync that found nothing to write says nothing of what is there.
         if synced.committed.bytes > 0 {
             self.rules.iter().for_each(|rules| rules.written(&synced.committed.rules));
         }
         self.last.set(seconds(SystemTime::now()));
+    }
+
+    /// Something that is of no use any more could not be cleared away. It does no harm.
+    pub(crate) fn left_behind(&self) {
+        self.cleanup_failures.iter().for_each(Counter::increment);
     }
 
     pub(crate) fn failed(&self, full: bool, took: Duration) {

@@ -148,8 +148,8 @@ fn failures_count_and_are_timed_like_any_sync() {
     let metrics = metrics();
     let sync = metrics.sync().of(Family::V4);
     sync.failed(true, Duration::from_secs(1));
-    let committed = Committed { left_behind: true, ..Committed::default() };
-    sync.synced(&Synced { full: true, committed, ..Synced::default() }, Duration::from_secs(1));
+    sync.synced(&Synced { full: true, ..Synced::default() }, Duration::from_secs(1));
+    sync.left_behind();
     let page = Families::parse(&metrics.text()).unwrap();
     let value = |name: &str| page.value(&format!("kubeproxy_sync_{name}{{ip_family=\"IPv4\"}}")).unwrap();
     assert_eq!(value("proxy_rules_nftables_sync_failures_total"), 1.0);

@@ -187,7 +187,7 @@ impl<T: Tables> FamilyTables<T> {
         }
         let rules = RuleCount { total: self.state.rules, written: script.written };
         let elements = rules.total.iter().sum();
-        Ok(Committed { bytes: script.text().len(), elements, left_behind: false, rendering, rules })
+        Ok(Committed { bytes: script.text().len(), elements, rendering, rules })
     }
 
     /// Costs a system call or two while nobody else writes; else all rules are read, and not too often.

@@ -1,8 +1,9 @@
-//! Class chains: what happens to a packet is a function of (kind of destination, pool size) only, so a
-//! chain is shared by every service of that class and no chain is made per service.
+//! Class chains: what happens to a packet is a function of (kind of destination, where to draw) only, so a
+//! chain is shared by every service of that class. Only a port with a pool of its own has chains of its own.
 
 use model::Masquerade;
 
+use super::pool::PoolId;
 use super::sets::{Door, SetName};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,16 +16,31 @@ pub(crate) enum Kind {
     Internal,
 }
 
+/// Where an endpoint is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Draw {
+    /// Among so many slots of the destination in the common map.
+    Common(u32),
+    /// In the map of the port. How many slots that has is not part of the class: the chain's one rule says it.
+    Own(PoolId),
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Class {
     pub(crate) door: Door,
     pub(crate) kind: Kind,
     /// Try the client's pin before drawing.
     pub(crate) affine: bool,
-    pub(crate) size: u32,
+    pub(crate) draw: Draw,
 }
 
 impl Class {
+    pub(crate) fn new(door: Door, kind: Kind, affine: bool, draw: Draw) -> Class {
+        // A pool of its own is drawn from without looking at the packet; only a pin has the destination in its key.
+        let door = if matches!(draw, Draw::Own(_)) && !affine { Door::Vip } else { door };
+        Class { door, kind, affine, draw }
+    }
+
     pub(crate) fn name(&self) -> String {
         let door = match self.door {
             Door::Vip => "",
@@ -32,6 +48,7 @@ impl Class {
         };
         let kind = match (self.kind, self.affine) {
             (Kind::Plain, false) if self.door == Door::NodePort => "",
+            (Kind::Plain, false) if matches!(self.draw, Draw::Own(_)) => "",
             (Kind::Plain, false) => "lb-",
             (Kind::Plain, true) => "aff-",
             (Kind::Masquerade, false) => "ext-",
@@ -39,23 +56,29 @@ impl Class {
             (Kind::Internal, false) => "int-",
             (Kind::Internal, true) => "int-aff-",
         };
-        format!("{door}{kind}{}", self.size)
+        match self.draw {
+            Draw::Common(size) => format!("{door}{kind}{size}"),
+            Draw::Own(pool) => format!("{door}{kind}{}", pool.name()),
+        }
     }
 
     /// The class whose chain this one goes to, if it does not draw itself.
     pub(crate) fn next(&self) -> Option<Class> {
-        match (self.kind, self.affine) {
-            (Kind::Masquerade, _) => Some(Class { kind: Kind::Plain, ..*self }),
-            (Kind::Plain | Kind::Internal, true) => Some(Class { affine: false, ..*self }),
-            (Kind::Plain | Kind::Internal, false) => None,
+        let Class { door, kind, affine, draw } = *self;
+        match (kind, affine, draw) {
+            (Kind::Masquerade, ..) => Some(Class::new(door, Kind::Plain, affine, draw)),
+            (_, true, _) => Some(Class::new(door, kind, false, draw)),
+            (Kind::Internal, false, Draw::Own(_)) => Some(Class::new(door, Kind::Plain, false, draw)),
+            (_, false, _) => None,
         }
     }
 
     /// The slot map that this class draws from.
     pub(crate) fn pool(&self) -> SetName {
-        match self.kind {
-            Kind::Plain | Kind::Masquerade => SetName::Endpoints(self.door),
-            Kind::Internal => SetName::InternalEndpoints(self.door),
+        match (self.draw, self.kind) {
+            (Draw::Own(pool), _) => SetName::Pool(pool),
+            (Draw::Common(_), Kind::Plain | Kind::Masquerade) => SetName::Endpoints(self.door),
+            (Draw::Common(_), Kind::Internal) => SetName::InternalEndpoints(self.door),
         }
     }
 }

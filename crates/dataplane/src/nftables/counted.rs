@@ -52,6 +52,10 @@ impl<T: Transport> Transport for Counted<T> {
         self.inner.chains(family, table)
     }
 
+    fn set_size(&mut self, family: Family, table: &str, set: &str) -> Result<Option<usize>, Error> {
+        self.inner.set_size(family, table, set)
+    }
+
     fn dump_elements(
         &mut self,
         family: Family,

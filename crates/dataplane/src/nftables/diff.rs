@@ -38,8 +38,8 @@ impl Difference {
         }
     }
 
-    /// Keep of the shared elements only those whose first owner came or whose last owner went.
-    pub(crate) fn settle_shared(&mut self, owners: &mut SharedOwners) {
+    /// Keep of the shared elements only those whose first owner came or whose last owner went, and nothing twice.
+    pub(crate) fn settle(&mut self, owners: &mut SharedOwners) {
         let mut held: HashMap<SharedKey, bool> = HashMap::new();
         for element in &self.added {
             let Some(key) = SharedKey::of(element) else { continue };
@@ -63,6 +63,25 @@ impl Difference {
         self.removed.dedup_by(|a, b| a.place() == b.place());
         self.added.sort_unstable_by(Element::order);
         self.added.dedup_by(|a, b| a.place() == b.place());
+        self.cancel();
+    }
+
+    /// An endpoint that moved from slot to slot is still a member: what goes and comes again stays.
+    fn cancel(&mut self) {
+        let mut kept = Vec::new();
+        let mut added = self.added.iter().peekable();
+        self.removed.retain(|old| {
+            while added.next_if(|new| new.place() < old.place()).is_some() {}
+            let is_kept = added.peek() == Some(&old);
+            if is_kept {
+                kept.push(old.clone());
+            }
+            !is_kept
+        });
+        if !kept.is_empty() {
+            let mut kept = kept.iter().peekable();
+            self.added.retain(|new| kept.next_if(|old| *old == new).is_none());
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use super::bytes::Fields;
 use super::class::Class;
+use super::pinning::Pinning;
 use super::sets::SetName;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub(crate) enum Data {
     /// An endpoint's address and port.
     Endpoint(Fields),
     Goto(Class),
+    /// The chain that records who went where.
+    Pin(Pinning),
     /// The counter that the label names.
     Counter,
 }

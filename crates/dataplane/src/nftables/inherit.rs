@@ -13,8 +13,9 @@ use model::{Destination, Family, Protocol, Routing, ServiceKey, ServicePlan};
 
 use super::bytes::Fields;
 use super::layout::{Dialect, TABLE};
+use super::pool::pin_seconds;
 use super::render::{destination_key, in_every_pool};
-use super::sets::{Door, MOST_PINS, SetName};
+use super::sets::{Door, SetName};
 
 /// Upstream's record that a client goes to an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,12 +66,17 @@ fn read_all<T: Transport>(
 }
 
 /// Pin the clients at every destination of their service that may send them to their endpoint.
-pub(crate) fn write(batch: &mut Batch, pins: &[InheritedPin], plans: &HashMap<ServiceKey, ServicePlan>) {
+pub(crate) fn write(
+    batch: &mut Batch,
+    pins: &[InheritedPin],
+    plans: &HashMap<ServiceKey, ServicePlan>,
+    most: u32,
+) {
     let mut written: [HashSet<Fields>; 2] = Default::default();
     let mut rooms: HashMap<(&str, Protocol, &str), Vec<Room<'_>>> = HashMap::new();
     for InheritedPin { owner, client, left_ms } in pins {
         let Some(plan) = plans.get(&*owner.service) else { continue };
-        let Some(seconds) = plan.affinity_seconds else { continue };
+        let Some(seconds) = pin_seconds(plan) else { continue };
         let whose = (&*owner.service, owner.protocol, &*owner.port);
         // A service has many pins: what its pools hold is worked out once.
         for room in rooms.entry(whose).or_insert_with(|| Room::of(plan, owner)) {
@@ -80,7 +86,7 @@ pub(crate) fn write(batch: &mut Batch, pins: &[InheritedPin], plans: &HashMap<Se
             let (door, at) = destination_key(room.destination.at, owner.protocol);
             let key = Fields::new().ip(*client).append(&at);
             let written = &mut written[door as usize];
-            if written.len() < MOST_PINS as usize && written.insert(key) {
+            if written.len() < most as usize && written.insert(key) {
                 add(batch, door, &key, owner.endpoint, *left_ms, u64::from(seconds) * 1000);
             }
         }

@@ -8,12 +8,14 @@
 use kernel::nft::{Batch, Chain, DynsetOp, Hook, HookKind, Reject, Rule, VerdictCode};
 use model::{Family, LocalDetector, Protocol};
 
-use super::class::{Class, Kind};
+use super::class::{Class, Draw, Kind};
 use super::code::{Code, Field, NODE_PORT, VIP};
+use super::pinning::{Members, Pinning, writing_chain};
+use super::pool::PoolId;
 use super::sets::{Door, SetName, permanent};
 
 /// How the comment of a table of this layout begins; another one means another owner or version.
-const TABLE_COMMENT: &str = "rules for kube-proxy; flat layout 2";
+const TABLE_COMMENT: &str = "rules for kube-proxy; flat layout 3";
 pub(crate) const TABLE: &str = "kube-proxy";
 
 pub(super) const PREROUTING: u32 = 0;
@@ -41,14 +43,13 @@ pub struct Dialect {
     pub masquerade_mark: u32,
     /// Count packets, bytes and connections of every service port.
     pub count_traffic: bool,
+    /// How many pins each of the two maps holds at most. When one is full, new clients go unpinned.
+    pub room_for_pins: u32,
 }
 
 impl Dialect {
     pub(crate) fn nft_family(&self) -> kernel::nft::Family {
-        match self.family {
-            Family::V4 => kernel::nft::Family::Ip,
-            Family::V6 => kernel::nft::Family::Ip6,
-        }
+        nft_family(self.family)
     }
 
     /// Marks a table as ours, and as one whose pins were made by the same idea of what is local: a pin of a
@@ -100,7 +101,7 @@ impl Dialect {
     }
 
     pub(crate) fn declare_set(&self, batch: &mut Batch, set: SetName) {
-        batch.add_set(&set.declaration(self.family, &set.name()));
+        batch.add_set(&set.declaration(self.family, self.room_for_pins, &set.name()));
     }
 
     fn nat_rules(&self, batch: &mut Batch) {
@@ -204,13 +205,28 @@ impl Dialect {
             let pin = [&[Field::Source], key].concat();
             rule(batch, &chain, self.code().dnat_by(&pin, &SetName::Pins(class.door).name()));
         }
-        match class.next() {
-            Some(next) => rule(batch, &chain, self.code().then(VerdictCode::Goto(&next.name()))),
-            None => {
-                let slot = [key, &[Field::Random(class.size)]].concat();
+        match (class.next(), class.draw) {
+            (Some(next), _) => rule(batch, &chain, self.code().then(VerdictCode::Goto(&next.name()))),
+            (None, Draw::Common(size)) => {
+                let slot = [key, &[Field::Random(size)]].concat();
                 rule(batch, &chain, self.code().dnat_by(&slot, &class.pool().name()));
             }
+            // The rule says how many slots there are, and is written with them.
+            (None, Draw::Own(_)) => {}
         }
+    }
+
+    /// Draw among the slots of a port's own pool.
+    pub(crate) fn draw_from(&self, batch: &mut Batch, pool: PoolId, protocol: Protocol, size: u32) {
+        // nft reads a port behind a map back only after the protocol.
+        let code = self.code().has_port(protocol.number());
+        let map = SetName::Pool(pool).name();
+        rule(batch, &drawing_chain(pool), code.dnat_by(&[Field::Random(size)], &map));
+    }
+
+    /// Not among as many as before.
+    pub(crate) fn clear_pool(&self, batch: &mut Batch, pool: PoolId) {
+        batch.flush_chain(&drawing_chain(pool));
     }
 
     /// A prefix length that source ranges use.
@@ -225,52 +241,67 @@ impl Dialect {
     /// IPv6 map statements back and most clusters have none.
     pub(crate) fn declare_affinity(&self, batch: &mut Batch) {
         for door in Door::BOTH {
-            let [pin, stale] = affinity_chains(door);
             let (affine, map) = (SetName::Affine(door).name(), SetName::Pins(door).name());
+            let members = SetName::Members(door).name();
             for protocol in PROTOCOLS.map(Protocol::number) {
                 let code = self.code().protocol(protocol);
                 let code = match door {
                     Door::Vip => code,
                     Door::NodePort => code.within(&[Field::OriginalDestination], "nodeport-addresses"),
                 };
-                let code = code.within(original_key(door), &affine);
-                rule(batch, "affinity-record", code.then(VerdictCode::Goto(pin)));
+                rule(batch, "affinity-record", code.vmap(original_key(door), &affine));
                 let key = [&[Field::Source], original_key(door)].concat();
                 let code = self.code().has_port(protocol);
                 let code = code.dynset(&map, DynsetOp::Delete, &key, &ENDPOINT, None);
-                rule(batch, stale, code.then(VerdictCode::Drop));
+                rule(batch, stale_chain(door), code.then(VerdictCode::Drop));
+                let member = [original_key(door), &ENDPOINT].concat();
+                let code = self.code().has_port(protocol).within(&member, &members);
+                rule(batch, members_chain(door), code.then(VerdictCode::Return));
             }
-            rule(batch, pin, self.code().then(VerdictCode::Jump(members_chain(door))));
-            rule(batch, pin, self.code().then(VerdictCode::Goto(stale)));
+            rule(batch, members_chain(door), self.code().then(VerdictCode::Goto(stale_chain(door))));
         }
     }
 
-    /// An affinity timeout: which endpoints may be pinned for so long, and the pinning itself.
+    /// An affinity timeout: the chains that write its pins, for members in the common sets and for any.
     ///
     /// The writing has a chain of its own that ends in `accept`: when the map is full, a writing rule ends
     /// without its verdict (seen on 6.18), and the client must then go unpinned, not be taken for stale.
     pub(crate) fn declare_timeout(&self, batch: &mut Batch, seconds: u32) {
         for door in Door::BOTH {
-            let set = SetName::Members(door, seconds);
-            self.declare_set(batch, set);
-            let (members, map) = (set.name(), SetName::Pins(door).name());
+            let map = SetName::Pins(door).name();
             let write = writing_chain(door, seconds);
             batch.add_chain(&Chain { name: &write, hook: None });
-            let member = [original_key(door), &ENDPOINT].concat();
             let key = [&[Field::Source], original_key(door)].concat();
             let timeout = Some(u64::from(seconds) * 1000);
             for protocol in PROTOCOLS.map(Protocol::number) {
-                let code = self.code().has_port(protocol).within(&member, &members);
-                rule(batch, members_chain(door), code.then(VerdictCode::Goto(&write)));
                 let code = self.code().has_port(protocol);
                 rule(batch, &write, code.dynset(&map, DynsetOp::Update, &key, &ENDPOINT, timeout));
             }
             rule(batch, &write, self.code().then(VerdictCode::Accept));
+            let pin = Pinning { door, seconds, members: Members::Common }.chain();
+            batch.add_chain(&Chain { name: &pin, hook: None });
+            rule(batch, &pin, self.code().then(VerdictCode::Jump(members_chain(door))));
+            rule(batch, &pin, self.code().then(VerdictCode::Goto(&write)));
         }
+    }
+
+    /// The same for a port with its own pools: members are in sets of their own.
+    pub(crate) fn declare_pinning(&self, batch: &mut Batch, pinning: &Pinning) {
+        let chain = pinning.chain();
+        batch.add_chain(&Chain { name: &chain, hook: None });
+        let write = pinning.writing_chain();
+        for pool in pinning.pools() {
+            let members = SetName::PoolMembers(pool).name();
+            for protocol in PROTOCOLS.map(Protocol::number) {
+                let code = self.code().has_port(protocol).within(&ENDPOINT, &members);
+                rule(batch, &chain, code.then(VerdictCode::Goto(&write)));
+            }
+        }
+        rule(batch, &chain, self.code().then(VerdictCode::Goto(stale_chain(pinning.door))));
     }
 }
 
-const PLAIN_CHAINS: [&str; 17] = [
+const PLAIN_CHAINS: [&str; 15] = [
     "services-prerouting",
     "services-output",
     "nodeports-prerouting",
@@ -283,8 +314,6 @@ const PLAIN_CHAINS: [&str; 17] = [
     "affinity-nodeport-stale",
     "affinity-members",
     "affinity-nodeport-members",
-    "affinity-pin",
-    "affinity-nodeport-pin",
     "affinity-record",
     "input-new",
     "forward-new",
@@ -305,13 +334,19 @@ fn base_chains() -> [(&'static str, Hook); 8] {
     ]
 }
 
-pub(crate) fn is_permanent_chain(name: &str) -> bool {
-    PLAIN_CHAINS.contains(&name) || base_chains().iter().any(|(base, _)| *base == name)
+pub(crate) fn nft_family(family: Family) -> kernel::nft::Family {
+    match family {
+        Family::V4 => kernel::nft::Family::Ip,
+        Family::V6 => kernel::nft::Family::Ip6,
+    }
 }
 
-/// The chain that writes the pins of a timeout.
-pub(crate) fn writing_chain(door: Door, seconds: u32) -> String {
-    format!("{}-{seconds}", affinity_chains(door)[0])
+fn drawing_chain(pool: PoolId) -> String {
+    Class::new(Door::Vip, Kind::Plain, false, Draw::Own(pool)).name()
+}
+
+pub(crate) fn is_permanent_chain(name: &str) -> bool {
+    PLAIN_CHAINS.contains(&name) || base_chains().iter().any(|(base, _)| *base == name)
 }
 
 fn key_of(door: Door) -> &'static [Field] {
@@ -328,10 +363,10 @@ pub(super) fn original_key(door: Door) -> &'static [Field] {
     }
 }
 
-fn affinity_chains(door: Door) -> [&'static str; 2] {
+fn stale_chain(door: Door) -> &'static str {
     match door {
-        Door::Vip => ["affinity-pin", "affinity-stale"],
-        Door::NodePort => ["affinity-nodeport-pin", "affinity-nodeport-stale"],
+        Door::Vip => "affinity-stale",
+        Door::NodePort => "affinity-nodeport-stale",
     }
 }
 

@@ -6,17 +6,22 @@ mod class;
 mod code;
 mod counted;
 mod counting_rules;
+mod demands;
 mod diff;
 mod element;
 mod inherit;
 mod layout;
 mod meter;
 mod node;
+mod own_pool;
+mod pinning;
+mod pool;
 mod render;
 mod sets;
 mod sweep;
 mod table;
 mod traffic;
+mod user_data;
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -27,15 +32,21 @@ use model::{Family, LocalDetector, NodePlan, Routing, ServiceKey, ServicePlan};
 use crate::backend::{Backend, Change, Committed, SyncError};
 use counted::Counted;
 use layout::TABLE;
-use sweep::Sweep;
+use sets::{Door, SetName};
 use table::{Existing, Table};
 
 pub use layout::Dialect;
 pub use meter::{Direction, Meter, MeterName};
+pub use sweep::{Pin, PinSweep};
 pub use traffic::{Count, PortTraffic, ServicePortName, read_traffic};
 
 /// The name of our table, in the families `ip` and `ip6`.
 pub const TABLE_NAME: &str = TABLE;
+
+/// What the kernel itself gives a set that packets write.
+const LEAST_ROOM_FOR_PINS: u32 = 65_536;
+/// Pins that are read on the sync thread: a few milliseconds' worth. More are read beside it.
+const MOST_READ_AT_ONCE: usize = 4096;
 
 /// A rewrite in place that failed once is tried as a replacement of the whole table the next time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +61,8 @@ struct FamilyTable {
     dialect: Dialect,
     table: Table,
     trust: Trust,
+    /// Pins that are to go, and wait to be read.
+    sweeps: Vec<PinSweep>,
 }
 
 /// The nftables data plane over a real or simulated kernel.
@@ -61,9 +74,16 @@ pub struct Nftables<T> {
 impl<T: Transport> Nftables<T> {
     pub fn new(transport: T, detector: &LocalDetector, masquerade_mark: u32) -> Nftables<T> {
         let families = Family::BOTH.map(|family| FamilyTable {
-            dialect: Dialect { family, detector: detector.clone(), masquerade_mark, count_traffic: false },
+            dialect: Dialect {
+                family,
+                detector: detector.clone(),
+                masquerade_mark,
+                count_traffic: false,
+                room_for_pins: LEAST_ROOM_FOR_PINS,
+            },
             table: Table::default(),
             trust: Trust::InPlace,
+            sweeps: Vec::new(),
         });
         Nftables { transport: Counted::new(transport), families }
     }
@@ -72,6 +92,14 @@ impl<T: Transport> Nftables<T> {
     pub fn count_traffic(mut self, on: bool) -> Nftables<T> {
         for FamilyTable { dialect, .. } in &mut self.families {
             dialect.count_traffic = on;
+        }
+        self
+    }
+
+    /// How many clients may be pinned, for addresses and for node ports each, in each family; see [`room_for_pins`].
+    pub fn room_for_pins(mut self, pins: u32) -> Nftables<T> {
+        for FamilyTable { dialect, .. } in &mut self.families {
+            dialect.room_for_pins = room_for_pins(pins);
         }
         self
     }
@@ -103,7 +131,7 @@ impl<T: Transport> Nftables<T> {
                 chains: self.transport.chains(family, TABLE)?,
                 counters: traffic::counter_names(&mut self.transport, dialect)?,
                 // Unread, every destination counts as newly split: that costs some pins, and is never wrong.
-                split: sweep::split_before(&mut self.transport, dialect).unwrap_or_default(),
+                split: sweep::split_before(&mut self.transport, dialect.family).unwrap_or_default(),
             }),
             Some(table) if table.comment != comment => {
                 Ok(Existing::Other { pins: inherit::read(&mut self.transport, dialect) })
@@ -112,29 +140,17 @@ impl<T: Transport> Nftables<T> {
         }
     }
 
-    /// One transaction; returns what it took and the pins that are to go after it.
-    fn commit_changes(
-        &mut self,
-        family: Family,
-        changes: &[Change<'_>],
-        node: (&NodePlan, &NodePlan),
-    ) -> Result<(Committed, Sweep), SyncError> {
-        let FamilyTable { dialect, table, .. } = &mut self.families[family.index()];
-        let started = Instant::now();
-        let (batch, difference) = table.change(dialect, changes, node);
-        let rendering = started.elapsed();
-        let committed = Committed {
-            bytes: batch.len_bytes(),
-            elements: table.elements,
-            rendering,
-            ..Committed::default()
+    /// Clients of endpoints that go, as far as they can be read at once: their pins go in the same transaction.
+    fn known_pins(&mut self, sweep: &PinSweep) -> Vec<Pin> {
+        let family = self.families[sweep.family.index()].dialect.nft_family();
+        let few = |set: SetName| {
+            let size = self.transport.set_size(family, TABLE, &set.name());
+            size.is_ok_and(|size| size.is_some_and(|pins| pins <= MOST_READ_AT_ONCE))
         };
-        self.transport.commit(&batch)?;
-        Ok((committed, Sweep::after(&difference)))
-    }
-
-    fn sweep(&mut self, family: Family, sweep: &Sweep) -> Result<usize, SyncError> {
-        sweep.run(&mut self.transport, &self.families[family.index()].dialect)
+        match Door::BOTH.map(SetName::Pins).into_iter().map(few).reduce(|one, other| one && other) {
+            Some(true) => sweep.find(&mut self.transport).unwrap_or_default(),
+            _ => Vec::new(),
+        }
     }
 }
 
@@ -158,35 +174,66 @@ impl<T: Transport> Backend for Nftables<T> {
         }
         ours.trust = Trust::InPlace;
         ours.table = table;
-        let mut left_behind = false;
         if let Existing::Ours { split, .. } = &existing {
-            let swept = sweep::sweep_strangers(&mut self.transport, &ours.dialect, plans, split);
-            left_behind = !report_sweep(family, swept);
+            ours.sweeps.push(PinSweep::of_strangers(family, plans, split));
         }
         let (bytes, elements) = (batch.len_bytes(), ours.table.elements);
-        Ok(Committed { bytes, elements, left_behind, rendering, ..Committed::default() })
+        Ok(Committed { bytes, elements, rendering, ..Committed::default() })
     }
 
-    /// A destination with affinity that turns from one pool to two is changed in two steps: a pin made
-    /// before may name an endpoint that is right for one kind of client and wrong for the other.
     fn apply(
         &mut self,
         family: Family,
         changes: &[Change<'_>],
         node: (&NodePlan, &NodePlan),
     ) -> Result<Committed, SyncError> {
-        let unpinned: Vec<Option<ServicePlan>> = changes.iter().map(unpinned_step).collect();
-        if unpinned.iter().all(Option::is_none) {
-            let (committed, sweep) = self.commit_changes(family, changes, node)?;
-            let swept = report_sweep(family, self.sweep(family, &sweep));
-            return Ok(Committed { left_behind: !swept, ..committed });
+        let sweep = PinSweep::after(family, changes);
+        let known = sweep.as_ref().map(|sweep| self.known_pins(sweep)).unwrap_or_default();
+        let FamilyTable { dialect, table, sweeps, .. } = &mut self.families[family.index()];
+        let started = Instant::now();
+        let (mut batch, _) = table.change(dialect, changes, node);
+        let rendering = started.elapsed();
+        let plain = (!known.is_empty()).then(|| batch.clone());
+        sweep::destroy(&mut batch, &known);
+        let committed = Committed {
+            bytes: batch.len_bytes(),
+            elements: table.elements,
+            rendering,
+            ..Committed::default()
+        };
+        match (self.transport.commit(&batch), plain) {
+            // A kernel before 6.3 cannot do it this way; the sweep comes afterwards in any case.
+            (Err(_), Some(plain)) => self.transport.commit(&plain)?,
+            (outcome, _) => outcome?,
         }
-        let (first, sweep) = self.commit_changes(family, &flip_step(changes, &unpinned, true), node)?;
-        self.sweep(family, &sweep)?;
-        let second = flip_step(changes, &unpinned, false);
-        let (second, _) = self.commit_changes(family, &second, (node.1, node.1))?;
-        let (bytes, rendering) = (first.bytes + second.bytes, first.rendering + second.rendering);
-        Ok(Committed { bytes, rendering, ..second })
+        sweeps.extend(sweep);
+        Ok(committed)
+    }
+
+    /// A destination with affinity that turns from one pool to two goes without affinity until its pins are gone: a pin
+    /// made before may name an endpoint that is right for one kind of client and wrong for the other.
+    fn interim(&self, change: &Change<'_>) -> Option<ServicePlan> {
+        let (old, new) = (change.old?, change.new?);
+        old.affinity_seconds?;
+        new.affinity_seconds?;
+        let split = |plan: &ServicePlan| {
+            let mut destinations = plan.ports.iter().flat_map(|port| &port.destinations);
+            destinations.any(|destination| matches!(destination.routing, Routing::Split { .. }))
+        };
+        (split(new) && !split(old)).then(|| ServicePlan { affinity_seconds: None, ..new.clone() })
+    }
+
+    fn take_sweeps(&mut self, family: Family) -> Vec<PinSweep> {
+        std::mem::take(&mut self.families[family.index()].sweeps)
+    }
+
+    fn sweep(&mut self, sweep: &PinSweep) -> Result<usize, SyncError> {
+        let pins = sweep.find(&mut self.transport)?;
+        self.forget(sweep.family, &pins)
+    }
+
+    fn forget(&mut self, family: Family, pins: &[Pin]) -> Result<usize, SyncError> {
+        sweep::forget(&mut self.transport, family, pins)
     }
 
     fn detect_local(&mut self, family: Family, detector: &LocalDetector) -> bool {
@@ -238,42 +285,16 @@ fn is_misfit(kind: CommitErrorKind) -> bool {
     )
 }
 
-/// The same plan without affinity, if this change must pass through it.
-fn unpinned_step(change: &Change<'_>) -> Option<ServicePlan> {
-    let (old, new) = (change.old?, change.new?);
-    old.affinity_seconds?;
-    new.affinity_seconds?;
-    let split = |plan: &ServicePlan| {
-        let mut destinations = plan.ports.iter().flat_map(|port| &port.destinations);
-        destinations.any(|destination| matches!(destination.routing, Routing::Split { .. }))
-    };
-    (split(new) && !split(old)).then(|| ServicePlan { affinity_seconds: None, ..new.clone() })
+/// How many pins a map holds at most where so many connections may be tracked.
+pub fn room_for_pins(tracked: u32) -> u32 {
+    tracked.max(LEAST_ROOM_FOR_PINS)
 }
 
-/// One of the two steps of changes of which some must pass through a plan without affinity.
-fn flip_step<'a>(
-    changes: &[Change<'a>],
-    unpinned: &'a [Option<ServicePlan>],
-    first: bool,
-) -> Vec<Change<'a>> {
-    let steps = changes.iter().zip(unpinned).map(|(change, unpinned)| match unpinned {
-        None if first => *change,
-        None => Change { old: change.new, ..*change },
-        Some(plan) if first => Change { new: Some(plan), ..*change },
-        Some(plan) => Change { old: Some(plan), ..*change },
-    });
-    steps.collect()
-}
-
-/// Returns whether it is done.
-fn report_sweep(family: Family, swept: Result<usize, SyncError>) -> bool {
-    match &swept {
-        Ok(0) => {}
-        Ok(count) => tracing::debug!(%family, count, "Moved clients off endpoints that are gone"),
-        Err(error) => tracing::warn!(
-            %family, %error,
-            "Could not forget the pins of gone endpoints; their clients move after one retransmission"
-        ),
+/// How many clients are pinned, by address and by node port; `None` if the kernel does not say.
+pub fn count_pins<T: Transport>(transport: &mut T, family: Family) -> Option<[usize; 2]> {
+    let mut size = |door| transport.set_size(layout::nft_family(family), TABLE, &SetName::Pins(door).name());
+    match Door::BOTH.map(|door| size(door).ok().flatten()) {
+        [Some(addresses), Some(node_ports)] => Some([addresses, node_ports]),
+        _ => None,
     }
-    swept.is_ok()
 }

@@ -1,49 +1,112 @@
 //! From a service's plan to the elements it owns. Pure: no decision about packets is made here.
+//!
+//! A service is rendered port by port: a port that did not change costs nothing. What stands in a pool of a port's own
+//! is rendered apart (see [`super::own_pool`]), because it is compared slot by slot.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::rc::Rc;
 
 use model::{Address, Backend, Destination, Pool, PortPlan, Protocol, Routing, ServicePlan, Verdict};
 
 use super::bytes::Fields;
-use super::class::{Class, Kind, kind_of};
+use super::class::{Class, Draw, Kind, kind_of};
 use super::element::{Data, Element};
-use super::layout::writing_chain;
-use super::sets::{Door, SetName, counting, permanent};
-use super::{counting_rules, meter};
+use super::meter;
+use super::pinning::{Members, Pinning};
+use super::pool::{OwnPools, pin_seconds};
+use super::sets::{Door, SetName};
 
-/// The elements of one service, sorted by set and key, without duplicates.
-pub(crate) fn render(service: &str, plan: &ServicePlan, count_traffic: bool) -> Vec<Element> {
-    let mut out = Vec::new();
-    if let Some(ip) = plan.cluster_ip {
-        out.push(Element {
-            set: SetName::ClusterIps,
-            key: Fields::new().ip(ip),
-            data: Data::None,
-            label: None,
-        });
+/// One port of a service, and what of the service it depends on.
+pub(crate) struct RenderedPort<'a> {
+    service: &'a str,
+    pub(crate) port: &'a PortPlan,
+    /// How long pins of it last, if clients are pinned.
+    pub(crate) seconds: Option<u32>,
+    pub(crate) own: OwnPools,
+    count_traffic: bool,
+}
+
+/// The element that belongs to the service itself and to none of its ports.
+pub(crate) fn of_service(plan: &ServicePlan) -> Option<Element> {
+    let key = Fields::new().ip(plan.cluster_ip?);
+    Some(Element { set: SetName::ClusterIps, key, data: Data::None, label: None })
+}
+
+impl<'a> RenderedPort<'a> {
+    pub(crate) fn new(
+        service: &'a str,
+        plan: &ServicePlan,
+        port: &'a PortPlan,
+        count_traffic: bool,
+    ) -> RenderedPort<'a> {
+        let own = OwnPools::of(service, port);
+        RenderedPort { service, port, seconds: pin_seconds(plan), own, count_traffic }
     }
-    for port in &plan.ports {
-        let label: Rc<str> = match &*port.name {
-            "" => service.into(),
-            name => format!("{service}:{name}").into(),
+
+    /// The elements of the port but those of its own pools; sorted by set and key, without duplicates.
+    pub(crate) fn common(&self) -> Vec<Element> {
+        let mut out = Vec::new();
+        let label: Rc<str> = match &*self.port.name {
+            "" => self.service.into(),
+            name => format!("{}:{name}", self.service).into(),
         };
-        for destination in &port.destinations {
-            DestinationRenderer::new(plan, port, destination, &label, &mut out).render();
+        for destination in &self.port.destinations {
+            DestinationRenderer::new(self, destination, &label, &mut out).render();
         }
-        if count_traffic {
-            meter::render(service, port, &mut out);
+        if self.count_traffic {
+            meter::render(self.service, self.port, &mut out);
         }
+        out.sort_unstable_by(Element::order);
+        out.dedup_by(|a, b| a.place() == b.place());
+        out
     }
-    out.sort_unstable_by(Element::order);
-    out.dedup_by(|a, b| a.place() == b.place());
-    out
+
+    /// What each kind of client meets at a destination.
+    pub(crate) fn routes(&self, destination: &Destination) -> impl Iterator<Item = Route> + use<> {
+        let (door, _) = destination_key(destination.at, self.port.protocol);
+        let affine = self.seconds.is_some();
+        let route = |verdict, map, kind| match verdict {
+            Verdict::Forward(pool) => {
+                let draw = match self.own.get(pool) {
+                    Some(own) => Draw::Own(own),
+                    None => Draw::Common(self.port.pool(pool).len() as u32),
+                };
+                Some(Route::Forward { map, class: Class::new(door, kind, affine, draw), pool })
+            }
+            Verdict::Reject => Some(Route::Answer(SetName::Reject(door))),
+            Verdict::Drop => Some(Route::Answer(SetName::Drop(door))),
+        };
+        let routes = match destination.routing {
+            Routing::Same(verdict, masquerade) => {
+                [route(verdict, SetName::Service(door), kind_of(masquerade)), None]
+            }
+            Routing::Split { outside, inside } => [
+                route(outside, SetName::Local(door), Kind::Plain),
+                route(inside, SetName::Internal(door), Kind::Internal),
+            ],
+        };
+        routes.into_iter().flatten()
+    }
+
+    /// Where new connections to a destination are recorded; `None` if nobody is pinned there.
+    pub(crate) fn pinning(&self, destination: &Destination) -> Option<Pinning> {
+        let seconds = self.seconds?;
+        let pools = pools_of(destination.routing);
+        let first = pools.into_iter().flatten().next()?;
+        let (door, _) = destination_key(destination.at, self.port.protocol);
+        let members = match self.own.get(first) {
+            None => Members::Common,
+            Some(own) => {
+                Members::Own { port: own.port, pools: Pool::BOTH.map(|pool| pools.contains(&Some(pool))) }
+            }
+        };
+        Some(Pinning { door, seconds, members })
+    }
 }
 
 struct DestinationRenderer<'a> {
-    plan: &'a ServicePlan,
-    port: &'a PortPlan,
+    rendered: &'a RenderedPort<'a>,
     destination: &'a Destination,
     label: &'a Rc<str>,
     door: Door,
@@ -53,18 +116,17 @@ struct DestinationRenderer<'a> {
 
 impl<'a> DestinationRenderer<'a> {
     fn new(
-        plan: &'a ServicePlan,
-        port: &'a PortPlan,
+        rendered: &'a RenderedPort<'a>,
         destination: &'a Destination,
         label: &'a Rc<str>,
         out: &'a mut Vec<Element>,
     ) -> Self {
-        let (door, key) = destination_key(destination.at, port.protocol);
-        DestinationRenderer { plan, port, destination, label, door, key, out }
+        let (door, key) = destination_key(destination.at, rendered.port.protocol);
+        DestinationRenderer { rendered, destination, label, door, key, out }
     }
 
     fn render(&mut self) {
-        for route in routes(self.plan, self.port, self.destination).into_iter().flatten() {
+        for route in self.rendered.routes(self.destination) {
             match route {
                 Route::Forward { map, class, pool } => self.forward(map, class, pool),
                 Route::Answer(set) => self.push_labelled(set, Data::None),
@@ -76,29 +138,34 @@ impl<'a> DestinationRenderer<'a> {
 
     fn forward(&mut self, map: SetName, class: Class, pool: Pool) {
         self.push_labelled(map, Data::Goto(class));
-        for (slot, backend) in self.port.pool(pool).iter().enumerate() {
+        let backends = self.rendered.port.pool(pool);
+        if let Draw::Own(_) = class.draw {
+            // For a packet that loses its slot to a commit: see the chain `slot-zero`.
+            if let (Some(first), true) = (backends.first(), class.kind != Kind::Internal) {
+                self.push(SetName::Endpoints(self.door), self.key.slot(0), Data::Endpoint(endpoint(first)));
+            }
+            return;
+        }
+        for (slot, backend) in backends.iter().enumerate() {
             let key = self.key.slot(slot as u32);
             self.push(class.pool(), key, Data::Endpoint(endpoint(backend)));
-            if backend.may_be_own_client {
-                let hairpin = Fields::new().ip(backend.ip).ip(backend.ip);
-                let hairpin = hairpin.protocol(self.port.protocol.number()).port(backend.port);
-                self.push(SetName::Hairpin, hairpin, Data::None);
+            if let Some(key) = hairpin(self.rendered.port.protocol, backend) {
+                self.push(SetName::Hairpin, key, Data::None);
             }
         }
     }
 
     /// Which endpoints a pin of this destination may name: the union of its pools.
     fn affinity(&mut self) {
-        let Some(seconds) = self.plan.affinity_seconds else { return };
-        let pools = pools_of(self.destination.routing);
-        let mut any = false;
-        for backend in pools.into_iter().flatten().flat_map(|pool| self.port.pool(pool)) {
-            any = true;
-            let key = self.key.append(&endpoint(backend));
-            self.push(SetName::Members(self.door, seconds), key, Data::None);
+        let Some(pinning) = self.rendered.pinning(self.destination) else { return };
+        self.push(SetName::Affine(self.door), self.key, Data::Pin(pinning));
+        if pinning.members != Members::Common {
+            return;
         }
-        if any {
-            self.push(SetName::Affine(self.door), self.key, Data::None);
+        let pools = pools_of(self.destination.routing);
+        for backend in pools.into_iter().flatten().flat_map(|pool| self.rendered.port.pool(pool)) {
+            let key = self.key.append(&endpoint(backend));
+            self.push(SetName::Members(self.door), key, Data::None);
         }
     }
 
@@ -121,88 +188,11 @@ impl<'a> DestinationRenderer<'a> {
 }
 
 /// What one kind of client meets at a destination.
-enum Route {
+pub(crate) enum Route {
     /// Forwarded: found in `map`, handled by `class`, drawn from `pool`.
     Forward { map: SetName, class: Class, pool: Pool },
     /// Rejected or dropped, by membership in this set.
     Answer(SetName),
-}
-
-fn routes(plan: &ServicePlan, port: &PortPlan, destination: &Destination) -> [Option<Route>; 2] {
-    let (door, _) = destination_key(destination.at, port.protocol);
-    let affine = plan.affinity_seconds.is_some();
-    let route = |verdict, map, kind| match verdict {
-        Verdict::Forward(pool) => {
-            let class = Class { door, kind, affine, size: port.pool(pool).len() as u32 };
-            Some(Route::Forward { map, class, pool })
-        }
-        Verdict::Reject => Some(Route::Answer(SetName::Reject(door))),
-        Verdict::Drop => Some(Route::Answer(SetName::Drop(door))),
-    };
-    match destination.routing {
-        Routing::Same(verdict, masquerade) => {
-            [route(verdict, SetName::Service(door), kind_of(masquerade)), None]
-        }
-        Routing::Split { outside, inside } => [
-            route(outside, SetName::Local(door), Kind::Plain),
-            route(inside, SetName::Internal(door), Kind::Internal),
-        ],
-    }
-}
-
-/// What plans need besides elements: chains, sets and rules of a small, shared number.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Demands {
-    pub(crate) classes: BTreeSet<Class>,
-    pub(crate) timeouts: BTreeSet<u32>,
-    pub(crate) prefix_lengths: BTreeSet<u8>,
-    /// Maps, chains and rules that count traffic.
-    pub(crate) counting: bool,
-}
-
-impl Demands {
-    /// The names of all sets there will be.
-    pub(crate) fn sets(&self) -> HashSet<String> {
-        let members = self.timeouts.iter().flat_map(|seconds| Door::BOTH.map(|door| (door, *seconds)));
-        let members = members.map(|(door, seconds)| SetName::Members(door, seconds));
-        let ranges = self.prefix_lengths.iter().map(|length| SetName::FirewallAllow(*length));
-        let counting = counting().filter(|_| self.counting);
-        permanent()
-            .into_iter()
-            .chain(members)
-            .chain(ranges)
-            .chain(counting)
-            .map(|set| set.name().into_owned())
-            .collect()
-    }
-
-    /// The names of the chains that come on demand, with those that they go to.
-    pub(crate) fn chains(&self) -> HashSet<String> {
-        let mut names = HashSet::new();
-        for class in &self.classes {
-            names.extend(std::iter::successors(Some(*class), Class::next).map(|class| class.name()));
-        }
-        for seconds in &self.timeouts {
-            names.extend(Door::BOTH.map(|door| writing_chain(door, *seconds)));
-        }
-        names.extend(counting_rules::CHAINS.iter().filter(|_| self.counting).map(|name| (*name).to_owned()));
-        names
-    }
-
-    pub(crate) fn add(&mut self, plan: &ServicePlan) {
-        for port in &plan.ports {
-            for destination in &port.destinations {
-                for route in routes(plan, port, destination).into_iter().flatten() {
-                    if let Route::Forward { class, .. } = route {
-                        self.classes.insert(class);
-                        self.timeouts.extend(plan.affinity_seconds);
-                    }
-                }
-                let sources = destination.allowed_sources.iter().flatten();
-                self.prefix_lengths.extend(sources.map(|net| net.prefix_len()));
-            }
-        }
-    }
 }
 
 /// The pools that a destination's clients may be sent to.
@@ -240,4 +230,28 @@ pub(crate) fn destination_key(at: Address, protocol: Protocol) -> (Door, Fields)
 /// An endpoint as the data of a slot or a pin.
 pub(crate) fn endpoint(backend: &Backend) -> Fields {
     Fields::new().ip(backend.ip).port(backend.port)
+}
+
+/// The key by which an endpoint is known as a possible client of itself.
+pub(crate) fn hairpin(protocol: Protocol, backend: &Backend) -> Option<Fields> {
+    let key = || Fields::new().ip(backend.ip).ip(backend.ip).protocol(protocol.number()).port(backend.port);
+    backend.may_be_own_client.then(key)
+}
+
+/// Ports of the same name and protocol beside each other.
+pub(crate) fn merged<'a>(
+    old: &'a [PortPlan],
+    new: &'a [PortPlan],
+) -> impl Iterator<Item = (Option<&'a PortPlan>, Option<&'a PortPlan>)> {
+    let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
+    std::iter::from_fn(move || {
+        let name = |port: &&'a PortPlan| (&*port.name, port.protocol);
+        match (old.peek().map(name), new.peek().map(name)) {
+            (None, None) => None,
+            (Some(before), Some(after)) if before == after => Some((old.next(), new.next())),
+            (Some(before), Some(after)) if before < after => Some((old.next(), None)),
+            (Some(_), None) => Some((old.next(), None)),
+            _ => Some((None, new.next())),
+        }
+    })
 }

@@ -2,170 +2,267 @@
 //!
 //! For a gone endpoint correctness does not hang on it: a pin that the sweep misses costs its client one
 //! retransmission, because the rules drop the first packet to an endpoint that is no member and delete the
-//! pin. It does where one pool becomes two (see [`super::Nftables`]): then a failed sweep is an error.
+//! pin. It does where one pool becomes two: then the service goes without affinity until the sweep is done.
+//!
+//! Reading the pins may take long, and is done beside the sync thread; deleting some hundred of them is quick.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use kernel::nft::{Batch, ElementData, Transport};
-use model::{Destination, Family, PortPlan, Routing, ServiceKey, ServicePlan};
+use kernel::nft::{self, Batch, CommitErrorKind, ElementData, Transport};
+use model::{Address, Family, Pool, PortPlan, Routing, ServiceKey, ServicePlan};
 
-use super::bytes::Fields;
-use super::diff::Difference;
-use super::layout::{Dialect, TABLE};
-use super::render::{destination_key, endpoint, in_every_pool, pools_of};
+use super::layout::{TABLE, nft_family};
+use super::render::{destination_key, endpoint, merged, pools_of};
 use super::sets::{Door, SetName};
-use crate::backend::SyncError;
+use crate::backend::{Change, SyncError};
 
 /// Pins deleted in one commit: a pin that packets replace meanwhile spoils only its neighbours' deletion.
-const TOGETHER: usize = 512;
+pub(crate) const TOGETHER: usize = 512;
 /// Other programs' commits interrupt the reading, and packets write meanwhile.
 const ATTEMPTS: usize = 5;
 
-/// A destination, or a destination and an endpoint: bytes as they stand in keys.
-pub(crate) type Bytes = Vec<u8>;
+/// A destination, or an endpoint: bytes as they stand in keys and data.
+type Bytes = Vec<u8>;
 
 /// Destinations of policy Local that the kernel's table knew as such before a rewrite, per [`Door`].
 pub(crate) type SplitBefore = [HashSet<Bytes>; 2];
 
-/// Which pins are to go.
-#[derive(Debug, Default)]
-pub(crate) struct Sweep {
-    gone: [HashSet<Bytes>; 2],
+/// Endpoints per destination, per [`Door`]. Destinations of one port share theirs.
+type Listed = [HashMap<Bytes, Arc<HashSet<Bytes>>>; 2];
+
+/// Which pins of a family are to go.
+#[derive(Clone, Debug)]
+pub struct PinSweep {
+    pub family: Family,
+    doomed: Doomed,
+    /// Services that go without affinity until this is done.
+    pub awaited_by: Vec<ServiceKey>,
 }
 
-impl Sweep {
-    /// The members that a committed change took away for good.
-    pub(crate) fn after(difference: &Difference) -> Sweep {
-        let mut sweep = Sweep::default();
-        for element in &difference.removed {
-            if let SetName::Members(door, _) = element.set {
-                sweep.gone[door as usize].insert(element.key.as_slice().to_vec());
-            }
+#[derive(Clone, Debug)]
+enum Doomed {
+    /// Those of these destinations to these endpoints.
+    Listed(Listed),
+    /// All others.
+    Unlisted(Listed),
+}
+
+/// A pin as the kernel holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pin {
+    door: Door,
+    key: Bytes,
+    endpoint: Bytes,
+}
+
+impl PinSweep {
+    /// Pins that some changes leave without their endpoint; `None` if there can be none.
+    pub(crate) fn after(family: Family, changes: &[Change<'_>]) -> Option<PinSweep> {
+        let mut gone = Listed::default();
+        for change in changes {
+            let Some(old) = change.old.filter(|plan| plan.affinity_seconds.is_some()) else { continue };
+            let new = change.new.filter(|plan| plan.affinity_seconds.is_some());
+            note_gone(&mut gone, old, new);
         }
-        for element in &difference.added {
-            if let SetName::Members(door, _) = element.set {
-                sweep.gone[door as usize].remove(element.key.as_slice());
-            }
-        }
-        sweep
+        let is_empty = gone.iter().all(HashMap::is_empty);
+        (!is_empty).then_some(PinSweep { family, doomed: Doomed::Listed(gone), awaited_by: Vec::new() })
     }
 
-    /// Delete the pins. Returns how many.
-    pub(crate) fn run<T: Transport>(&self, transport: &mut T, dialect: &Dialect) -> Result<usize, SyncError> {
-        let mut deleted = 0;
-        for door in Door::BOTH {
-            let gone = &self.gone[door as usize];
-            if !gone.is_empty() {
-                deleted += delete_pins(transport, dialect, door, |member| gone.contains(member))?;
+    /// After a rewrite in place: every pin that names an endpoint its client may not be sent to.
+    pub(crate) fn of_strangers(
+        family: Family,
+        plans: &HashMap<ServiceKey, ServicePlan>,
+        before: &SplitBefore,
+    ) -> PinSweep {
+        let mut allowed = Listed::default();
+        for plan in plans.values().filter(|plan| plan.affinity_seconds.is_some()) {
+            plan.ports.iter().for_each(|port| note_allowed(&mut allowed, port, before));
+        }
+        PinSweep { family, doomed: Doomed::Unlisted(allowed), awaited_by: Vec::new() }
+    }
+
+    /// For services that wait for a sweep and have no pin that could be wrong.
+    pub(crate) fn of_nothing(family: Family) -> PinSweep {
+        PinSweep { family, doomed: Doomed::Listed(Listed::default()), awaited_by: Vec::new() }
+    }
+
+    /// Read the pins that are to go.
+    pub fn find<T: Transport>(&self, transport: &mut T) -> Result<Vec<Pin>, nft::Error> {
+        let mut found = Vec::new();
+        for door in Door::BOTH.into_iter().filter(|door| self.concerns(*door)) {
+            for attempt in 1.. {
+                let before = found.len();
+                match self.read(transport, door, &mut found) {
+                    Ok(()) => break,
+                    Err(_) if attempt < ATTEMPTS => found.truncate(before),
+                    Err(error) => return Err(error),
+                }
             }
         }
-        Ok(deleted)
+        Ok(found)
+    }
+
+    fn concerns(&self, door: Door) -> bool {
+        match &self.doomed {
+            Doomed::Listed(gone) => !gone[door as usize].is_empty(),
+            Doomed::Unlisted(_) => true,
+        }
+    }
+
+    fn read<T: Transport>(
+        &self,
+        transport: &mut T,
+        door: Door,
+        found: &mut Vec<Pin>,
+    ) -> Result<(), nft::Error> {
+        let client = match self.family {
+            Family::V4 => 4,
+            Family::V6 => 16,
+        };
+        transport.dump_elements(nft_family(self.family), TABLE, &SetName::Pins(door).name(), &mut |pin| {
+            if let (Some(at), ElementData::Value(endpoint)) = (pin.key.get(client..), pin.data)
+                && self.dooms(door, at, endpoint)
+            {
+                found.push(Pin { door, key: pin.key.to_vec(), endpoint: endpoint.to_vec() });
+            }
+        })
+    }
+
+    fn dooms(&self, door: Door, at: &[u8], endpoint: &[u8]) -> bool {
+        let lists = |listed: &Listed| listed[door as usize].get(at).is_some_and(|all| all.contains(endpoint));
+        match &self.doomed {
+            Doomed::Listed(gone) => lists(gone),
+            Doomed::Unlisted(allowed) => !lists(allowed),
+        }
+    }
+}
+
+/// The endpoints that a service's destinations lose. A destination that goes altogether loses all.
+fn note_gone(gone: &mut Listed, old: &ServicePlan, new: Option<&ServicePlan>) {
+    let after = new.map(|plan| &*plan.ports).unwrap_or_default();
+    for (before, after) in merged(&old.ports, after) {
+        let Some(before) = before.filter(|before| Some(*before) != after) else { continue };
+        let now: HashMap<Address, [Option<Pool>; 2]> = after
+            .iter()
+            .flat_map(|port| &port.destinations)
+            .map(|destination| (destination.at, pools_of(destination.routing)))
+            .collect();
+        let mut sets = SharedSets::default();
+        for destination in &before.destinations {
+            let pools =
+                (pools_of(destination.routing), now.get(&destination.at).copied().unwrap_or_default());
+            let lost = sets.get(pools, || {
+                let kept: HashSet<Bytes> =
+                    after.map(|port| union(port, pools.1).collect()).unwrap_or_default();
+                union(before, pools.0).filter(|endpoint| !kept.contains(endpoint)).collect()
+            });
+            if !lost.is_empty() {
+                let (door, key) = destination_key(destination.at, before.protocol);
+                gone[door as usize].insert(key.as_slice().to_vec(), lost);
+            }
+        }
+    }
+}
+
+/// The endpoints that old pins of a port's destinations may name. Where two pools are new, a pin may stem from a
+/// client of either kind: only an endpoint of both pools is right for it.
+fn note_allowed(allowed: &mut Listed, port: &PortPlan, before: &SplitBefore) {
+    let mut sets = SharedSets::default();
+    for destination in &port.destinations {
+        let (door, key) = destination_key(destination.at, port.protocol);
+        let was_split = before[door as usize].contains(key.as_slice());
+        let strict = matches!(destination.routing, Routing::Split { .. }) && !was_split;
+        let pools = pools_of(destination.routing);
+        let members = sets.get((pools, strict), || match (strict, pools) {
+            (true, [Some(outside), Some(inside)]) => {
+                let other: HashSet<Bytes> = union(port, [Some(inside), None]).collect();
+                union(port, [Some(outside), None]).filter(|endpoint| other.contains(endpoint)).collect()
+            }
+            _ => union(port, pools).collect(),
+        });
+        allowed[door as usize].insert(key.as_slice().to_vec(), members);
+    }
+}
+
+fn union(port: &PortPlan, pools: [Option<Pool>; 2]) -> impl Iterator<Item = Bytes> {
+    let backends = pools.into_iter().flatten().flat_map(|pool| port.pool(pool));
+    backends.map(|backend| endpoint(backend).as_slice().to_vec())
+}
+
+/// Endpoints by what they depend on, so that destinations of one port share them.
+struct SharedSets<K>(Vec<(K, Arc<HashSet<Bytes>>)>);
+
+impl<K> Default for SharedSets<K> {
+    fn default() -> SharedSets<K> {
+        SharedSets(Vec::new())
+    }
+}
+
+impl<K: PartialEq> SharedSets<K> {
+    fn get(&mut self, key: K, make: impl FnOnce() -> HashSet<Bytes>) -> Arc<HashSet<Bytes>> {
+        if let Some((_, known)) = self.0.iter().find(|(known, _)| *known == key) {
+            return known.clone();
+        }
+        let made = Arc::new(make());
+        self.0.push((key, made.clone()));
+        made
     }
 }
 
 /// Read which destinations are of policy Local in the kernel's table, before it is rewritten.
 pub(crate) fn split_before<T: Transport>(
     transport: &mut T,
-    dialect: &Dialect,
+    family: Family,
 ) -> Result<SplitBefore, SyncError> {
     let mut split = SplitBefore::default();
     for door in Door::BOTH {
         let map = SetName::Internal(door).name();
-        transport.dump_elements(dialect.nft_family(), TABLE, &map, &mut |element| {
+        transport.dump_elements(nft_family(family), TABLE, &map, &mut |element| {
             split[door as usize].insert(element.key.to_vec());
         })?;
     }
     Ok(split)
 }
 
-/// After a rewrite in place: delete every pin that names an endpoint its client may not be sent to.
-pub(crate) fn sweep_strangers<T: Transport>(
+/// Delete pins, some at a time. One that packets replaced meanwhile spoils the deletion of its neighbours, which then
+/// go one by one; what still cannot go is left to the rules, which know a stale pin.
+pub(crate) fn forget<T: Transport>(
     transport: &mut T,
-    dialect: &Dialect,
-    plans: &HashMap<ServiceKey, ServicePlan>,
-    before: &SplitBefore,
-) -> Result<usize, SyncError> {
-    let mut allowed: [HashSet<Bytes>; 2] = Default::default();
-    for plan in plans.values().filter(|plan| plan.affinity_seconds.is_some()) {
-        for port in &plan.ports {
-            for destination in &port.destinations {
-                let (door, key) = destination_key(destination.at, port.protocol);
-                let was_split = before[door as usize].contains(key.as_slice());
-                let members = members(port, destination, was_split);
-                allowed[door as usize].extend(members.map(|member| key.append(&member).as_slice().to_vec()));
-            }
-        }
-    }
-    let mut deleted = 0;
-    for door in Door::BOTH {
-        let allowed = &allowed[door as usize];
-        deleted += delete_pins(transport, dialect, door, |member| !allowed.contains(member))?;
-    }
-    Ok(deleted)
-}
-
-/// The endpoints that old pins of a destination may name. Where two pools are new, a pin may stem from a
-/// client of either kind: only an endpoint of both pools is right for it.
-fn members(port: &PortPlan, destination: &Destination, was_split: bool) -> impl Iterator<Item = Fields> {
-    let is_strict = matches!(destination.routing, Routing::Split { .. }) && !was_split;
-    let right = is_strict.then(|| in_every_pool(port, destination.routing));
-    let union = pools_of(destination.routing).into_iter().flatten().flat_map(|pool| port.pool(pool));
-    union
-        .filter(move |backend| right.as_ref().is_none_or(|set| set.contains(&(backend.ip, backend.port))))
-        .map(endpoint)
-}
-
-/// Delete the pins whose destination and endpoint are doomed, trying again when others get in between.
-fn delete_pins<T: Transport>(
-    transport: &mut T,
-    dialect: &Dialect,
-    door: Door,
-    doomed: impl Fn(&[u8]) -> bool,
+    family: Family,
+    pins: &[Pin],
 ) -> Result<usize, SyncError> {
     let mut deleted = 0;
-    for attempt in 1.. {
-        match try_delete_pins(transport, dialect, door, &doomed, &mut deleted) {
-            Err(_) if attempt < ATTEMPTS => {}
-            other => return other.map(|()| deleted),
-        }
-    }
-    Ok(deleted)
-}
-
-fn try_delete_pins<T: Transport>(
-    transport: &mut T,
-    dialect: &Dialect,
-    door: Door,
-    doomed: impl Fn(&[u8]) -> bool,
-    deleted: &mut usize,
-) -> Result<(), SyncError> {
-    let family = dialect.nft_family();
-    let map = SetName::Pins(door).name();
-    let client = match dialect.family {
-        Family::V4 => 4,
-        Family::V6 => 16,
-    };
-    let mut pins: Vec<(Bytes, Bytes)> = Vec::new();
-    transport.dump_elements(family, TABLE, &map, &mut |pin| {
-        let (Some(destination), ElementData::Value(endpoint)) = (pin.key.get(client..), pin.data) else {
-            return;
-        };
-        if doomed(&[destination, endpoint].concat()) {
-            pins.push((pin.key.to_vec(), endpoint.to_vec()));
-        }
-    })?;
     for some in pins.chunks(TOGETHER) {
-        let mut batch = Batch::new(family, TABLE);
-        some.iter().for_each(|(key, endpoint)| forget(&mut batch, &map, key, endpoint));
-        transport.commit(&batch)?;
-        *deleted += some.len();
+        match transport.commit(&deletion(family, some)) {
+            Ok(()) => deleted += some.len(),
+            Err(error) if error.kind == CommitErrorKind::Exists => {
+                for pin in some {
+                    deleted +=
+                        usize::from(transport.commit(&deletion(family, std::slice::from_ref(pin))).is_ok());
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
-    Ok(())
+    Ok(deleted)
 }
 
-/// Delete a pin that may expire at any moment: adding it with the data it has makes the deletion succeed
-/// either way. (`DESTROYSETELEM` would do, but only from Linux 6.3 on.)
-fn forget(batch: &mut Batch, map: &str, key: &[u8], endpoint: &[u8]) {
-    batch.add_element(map, key, ElementData::Value(endpoint), None);
-    batch.delete_element(map, key);
+/// Delete pins that may expire at any moment: adding one with the data it has makes the deletion succeed either way.
+/// (`DESTROYSETELEM` would do, but only from Linux 6.3 on.)
+fn deletion(family: Family, pins: &[Pin]) -> Batch {
+    let mut batch = Batch::new(nft_family(family), TABLE);
+    for pin in pins {
+        let map = SetName::Pins(pin.door).name();
+        batch.add_element(&map, &pin.key, ElementData::Value(&pin.endpoint), None);
+        batch.delete_element(&map, &pin.key);
+    }
+    batch
+}
+
+/// Delete pins within the transaction that takes their endpoint away: unlike above nothing may make it fail.
+pub(crate) fn destroy(batch: &mut Batch, pins: &[Pin]) {
+    for pin in pins {
+        batch.destroy_element(&SetName::Pins(pin.door).name(), &pin.key);
+    }
 }

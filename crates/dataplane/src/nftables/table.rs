@@ -4,23 +4,23 @@
 use std::collections::{BTreeSet, HashMap};
 
 use kernel::nft::{Batch, ElementData};
-use model::{NodePlan, ServiceKey, ServicePlan};
+use model::{NodePlan, PortPlan, Protocol, ServiceKey, ServicePlan};
 
-use super::class::{Class, Kind};
+use super::class::Draw;
+use super::demands::{self, Declared, Demand};
 use super::diff::{Difference, SharedKey, SharedOwners};
 use super::element::{Data, Element};
 use super::inherit::{self, InheritedPin};
 use super::layout::{Dialect, TABLE, is_permanent_chain};
-use super::render::{Demands, render};
-use super::sets::{Door, SetName, holds_pins};
+use super::pool::PoolId;
+use super::render::{RenderedPort, merged, of_service};
+use super::sets::{SetName, holds_pins};
 use super::sweep::SplitBefore;
-use super::{meter, node};
+use super::{meter, node, own_pool};
 use crate::backend::Change;
 
-/// Pool sizes whose chain exists from the start, so that ordinary scaling needs no new chain.
-const CLASSES_UP_FRONT: u32 = 16;
-/// Services whose elements are gathered before they are written out set by set.
-const CHUNK: usize = 512;
+/// Elements that are gathered before they are written out set by set.
+const CHUNK: usize = 4096;
 
 /// What the kernel's table is before a rewrite.
 pub(crate) enum Existing {
@@ -35,7 +35,8 @@ pub(crate) struct Table {
     owners: SharedOwners,
     /// How many elements belong to services.
     pub(crate) elements: usize,
-    declared: Demands,
+    declared: Declared,
+    has_affinity: bool,
 }
 
 impl Table {
@@ -47,7 +48,10 @@ impl Table {
         node: &NodePlan,
     ) -> (Batch, Table) {
         let mut batch = Batch::new(dialect.nft_family(), TABLE);
-        let demands = Demands { counting: dialect.count_traffic, ..up_front(plans) };
+        let mut declared = Declared::up_front();
+        for (service, plan) in plans {
+            demands::ask_for_plan(&mut declared, service, plan);
+        }
         let counters = counters(dialect, plans);
         batch.add_table(&dialect.table_comment());
         match existing {
@@ -56,18 +60,25 @@ impl Table {
                 batch.add_table(&dialect.table_comment());
             }
             Existing::Ours { sets, chains, counters: before, .. } => {
-                clear(&mut batch, sets, chains, &demands);
+                clear(&mut batch, sets, chains, (&declared, dialect.count_traffic));
                 before.difference(&counters).for_each(|name| batch.delete_counter(name));
             }
         }
         dialect.declare(&mut batch);
-        let mut table = Table::default();
-        table.declare(dialect, &mut batch, demands);
+        if dialect.count_traffic {
+            dialect.declare_counting(&mut batch);
+        }
+        let mut table = Table { has_affinity: declared.has_timeouts(), ..Table::default() };
+        if table.has_affinity {
+            dialect.declare_affinity(&mut batch);
+        }
+        declared.iter().for_each(|demand| declare(dialect, &mut batch, demand));
+        table.declared = declared;
         node::write_changes(&mut batch, &NodePlan::default(), node);
         counters.iter().for_each(|name| batch.add_counter(name));
         table.write_all(dialect, &mut batch, plans);
         if let Existing::Other { pins } = existing {
-            inherit::write(&mut batch, pins, plans);
+            inherit::write(&mut batch, pins, plans, dialect.room_for_pins);
         }
         (batch, table)
     }
@@ -79,26 +90,26 @@ impl Table {
         changes: &[Change<'_>],
         node: (&NodePlan, &NodePlan),
     ) -> (Batch, Difference) {
+        let mut batch = Batch::new(dialect.nft_family(), TABLE);
         let mut difference = Difference::default();
-        let mut demands = Demands::default();
         let mut counters = CounterChanges::default();
+        let mut pools = PoolSizes::default();
         for change in changes {
-            let elements = |plan: Option<&ServicePlan>| {
-                plan.map(|plan| render(change.service, plan, dialect.count_traffic)).unwrap_or_default()
-            };
+            let elements = |plan: Option<&ServicePlan>| plan.and_then(of_service).into_iter().collect();
             difference.of(elements(change.old), elements(change.new));
+            for (before, after) in changed_ports(change, dialect.count_traffic) {
+                self.change_port(dialect, &mut batch, (before.as_ref(), after.as_ref()), &mut pools);
+                let common = |port: &Option<RenderedPort<'_>>| port.as_ref().map(RenderedPort::common);
+                difference.of(common(&before).unwrap_or_default(), common(&after).unwrap_or_default());
+                own_pool::compare(before.as_ref(), after.as_ref(), &mut difference);
+            }
             if dialect.count_traffic {
                 counters.note(change);
             }
-            if let Some(plan) = change.new {
-                demands.add(plan);
-            }
         }
-        difference.settle_shared(&mut self.owners);
+        difference.settle(&mut self.owners);
         self.elements += difference.added.len();
         self.elements = self.elements.saturating_sub(difference.removed.len());
-        let mut batch = Batch::new(dialect.nft_family(), TABLE);
-        self.declare(dialect, &mut batch, demands);
         node::write_changes(&mut batch, node.0, node.1);
         for element in &difference.removed {
             batch.delete_element(&element.set.name(), element.key.as_slice());
@@ -106,57 +117,146 @@ impl Table {
         // An element names a counter that is there: the old ones go behind the elements, the new come before.
         counters.removed.iter().for_each(|name| batch.delete_counter(name));
         counters.added.iter().for_each(|name| batch.add_counter(name));
+        // The kernel walks a map whenever a rule is bound to it: an empty one, then, if it is new.
+        pools.write(dialect, &mut batch);
         write(&mut batch, &difference.added);
+        for demand in self.declared.collect() {
+            demand.chains().iter().for_each(|chain| batch.delete_chain(chain));
+            demand.sets().iter().for_each(|set| batch.delete_set(&set.name()));
+        }
         (batch, difference)
     }
 
+    /// Make the chains, sets and rules that a port asks for and that are not there yet.
+    fn change_port(
+        &mut self,
+        dialect: &Dialect,
+        batch: &mut Batch,
+        (before, after): (Option<&RenderedPort<'_>>, Option<&RenderedPort<'_>>),
+        pools: &mut PoolSizes,
+    ) {
+        let demands = |port: Option<&RenderedPort<'_>>| port.map(demands::of_port).unwrap_or_default();
+        let (old, new) = (demands(before), demands(after));
+        let is_first = !self.has_affinity && new.iter().any(|demand| matches!(demand, Demand::Timeout(_)));
+        if is_first {
+            self.has_affinity = true;
+            dialect.declare_affinity(batch);
+        }
+        for demand in new.difference(&old) {
+            if self.declared.ask(*demand) {
+                declare(dialect, batch, *demand);
+                pools.note_new(*demand);
+            }
+        }
+        old.difference(&new).for_each(|demand| self.declared.leave(*demand));
+        for demand in new {
+            let Demand::Pool(pool) = demand else { continue };
+            let size = |port: Option<&RenderedPort<'_>>| port.map(|port| port.port.pool(pool.pool).len());
+            if size(before) != size(after) || !old.contains(&demand) {
+                pools.note(pool, after);
+            }
+        }
+    }
+
     fn write_all(&mut self, dialect: &Dialect, batch: &mut Batch, plans: &HashMap<ServiceKey, ServicePlan>) {
+        let mut pools = PoolSizes::default();
         let mut pending: Vec<Element> = Vec::new();
-        for (index, (service, plan)) in plans.iter().enumerate() {
-            let elements = render(service, plan, dialect.count_traffic).into_iter();
-            pending.extend(
-                elements.filter(|element| SharedKey::of(element).is_none_or(|key| self.owners.add(key))),
-            );
-            if (index + 1) % CHUNK == 0 {
-                self.elements += flush(batch, &mut pending);
+        for (service, plan) in plans {
+            pending.extend(of_service(plan).filter(|element| self.is_first_owner(element)));
+            for port in &plan.ports {
+                let rendered = RenderedPort::new(service, plan, port, dialect.count_traffic);
+                pending.extend(rendered.common().into_iter().filter(|element| self.is_first_owner(element)));
+                own_pool::render(&rendered, &mut |element| {
+                    if self.is_first_owner(&element) {
+                        pending.push(element);
+                    }
+                });
+                for pool in own_pools(&rendered) {
+                    pools.new.insert(pool);
+                    pools.note(pool, Some(&rendered));
+                }
+                if pending.len() >= CHUNK {
+                    self.elements += flush(batch, &mut pending);
+                }
             }
         }
         self.elements += flush(batch, &mut pending);
+        pools.write(dialect, batch);
     }
 
-    /// Make the chains, sets and rules that are asked for and not there yet.
-    fn declare(&mut self, dialect: &Dialect, batch: &mut Batch, demands: Demands) {
-        for class in demands.classes {
-            self.declare_class(dialect, batch, class);
+    fn is_first_owner(&mut self, element: &Element) -> bool {
+        SharedKey::of(element).is_none_or(|key| self.owners.add(key))
+    }
+}
+
+/// The pools of its own that a port draws from.
+fn own_pools(rendered: &RenderedPort<'_>) -> impl Iterator<Item = PoolId> {
+    let is_pool = |demand| match demand {
+        Demand::Pool(pool) => Some(pool),
+        _ => None,
+    };
+    demands::of_port(rendered).into_iter().filter_map(is_pool)
+}
+
+fn declare(dialect: &Dialect, batch: &mut Batch, demand: Demand) {
+    match demand {
+        Demand::PrefixLength(length) => dialect.declare_prefix_length(batch, length),
+        Demand::Timeout(seconds) => dialect.declare_timeout(batch, seconds),
+        Demand::Pool(_) | Demand::PoolMembers(_) => {
+            demand.sets().into_iter().for_each(|set| dialect.declare_set(batch, set));
         }
-        if demands.counting && !self.declared.counting {
-            self.declared.counting = true;
-            dialect.declare_counting(batch);
-        }
-        for length in demands.prefix_lengths {
-            if self.declared.prefix_lengths.insert(length) {
-                dialect.declare_prefix_length(batch, length);
-            }
-        }
-        for seconds in demands.timeouts {
-            if self.declared.timeouts.is_empty() {
-                dialect.declare_affinity(batch);
-            }
-            if self.declared.timeouts.insert(seconds) {
-                dialect.declare_timeout(batch, seconds);
-            }
+        Demand::Class(_, class) => dialect.declare_class(batch, &class),
+        Demand::Pinning(pinning) => dialect.declare_pinning(batch, &pinning),
+    }
+}
+
+/// The ports of a service that differ, before and after. Both plans have them sorted by name and protocol.
+fn changed_ports<'a>(
+    change: &Change<'a>,
+    count_traffic: bool,
+) -> impl Iterator<Item = (Option<RenderedPort<'a>>, Option<RenderedPort<'a>>)> {
+    let service: &'a str = change.service;
+    let (old, new) = (change.old, change.new);
+    let seconds = |plan: Option<&ServicePlan>| plan.and_then(|plan| plan.affinity_seconds);
+    let is_alike = seconds(old) == seconds(new);
+    let rendered = move |plan: Option<&'a ServicePlan>, port: Option<&'a PortPlan>| {
+        Some(RenderedPort::new(service, plan?, port?, count_traffic))
+    };
+    let ports = |plan: Option<&'a ServicePlan>| plan.map(|plan| &*plan.ports).unwrap_or_default();
+    merged(ports(old), ports(new))
+        .filter(move |(before, after)| !is_alike || before != after)
+        .map(move |(before, after)| (rendered(old, before), rendered(new, after)))
+}
+
+/// Own pools whose number of slots is another one now.
+#[derive(Default)]
+struct PoolSizes {
+    sizes: HashMap<PoolId, (Protocol, usize)>,
+    new: BTreeSet<PoolId>,
+}
+
+impl PoolSizes {
+    fn note(&mut self, pool: PoolId, rendered: Option<&RenderedPort<'_>>) {
+        let size = rendered.map(|rendered| (rendered.port.protocol, rendered.port.pool(pool.pool).len()));
+        self.sizes.extend(size.map(|size| (pool, size)));
+    }
+
+    /// The chain that draws is new, and has no rule yet.
+    fn note_new(&mut self, demand: Demand) {
+        if let Demand::Class(_, class) = demand
+            && let (Draw::Own(pool), None) = (class.draw, class.next())
+        {
+            self.new.insert(pool);
         }
     }
 
-    fn declare_class(&mut self, dialect: &Dialect, batch: &mut Batch, class: Class) {
-        if self.declared.classes.contains(&class) {
-            return;
+    fn write(&self, dialect: &Dialect, batch: &mut Batch) {
+        for (pool, (protocol, size)) in &self.sizes {
+            if !self.new.contains(pool) {
+                dialect.clear_pool(batch, *pool);
+            }
+            dialect.draw_from(batch, *pool, *protocol, *size as u32);
         }
-        if let Some(next) = class.next() {
-            self.declare_class(dialect, batch, next);
-        }
-        dialect.declare_class(batch, &class);
-        self.declared.classes.insert(class);
     }
 }
 
@@ -190,27 +290,19 @@ fn counters(dialect: &Dialect, plans: &HashMap<ServiceKey, ServicePlan>) -> BTre
 /// The other sets are flushed and not deleted, although a new set would be filled faster: a packet that is on
 /// its way through the old rules at the moment of the commit looks up what is valid *after* it. In the same
 /// set it finds the new elements; in a deleted one it would find nothing and go unserved.
-fn clear(batch: &mut Batch, sets: &[String], chains: &[String], wanted: &Demands) {
+fn clear(batch: &mut Batch, sets: &[String], chains: &[String], (wanted, count_traffic): (&Declared, bool)) {
     batch.flush_rules();
-    let wanted_sets = wanted.sets();
+    let wanted_sets = wanted.sets(count_traffic);
     for name in sets.iter().filter(|name| !holds_pins(name)) {
         batch.flush_set(name);
         if !wanted_sets.contains(name) {
             batch.delete_set(name);
         }
     }
-    let wanted_chains = wanted.chains();
+    let wanted_chains = wanted.chains(count_traffic);
     for name in chains.iter().filter(|name| !is_permanent_chain(name) && !wanted_chains.contains(*name)) {
         batch.delete_chain(name);
     }
-}
-
-fn up_front(plans: &HashMap<ServiceKey, ServicePlan>) -> Demands {
-    let mut demands = Demands::default();
-    let class = |size| Class { door: Door::Vip, kind: Kind::Plain, affine: false, size };
-    demands.classes.extend((1..=CLASSES_UP_FRONT).map(class));
-    plans.values().for_each(|plan| demands.add(plan));
-    demands
 }
 
 /// Write gathered elements set by set: neighbours of one set share a message. Returns how many there were.
@@ -235,6 +327,7 @@ fn write(batch: &mut Batch, elements: &[Element]) {
                 batch.add_element(&name, key, ElementData::Value(endpoint.as_slice()), label);
             }
             Data::Goto(class) => batch.add_element(&name, key, ElementData::Goto(&class.name()), label),
+            Data::Pin(pinning) => batch.add_element(&name, key, ElementData::Goto(&pinning.chain()), label),
         }
     }
 }

@@ -100,6 +100,14 @@ impl Batch {
         self.message(NFT_MSG_DELRULE, 0, |writer, _, table| writer.string(NFTA_RULE_TABLE, table));
     }
 
+    /// Delete every rule of a chain, which must be there.
+    pub fn flush_chain(&mut self, chain: &str) {
+        self.message(NFT_MSG_DELRULE, 0, |writer, _, table| {
+            writer.string(NFTA_RULE_TABLE, table);
+            writer.string(NFTA_RULE_CHAIN, chain);
+        });
+    }
+
     pub fn add_set(&mut self, set: &Set<'_>) {
         self.sets += 1;
         let id = self.sets;

@@ -183,6 +183,19 @@ impl Transport for Connection {
         )
     }
 
+    fn set_size(&mut self, family: Family, table: &str, set: &str) -> Result<Option<usize>, Error> {
+        let of_set = |writer: &mut Writer| {
+            writer.string(NFTA_SET_TABLE, table);
+            writer.string(NFTA_SET_NAME, set);
+        };
+        let mut size = None;
+        self.ask(NFT_MSG_GETSET, NLM_F_ACK, encode::family_number(family), of_set, |message| {
+            size = decode::find(message, NFTA_SET_COUNT).and_then(|count| count.be32());
+        })
+        .map_err(|error| Error::asking(&format!("the size of {set:?} in table {table:?}"), error))?;
+        Ok(size.map(|size| size as usize))
+    }
+
     fn dump_elements(
         &mut self,
         family: Family,

@@ -48,7 +48,10 @@ pub(crate) fn subject(batch: &Batch, sequence: u32, offset: Option<usize>) -> Su
         NFT_MSG_DELTABLE => (format!("deleting {}", table(batch)), SubjectKind::Table),
         NFT_MSG_NEWCHAIN => chain(&message),
         NFT_MSG_DELCHAIN => (format!("deleting chain {:?}", name(NFTA_CHAIN_NAME)), SubjectKind::OldChain),
-        NFT_MSG_DELRULE => (format!("deleting the rules of {}", table(batch)), SubjectKind::Table),
+        NFT_MSG_DELRULE => match decode::text(&message, NFTA_RULE_CHAIN) {
+            Some(chain) => (format!("deleting the rules of chain {chain:?}"), SubjectKind::OldChain),
+            None => (format!("deleting the rules of {}", table(batch)), SubjectKind::Table),
+        },
         NFT_MSG_NEWRULE => return rule(batch, &message, offset),
         NFT_MSG_NEWSET => (format!("adding set {:?}", name(NFTA_SET_NAME)), SubjectKind::Set),
         NFT_MSG_DELSET => (format!("deleting set {:?}", name(NFTA_SET_NAME)), SubjectKind::Set),

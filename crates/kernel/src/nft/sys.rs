@@ -66,6 +66,8 @@ pub(crate) const NFTA_SET_ID: u16 = 10;
 pub(crate) const NFTA_SET_TIMEOUT: u16 = 11;
 pub(crate) const NFTA_SET_USERDATA: u16 = 13;
 pub(crate) const NFTA_SET_OBJ_TYPE: u16 = 15;
+/// From Linux 6.16 on.
+pub(crate) const NFTA_SET_COUNT: u16 = 20;
 pub(crate) const NFTA_SET_DESC_SIZE: u16 = 1;
 pub(crate) const NFTA_SET_DESC_CONCAT: u16 = 2;
 pub(crate) const NFTA_SET_FIELD_LEN: u16 = 1;

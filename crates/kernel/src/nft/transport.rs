@@ -17,6 +17,10 @@ pub trait Transport {
     /// The names of a table's chains; empty if there is no such table.
     fn chains(&mut self, family: Family, table: &str) -> Result<Vec<String>, Error>;
 
+    /// How many elements a set holds, expired ones that are not cleared away yet included; `None` where the kernel does
+    /// not say (before Linux 6.16).
+    fn set_size(&mut self, family: Family, table: &str, set: &str) -> Result<Option<usize>, Error>;
+
     /// Hand every element to `each`. While packets or others write to the set, the kernel may leave out
     /// elements and repeat some. [`Error::Interrupted`] says that another commit fell into the reading.
     fn dump_elements(

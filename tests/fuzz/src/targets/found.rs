@@ -55,7 +55,7 @@ fn run(input: &[u8]) {
     let planner = planner(&state);
     for family in model::Family::BOTH {
         // Interrupted readings are errors; nothing else may be.
-        let _outcome = reconciler.sync(family, &[], &planner);
+        let _outcome = reconciler.sync_and_sweep(family, &[], &planner);
         let _traffic = read_traffic(reconciler.backend().transport(), family);
     }
 }
@@ -89,7 +89,7 @@ static OUR_COMMENTS: LazyLock<[String; 2]> = LazyLock::new(|| {
     let mut reconciler = Reconciler::new(nftables(Simulator::new()));
     let state = state();
     for family in model::Family::BOTH {
-        reconciler.sync(family, &[], &planner(&state)).unwrap();
+        reconciler.sync_and_sweep(family, &[], &planner(&state)).unwrap();
     }
     [Family::Ip, Family::Ip6].map(|family| {
         let tables = reconciler.backend().transport().tables(family).unwrap();
@@ -155,6 +155,11 @@ impl Transport for Found<'_> {
 
     fn chains(&mut self, _: Family, _: &str) -> Result<Vec<String>, Error> {
         Ok(self.names(&["nat-prerouting", "services"]))
+    }
+
+    fn set_size(&mut self, _: Family, _: &str, _: &str) -> Result<Option<usize>, Error> {
+        self.interruption()?;
+        Ok(self.choices.pick(&[None, Some(0), Some(3), Some(usize::MAX)]))
     }
 
     fn dump_elements(

@@ -95,7 +95,7 @@ fn sync<B: Simulated>(
         services.extend(planner.services());
     }
     for family in Family::BOTH {
-        let synced = reconciler.sync(family, &services, &planner);
+        let synced = reconciler.sync_and_sweep(family, &services, &planner);
         synced.unwrap_or_else(|error| panic!("{family}, {}: {error}", variant.name()));
     }
     state.clear_dirty(&dirty);

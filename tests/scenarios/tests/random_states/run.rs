@@ -109,7 +109,7 @@ impl<B: Tested> History<B> {
 
     fn sync_family(&mut self, family: Family, dirty: &[ServiceKey]) -> Result<(), dataplane::SyncError> {
         let planner = planner(&self.state, self.variant);
-        self.reconciler.sync(family, dirty, &planner).map(drop)
+        self.reconciler.sync_and_sweep(family, dirty, &planner).map(drop)
     }
 
     /// While a sync is under way, a packet is served as before or as afterwards. One to a service that comes or goes may
@@ -179,7 +179,7 @@ impl<B: Tested> History<B> {
         let mut fresh = Reconciler::new(B::new(self.variant));
         let planner = planner(&self.state, self.variant);
         for family in Family::BOTH {
-            fresh.sync(family, &[], &planner).unwrap();
+            fresh.sync_and_sweep(family, &[], &planner).unwrap();
         }
         let wanted = fresh.backend().contents();
         let held = self.reconciler.backend().contents();

@@ -70,7 +70,7 @@ impl InterpretedWorld {
         };
         let mut commit = Commit::default();
         for family in Family::BOTH {
-            let synced = self.reconciler.sync(family, &dirty.services, &planner)?;
+            let synced = self.reconciler.sync_and_sweep(family, &dirty.services, &planner)?;
             commit.services = commit.services.max(synced.services);
             commit.bytes += synced.committed.bytes;
             commit.full |= synced.full;

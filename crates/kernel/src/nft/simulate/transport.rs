@@ -43,6 +43,12 @@ impl Transport for Simulator {
         Ok(table.map(|table| table.chains.keys().cloned().collect()).unwrap_or_default())
     }
 
+    fn set_size(&mut self, family: Family, table: &str, set: &str) -> Result<Option<usize>, Error> {
+        let mut size = 0;
+        self.dump_elements(family, table, set, &mut |_| size += 1)?;
+        Ok(Some(size))
+    }
+
     fn dump_elements(
         &mut self,
         family: Family,

@@ -1,0 +1,151 @@
+//! Pins of ClientIP affinity whose endpoint is gone: they are looked for in a thread of its own, because reading hundreds of
+//! thousands takes seconds, and handed to the sync thread, which deletes them some at a time.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use dataplane::nftables::{Pin, PinSweep, count_pins, room_for_pins};
+use kernel::nft::{self, Connection};
+use kernel::sysctl;
+use model::Family;
+
+use crate::metrics::{Collector, Description, Kind, Page, label_text};
+use crate::sync::Event;
+
+/// Between two attempts at a sweep that services wait for.
+const RETRY: Duration = Duration::from_secs(2);
+/// Pins that are deleted in one go. It takes a few milliseconds.
+const TOGETHER: usize = 512;
+
+/// Pins that are to go, and the sweep that found them.
+#[derive(Debug)]
+pub(crate) struct FoundPins {
+    pub(crate) sweep: PinSweep,
+    pins: Vec<Pin>,
+}
+
+impl FoundPins {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pins.is_empty()
+    }
+
+    /// Some of the pins; they count as handled.
+    pub(crate) fn take_some(&mut self) -> Vec<Pin> {
+        self.pins.split_off(self.pins.len().saturating_sub(TOGETHER))
+    }
+}
+
+/// Start the search in the calling thread's network namespace.
+pub(crate) fn start(events: Sender<Event>) -> io::Result<Sender<PinSweep>> {
+    let (sender, receiver) = channel();
+    std::thread::Builder::new().name("pins".into()).spawn(move || search(&receiver, &events))?;
+    Ok(sender)
+}
+
+fn search(sweeps: &Receiver<PinSweep>, events: &Sender<Event>) {
+    let mut connection = None;
+    for sweep in sweeps {
+        let pins = loop {
+            match find(&mut connection, &sweep) {
+                Ok(pins) => break pins,
+                Err(error) => tell(&sweep, &error),
+            }
+            connection = None;
+            if sweep.awaited_by.is_empty() {
+                break Vec::new();
+            }
+            std::thread::sleep(RETRY);
+        };
+        if events.send(Event::PinsFound(FoundPins { sweep, pins })).is_err() {
+            return;
+        }
+    }
+}
+
+fn find(connection: &mut Option<Connection>, sweep: &PinSweep) -> Result<Vec<Pin>, SweepError> {
+    let connection = match connection {
+        Some(connection) => connection,
+        None => connection.insert(Connection::open().map_err(SweepError::Socket)?),
+    };
+    sweep.find(connection).map_err(SweepError::Read)
+}
+
+#[derive(Debug)]
+enum SweepError {
+    Socket(io::Error),
+    Read(nft::Error),
+}
+
+impl fmt::Display for SweepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SweepError::Socket(error) => write!(f, "cannot open a netlink socket: {error}"),
+            SweepError::Read(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+fn tell(sweep: &PinSweep, error: &SweepError) {
+    let family = sweep.family;
+    match sweep.awaited_by.as_slice() {
+        [] => tracing::warn!(
+            %family, %error,
+            "Failed to read the pins of removed endpoints; their clients move after one retransmission"
+        ),
+        services => tracing::warn!(
+            %family, %error, services = services.len(), first = %services[0],
+            "Failed to read the pins of services that change to policy Local; they go without affinity, retrying"
+        ),
+    }
+}
+
+const HELD: Description = Description {
+    name: "pointsman_affinity_pins",
+    kind: Kind::Gauge,
+    labels: &["ip_family", "destination"],
+    help: "Clients that ClientIP affinity has pinned to an endpoint, by what they called: an address or a node port",
+};
+const LIMIT: Description = Description {
+    name: "pointsman_affinity_pins_limit",
+    kind: Kind::Gauge,
+    labels: &[],
+    help: "Most pins of one IP family and kind of destination; beyond it, new clients go unpinned",
+};
+#[cfg(test)]
+pub(crate) const NAMES: [&str; 2] = [HELD.name, LIMIT.name];
+
+/// How many clients may be pinned: as many as the node may track connections of.
+pub(crate) fn room() -> u32 {
+    let tracked = sysctl::Root::system().read("/proc/sys/net/netfilter/nf_conntrack_max").ok();
+    tracked.and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+/// Writes how full the maps of pins are at the end of the page. Linux says it from 6.16 on.
+pub(crate) fn collector() -> Arc<dyn Collector> {
+    Arc::new(Fullness)
+}
+
+struct Fullness;
+
+impl Collector for Fullness {
+    fn collect(&self, page: &mut Page) {
+        let Ok(mut connection) = Connection::open() else { return };
+        let held = Family::BOTH.map(|family| (family, count_pins(&mut connection, family)));
+        let known = || held.iter().filter_map(|(family, pins)| Some((family.to_string(), pins.as_ref()?)));
+        if known().next().is_none() {
+            return;
+        }
+        page.family(HELD.name, HELD.kind.word(), HELD.help);
+        for (family, pins) in known() {
+            for (destination, count) in ["address", "nodeport"].into_iter().zip(pins) {
+                let labels = label_text([("ip_family", &*family), ("destination", destination)]);
+                page.count(HELD.name, &labels, *count as u64);
+            }
+        }
+        page.family(LIMIT.name, LIMIT.kind.word(), LIMIT.help);
+        page.count(LIMIT.name, "", u64::from(room_for_pins(room())));
+    }
+}

@@ -1,0 +1,122 @@
+//! Where the endpoints of a service port stand: copied for each of its addresses, or in a map of the port's own.
+//!
+//! Copies keep the table flat: no chain or map per service. But they are addresses × endpoints elements, and each pool
+//! size has a rule on the common map. A port with many of either therefore gets one map and one chain of its own,
+//! to which all of its addresses lead: addresses + endpoints elements, however they are combined.
+
+use std::fmt;
+
+use model::{Pool, PortPlan, ServicePlan};
+use sha2::{Digest, Sha256};
+
+use super::render::pools_of;
+
+/// Pools that are larger get a map of their own, so that the common maps know few pool sizes.
+pub(crate) const LARGEST_COMMON: usize = 256;
+/// Pools whose copies would be more elements than this do, too.
+pub(crate) const MOST_COPIES: usize = 4096;
+
+/// A service port, the same after a restart: a hash of names that a tenant chooses, long enough that nobody finds two
+/// services with the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PortId([u8; 16]);
+
+impl PortId {
+    fn of(service: &str, port: &PortPlan) -> PortId {
+        let digest = Sha256::digest(format!("{service}/{}/{}", port.protocol, port.name));
+        let mut id = [0; 16];
+        id.iter_mut().zip(digest.iter()).for_each(|(to, from)| *to = *from);
+        PortId(id)
+    }
+}
+
+impl fmt::Display for PortId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+/// One pool of one service port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PoolId {
+    pub(crate) port: PortId,
+    pub(crate) pool: Pool,
+}
+
+impl PoolId {
+    pub(crate) fn name(self) -> String {
+        let pool = match self.pool {
+            Pool::Cluster => "cluster",
+            Pool::Local => "local",
+        };
+        format!("pool-{}-{pool}", self.port)
+    }
+}
+
+/// Whether the pools of a port have maps of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OwnPools(Option<PortId>);
+
+impl OwnPools {
+    pub(crate) fn of(service: &str, port: &PortPlan) -> OwnPools {
+        let is_own = |pool| {
+            let endpoints = port.pool(pool).len();
+            endpoints > LARGEST_COMMON || endpoints.saturating_mul(addresses(port, pool)) > MOST_COPIES
+        };
+        // Both or none: a pin may name endpoints of either, and they are looked up in one way.
+        if !Pool::BOTH.into_iter().any(is_own) {
+            return OwnPools(None);
+        }
+        OwnPools(Some(PortId::of(service, port)))
+    }
+
+    pub(crate) fn get(&self, pool: Pool) -> Option<PoolId> {
+        self.0.map(|port| PoolId { port, pool })
+    }
+}
+
+/// How many addresses of the port lead to the pool.
+fn addresses(port: &PortPlan, pool: Pool) -> usize {
+    let leads_there = |routing| pools_of(routing).contains(&Some(pool));
+    port.destinations.iter().filter(|destination| leads_there(destination.routing)).count()
+}
+
+/// The affinity timeout that pins of a plan get. Each one that is in use has chains of its own, so that their number has
+/// to be bounded whatever tenants write: exact up to a minute, then rounded up to 5 s, from ten minutes to a minute,
+/// from two hours to ten minutes. At most 410 are left of the 86,400 that the API allows.
+pub(crate) fn pin_seconds(plan: &ServicePlan) -> Option<u32> {
+    plan.affinity_seconds.map(round_up)
+}
+
+fn round_up(seconds: u32) -> u32 {
+    let step = match seconds {
+        0..=60 => 1,
+        61..=600 => 5,
+        601..=7200 => 60,
+        _ => 600,
+    };
+    seconds.div_ceil(step).saturating_mul(step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn common_timeouts_are_exact_and_all_are_few() {
+        for exact in
+            [1, 3, 10, 30, 60, 90, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400]
+        {
+            assert_eq!(round_up(exact), exact);
+        }
+        let mut rounded: Vec<u32> = (1..=86_400).map(round_up).collect();
+        assert!(
+            (1..=86_400)
+                .zip(&rounded)
+                .all(|(wanted, given)| wanted <= *given && *given <= wanted + wanted / 10 + 1)
+        );
+        rounded.dedup();
+        assert_eq!(rounded.len(), 410);
+        assert_eq!(round_up(u32::MAX), u32::MAX);
+    }
+}
