@@ -64,6 +64,17 @@ pub(crate) fn addresses_taken(service: &ServiceKey, note: String) -> Event {
     }
 }
 
+/// Some of it is not served.
+pub(crate) fn too_large(service: &ServiceKey, note: String) -> Event {
+    Event {
+        regarding: Regarding::Service(service.clone()),
+        reason: "ServiceTooLarge",
+        action: "Program",
+        is_warning: true,
+        note,
+    }
+}
+
 pub(crate) fn reconfigured(node: &str, changes: &str) -> Event {
     let event = about_node(node, "ConfigurationChanged", false, format!("In force now: {changes}"));
     Event { action: RELOAD, ..event }

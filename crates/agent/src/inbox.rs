@@ -113,7 +113,7 @@ impl Waiting {
             Event::Drift(drift) => drift.join(&mut self.drifts),
             Event::Addresses(_) => self.addresses = Some(event),
             Event::Reconfigure(_) => self.reconfigure = Some(event),
-            Event::Stop => self.each.push(event),
+            Event::PinsFound(_) | Event::Stop => self.each.push(event),
         }
     }
 

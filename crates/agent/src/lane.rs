@@ -2,25 +2,33 @@
 //!
 //! The families are apart so that one that fails does not hold the other up.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
+use cluster::apiserver::Recorder;
 use cluster::{ChangeCount, Trigger};
 use dataplane::{Backend, Pacing, Planner, Reconciler, Synced};
 use model::{Family, ServiceKey};
 
 use crate::contests::Contests;
 use crate::failures::{Attempt, Failures};
+use crate::limits::Limits;
 use crate::metrics::SyncMetrics;
 
 /// Damage that comes again within this time is only counted.
 const QUARREL: Duration = Duration::from_secs(10);
+/// Pieces of large services rest for this many times their cost: they take at most a third of one core.
+const REST_OF_PIECES: u32 = 2;
 /// Triggers that are kept while nothing can be written; more would say nothing more.
 const MOST_TRIGGERS: usize = 10_000;
 
 pub(crate) struct Lane {
     pub(crate) family: Family,
     pacing: Pacing,
+    /// Large services have a pace of their own: what they cost delays nobody else.
+    large_pacing: Pacing,
+    /// Services that are written apart from the others, one at a time and piece by piece.
+    large: LargeQueue,
     /// Services whose plan may have changed since this family last followed.
     services: HashSet<ServiceKey>,
     node: bool,
@@ -30,6 +38,7 @@ pub(crate) struct Lane {
     followed: ChangeCount,
     metrics: SyncMetrics,
     contests: Contests,
+    limits: Limits,
     repairs: Repairs,
     failures: Failures,
 }
@@ -39,17 +48,20 @@ impl Lane {
         family: Family,
         min_sync_period: Duration,
         metrics: SyncMetrics,
-        contests: Contests,
+        recorder: Recorder,
     ) -> Lane {
         Lane {
             family,
             pacing: Pacing::new(min_sync_period),
+            large_pacing: Pacing::new(min_sync_period).with_rest(REST_OF_PIECES),
+            large: LargeQueue::default(),
             services: HashSet::new(),
             node: false,
             triggers_ms: Vec::new(),
             followed: ChangeCount::default(),
             metrics,
-            contests,
+            contests: Contests::new(family, recorder.clone()),
+            limits: Limits::new(family, recorder),
             repairs: Repairs::default(),
             failures: Failures::default(),
         }
@@ -57,6 +69,7 @@ impl Lane {
 
     pub(crate) fn set_min_sync_period(&mut self, min_sync_period: Duration) {
         self.pacing.set_min_sync_period(min_sync_period);
+        self.large_pacing.set_min_sync_period(min_sync_period);
     }
 
     pub(crate) fn mark(&mut self, services: &[ServiceKey], node: bool) {
@@ -99,12 +112,23 @@ impl Lane {
     }
 
     pub(crate) fn has_work<B: Backend>(&self, reconciler: &Reconciler<B>) -> bool {
+        self.has_small_work(reconciler) || !self.large.is_empty()
+    }
+
+    fn has_small_work<B: Backend>(&self, reconciler: &Reconciler<B>) -> bool {
         self.node || !self.services.is_empty() || reconciler.is_unknown(self.family)
     }
 
-    /// How long from `now` until this family may be written.
-    pub(crate) fn wait(&self, now: Instant) -> Duration {
-        self.pacing.wait(now)
+    /// Whether large services still have to follow.
+    pub(crate) fn is_behind(&self) -> bool {
+        !self.large.is_empty()
+    }
+
+    /// How long from `now` until some of the work of this family may be done.
+    pub(crate) fn wait<B: Backend>(&self, reconciler: &Reconciler<B>, now: Instant) -> Duration {
+        let small = self.has_small_work(reconciler).then(|| self.pacing.wait(now));
+        let large = self.is_behind().then(|| self.large_pacing.wait(now));
+        small.into_iter().chain(large).min().unwrap_or_default()
     }
 
     /// Somebody else changed, or may have changed, the rules of this family.
@@ -115,31 +139,53 @@ impl Lane {
         }
     }
 
-    /// Write what waits. `None` after a failure: everything is then written anew, later.
+    /// Write what waits: changes of ordinary services, or else a piece of a large one. `None` after a failure:
+    /// everything is then written anew, later.
     pub(crate) fn sync<B: Backend>(
         &mut self,
         reconciler: &mut Reconciler<B>,
         planner: &dyn Planner,
     ) -> Option<Synced> {
         let started = Instant::now();
-        let services: Vec<ServiceKey> = std::mem::take(&mut self.services).into_iter().collect();
-        self.node = false;
         let full = reconciler.is_unknown(self.family);
-        let outcome = reconciler.sync(self.family, &services, planner);
+        if !full {
+            self.set_large_aside(reconciler, planner);
+        }
+        let is_due = self.large.is_empty() || self.pacing.wait(started).is_zero();
+        let is_small = self.has_small_work(reconciler) && is_due;
+        let large = self.large.next().filter(|_| !is_small && self.large_pacing.wait(started).is_zero());
+        let (services, outcome) = match &large {
+            Some(service) => (vec![service.clone()], reconciler.sync_piece(self.family, service, planner)),
+            None if !is_small => return None,
+            None => {
+                let services: Vec<ServiceKey> = std::mem::take(&mut self.services).into_iter().collect();
+                self.node = false;
+                let outcome = reconciler.sync(self.family, &services, planner);
+                (services, outcome)
+            }
+        };
         let ended = Instant::now();
         if let Some(news) = reconciler.contest_news(self.family) {
             self.metrics.contested(news.addresses);
             self.contests.report(&news);
         }
+        let pacing = if large.is_none() { &mut self.pacing } else { &mut self.large_pacing };
         match outcome {
             Ok(synced) => {
-                self.pacing.succeeded(started, ended);
+                pacing.succeeded(started, ended);
+                match &large {
+                    Some(service) => self.large.remove(service),
+                    None if full => self.large = LargeQueue::default(),
+                    None => {}
+                }
+                self.large.extend(&synced.unfinished);
+                self.limits.report(&synced.limited);
                 self.measure(&synced, ended - started, reconciler);
                 self.report_success(&synced, ended - started);
                 Some(synced)
             }
             Err(error) => {
-                let wait = self.pacing.failed(ended);
+                let wait = pacing.failed(ended);
                 self.metrics.failed(full, ended - started);
                 let error = error.to_string();
                 let attempt = Attempt { full, services: &services, error: &error, wait };
@@ -147,6 +193,22 @@ impl Lane {
                 None
             }
         }
+    }
+
+    /// A service that costs much waits behind those that cost little.
+    fn set_large_aside<B: Backend>(&mut self, reconciler: &mut Reconciler<B>, planner: &dyn Planner) {
+        let family = self.family;
+        let large: Vec<ServiceKey> = self
+            .services
+            .iter()
+            .filter(|service| reconciler.is_large(family, service, planner))
+            .cloned()
+            .collect();
+        for service in &large {
+            self.services.remove(service);
+        }
+        reconciler.replan(family, &large);
+        self.large.extend(&large);
     }
 
     fn measure<B: Backend>(&mut self, synced: &Synced, took: Duration, reconciler: &Reconciler<B>) {
@@ -174,6 +236,36 @@ impl Lane {
             family = %self.family, full = synced.full, services = synced.services,
             bytes = synced.committed.bytes, micros = took.as_micros() as u64, "Synced"
         );
+    }
+}
+
+/// Large services in the order in which they get their turn, each once.
+#[derive(Default)]
+struct LargeQueue {
+    order: VecDeque<ServiceKey>,
+    waiting: HashSet<ServiceKey>,
+}
+
+impl LargeQueue {
+    fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    fn next(&self) -> Option<ServiceKey> {
+        self.order.front().cloned()
+    }
+
+    fn extend(&mut self, services: &[ServiceKey]) {
+        for service in services {
+            if self.waiting.insert(service.clone()) {
+                self.order.push_back(service.clone());
+            }
+        }
+    }
+
+    fn remove(&mut self, service: &ServiceKey) {
+        self.order.retain(|waiting| waiting != service);
+        self.waiting.remove(service);
     }
 }
 
@@ -210,7 +302,6 @@ mod tests {
     use crate::config::{FeatureGates, Mode};
     use crate::logging::capture::heard;
     use crate::metrics::Metrics;
-    use cluster::apiserver::Recorder;
     use dataplane::Planned;
     use dataplane::nftables::Nftables;
     use kernel::nft::simulate::Simulator;
@@ -221,6 +312,9 @@ mod tests {
     impl Planner for Nothing {
         fn plan(&self, _: &ServiceKey, _: Family) -> Option<Planned> {
             None
+        }
+        fn weight(&self, _: &ServiceKey) -> usize {
+            0
         }
         fn services(&self) -> Vec<ServiceKey> {
             Vec::new()
@@ -235,8 +329,8 @@ mod tests {
         const ENOMEM: i32 = 12;
         let mut reconciler = Reconciler::new(Nftables::new(Simulator::new(), &LocalDetector::None, 1 << 14));
         let metrics = Metrics::new(Mode::Nftables, &FeatureGates::default());
-        let contests = Contests::new(Family::V4, Recorder::nowhere());
-        let mut lane = Lane::new(Family::V4, Duration::ZERO, metrics.sync().of(Family::V4).clone(), contests);
+        let of_family = metrics.sync().of(Family::V4).clone();
+        let mut lane = Lane::new(Family::V4, Duration::ZERO, of_family, Recorder::nowhere());
         lane.mark(&["default/web".into()], false);
         let (_, log) = heard(&["v=2"], |_| {
             for _ in 0..3 {

@@ -28,6 +28,7 @@ mod identity;
 mod inbox;
 mod lane;
 mod leftovers;
+mod limits;
 pub mod logging;
 mod metrics;
 mod missed_prefixes;

@@ -12,6 +12,7 @@ use kernel::nft::{self, Connection};
 use kernel::sysctl;
 use model::Family;
 
+use crate::inbox;
 use crate::metrics::{Collector, Description, Kind, Page, label_text};
 use crate::sync::Event;
 
@@ -39,30 +40,37 @@ impl FoundPins {
 }
 
 /// Start the search in the calling thread's network namespace.
-pub(crate) fn start(events: Sender<Event>) -> io::Result<Sender<PinSweep>> {
+pub(crate) fn start(events: inbox::Sender) -> io::Result<Sender<PinSweep>> {
     let (sender, receiver) = channel();
     std::thread::Builder::new().name("pins".into()).spawn(move || search(&receiver, &events))?;
     Ok(sender)
 }
 
-fn search(sweeps: &Receiver<PinSweep>, events: &Sender<Event>) {
+fn search(sweeps: &Receiver<PinSweep>, events: &inbox::Sender) {
     let mut connection = None;
-    for sweep in sweeps {
-        let pins = loop {
-            match find(&mut connection, &sweep) {
-                Ok(pins) => break pins,
-                Err(error) => tell(&sweep, &error),
-            }
-            connection = None;
-            if sweep.awaited_by.is_empty() {
-                break Vec::new();
-            }
-            std::thread::sleep(RETRY);
-        };
-        if events.send(Event::PinsFound(FoundPins { sweep, pins })).is_err() {
+    while let Ok(first) = sweeps.recv() {
+        // What piled up while the last pins were read is looked for together.
+        let sweeps = PinSweep::merge(std::iter::once(first).chain(sweeps.try_iter()));
+        if !sweeps.into_iter().all(|sweep| carry_out(&mut connection, sweep, events)) {
             return;
         }
     }
+}
+
+/// Find the pins, and hand them over. Returns whether somebody takes them.
+fn carry_out(connection: &mut Option<Connection>, sweep: PinSweep, events: &inbox::Sender) -> bool {
+    let pins = loop {
+        match find(connection, &sweep) {
+            Ok(pins) => break pins,
+            Err(error) => tell(&sweep, &error),
+        }
+        *connection = None;
+        if sweep.awaited_by.is_empty() {
+            break Vec::new();
+        }
+        std::thread::sleep(RETRY);
+    };
+    events.send(Event::PinsFound(FoundPins { sweep, pins })).is_ok()
 }
 
 fn find(connection: &mut Option<Connection>, sweep: &PinSweep) -> Result<Vec<Pin>, SweepError> {

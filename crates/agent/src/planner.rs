@@ -24,6 +24,10 @@ impl Planner for ClusterPlanner<'_> {
         Some(Planned { plan, created: service.created })
     }
 
+    fn weight(&self, key: &ServiceKey) -> usize {
+        self.state.weight(key)
+    }
+
     fn services(&self) -> Vec<ServiceKey> {
         self.state.services().cloned().collect()
     }

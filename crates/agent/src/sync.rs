@@ -14,7 +14,6 @@ use dataplane::{Backend, Planner, Reconciler, Synced};
 use model::{Family, NodeView, ServiceKey};
 
 use crate::check_pace::CheckPace;
-use crate::contests::Contests;
 use crate::drift::{self, Drift};
 use crate::flows::StaleWork;
 use crate::health::{Awaited, Health};
@@ -109,8 +108,7 @@ impl<B: Backend> SyncLoop<B> {
             checks: CheckPace::new(options.mode(), options.sync_period, Instant::now()),
             lanes: Family::BOTH.map(|family| {
                 let metrics = outlets.metrics.sync().of(family).clone();
-                let contests = Contests::new(family, outlets.recorder.clone());
-                Lane::new(family, options.min_sync_period, metrics, contests)
+                Lane::new(family, options.min_sync_period, metrics, outlets.recorder.clone())
             }),
             doomed: VecDeque::new(),
             outlets,
@@ -154,7 +152,8 @@ impl<B: Backend> SyncLoop<B> {
             return Duration::ZERO;
         }
         let now = Instant::now();
-        let waits = self.lanes.iter().filter(|lane| self.has_work(lane)).map(|lane| lane.wait(now));
+        let waits =
+            self.lanes.iter().filter(|lane| self.has_work(lane)).map(|lane| lane.wait(&self.reconciler, now));
         let waits = waits.chain(self.identity.next_look(now)).chain([self.checks.wait(now)]);
         waits.min().unwrap_or_default()
     }
@@ -316,7 +315,7 @@ impl<B: Backend> SyncLoop<B> {
     fn sync(&mut self) {
         for family in Family::BOTH {
             let lane = &self.lanes[family.index()];
-            if !self.has_work(lane) || !lane.wait(Instant::now()).is_zero() {
+            if !self.has_work(lane) || !lane.wait(&self.reconciler, Instant::now()).is_zero() {
                 continue;
             }
             let planner = ClusterPlanner {
@@ -338,7 +337,10 @@ impl<B: Backend> SyncLoop<B> {
     }
 
     fn finish(&mut self, family: Family, synced: Synced, node_ips: Vec<IpAddr>) {
-        self.lanes[family.index()].follows(self.state.changes());
+        let lane = &mut self.lanes[family.index()];
+        if !lane.is_behind() {
+            lane.follows(self.state.changes());
+        }
         self.count_changes();
         self.outlets.health.updated(family);
         let selection = &self.options.nodeport_addresses;

@@ -101,6 +101,11 @@ impl Texts {
         }
     }
 
+    /// How many ports a slice has.
+    pub(crate) fn port_count(&self, slice: &PackedSlice) -> usize {
+        slice.ports.and_then(|id| self.ports.get(id)).map_or(0, <[SlicePort]>::len)
+    }
+
     /// The slice as the model sees it.
     pub(crate) fn view(&self, slice: &PackedSlice) -> EndpointSlice<'_> {
         let endpoints = match &slice.endpoints {

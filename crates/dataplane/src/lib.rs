@@ -7,6 +7,8 @@ pub mod fuzz;
 pub mod iptables;
 pub mod nftables;
 mod pacing;
+mod pieces;
+mod ports;
 mod programmed;
 mod reconciler;
 mod slots;

@@ -14,6 +14,7 @@ const BETWEEN_REPAIRS: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Pacing {
     min_sync_period: Duration,
+    rest_per_cost: u32,
     not_before: Option<Instant>,
     last_repair: Option<Instant>,
     failures: u32,
@@ -22,7 +23,13 @@ pub struct Pacing {
 impl Pacing {
     /// `min_sync_period` is the most a change waits.
     pub fn new(min_sync_period: Duration) -> Pacing {
-        Pacing { min_sync_period, not_before: None, last_repair: None, failures: 0 }
+        let rest_per_cost = REST_PER_COST;
+        Pacing { min_sync_period, rest_per_cost, not_before: None, last_repair: None, failures: 0 }
+    }
+
+    /// After each sync, wait for this many times its cost.
+    pub fn with_rest(self, rest_per_cost: u32) -> Pacing {
+        Pacing { rest_per_cost, ..self }
     }
 
     /// Holds from the next sync on.
@@ -47,7 +54,7 @@ impl Pacing {
     pub fn succeeded(&mut self, started: Instant, ended: Instant) {
         self.failures = 0;
         let cost = ended.saturating_duration_since(started);
-        self.not_before = Some(ended + self.min_sync_period.min(cost * REST_PER_COST));
+        self.not_before = Some(ended + self.min_sync_period.min(cost * self.rest_per_cost));
     }
 
     /// Retries come after 0.1 s, then each time twice as long, up to 30 s.

@@ -1,23 +1,31 @@
 //! Keeps the kernel equal to the plans: only dirty services are planned and committed; after a failure or a
 //! change by somebody else nothing is assumed and everything is written anew.
 
+mod planning;
+
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use model::{
-    Claims, ContestNews, Family, LocalDetector, NodePlan, ServiceKey, ServicePlan, StaleFlows, merge_stale,
-    stale_flows,
+    Address, Claims, ContestNews, Excess, Family, LocalDetector, NodePlan, Protocol, ServiceKey, ServicePlan,
+    StaleFlows, merge_stale, stale_flows,
 };
 
 use crate::backend::{Backend, Change, Committed, SyncError};
 use crate::nftables::PinSweep;
+use crate::pieces::{self, LARGE};
 use crate::programmed::Programmed;
-use crate::slots::keep_order;
+use planning::{Fresh, Plans, plan_all, plan_dirty, settle_claims, take_steps};
 
 /// Where plans come from: the cluster state, seen through the model.
 pub trait Planner {
     /// `None` if there is no such service.
     fn plan(&self, service: &ServiceKey, family: Family) -> Option<Planned>;
+    /// About how much the service asks of the kernel. Whoever can say it without planning should.
+    fn weight(&self, service: &ServiceKey) -> usize {
+        let weight = |family| self.plan(service, family).map_or(0, |planned| planned.plan.weight());
+        Family::BOTH.map(weight).into_iter().max().unwrap_or_default()
+    }
     /// Every service there is.
     fn services(&self) -> Vec<ServiceKey>;
     fn node(&self, family: Family) -> NodePlan;
@@ -42,6 +50,10 @@ pub struct Synced {
     /// Pins that have lost their endpoint: to be found beside the sync thread, and then forgotten. Tell
     /// [`Reconciler::swept`] of it afterwards.
     pub sweeps: Vec<PinSweep>,
+    /// Large services that are not up to date yet: each has to be synced apart, with [`Reconciler::sync_piece`].
+    pub unfinished: Vec<ServiceKey>,
+    /// Services that ask for more than they may have, where that is news.
+    pub limited: Vec<(ServiceKey, Excess)>,
     pub phases: Phases,
 }
 
@@ -85,8 +97,12 @@ struct FamilyState {
     claims: Claims,
     /// Services that go without affinity until a sweep is done.
     unpinned: HashSet<ServiceKey>,
-    /// Those of them that took their first step in the sync under way.
+    /// Those of them that take their first step now.
     stepping: Vec<ServiceKey>,
+    /// The large service that is being changed piece by piece, and what it is to become.
+    under_way: Option<(ServiceKey, Option<ServicePlan>)>,
+    /// Large services whose last change the kernel refused: they keep what they had until it is tried again.
+    held: HashSet<ServiceKey>,
 }
 
 pub struct Reconciler<B> {
@@ -103,6 +119,8 @@ impl<B: Backend> Reconciler<B> {
             claims: Claims::new(family),
             unpinned: HashSet::new(),
             stepping: Vec::new(),
+            under_way: None,
+            held: HashSet::new(),
         });
         Reconciler { backend, families }
     }
@@ -173,6 +191,23 @@ impl<B: Backend> Reconciler<B> {
         self.families[family.index()].claims.news()
     }
 
+    /// Whether a service is to be synced apart from the others, with [`sync_piece`](Reconciler::sync_piece).
+    pub fn is_large(&self, family: Family, service: &ServiceKey, planner: &dyn Planner) -> bool {
+        planner.weight(service) > LARGE
+            || match &self.families[family.index()].applied {
+                Applied::Unknown => false,
+                Applied::Known(known) => known.is_large(service),
+            }
+    }
+
+    /// Large services changed again: what they were on the way to is out of date.
+    pub fn replan(&mut self, family: Family, services: &[ServiceKey]) {
+        let under_way = &mut self.families[family.index()].under_way;
+        if under_way.as_ref().is_some_and(|(service, _)| services.contains(service)) {
+            *under_way = None;
+        }
+    }
+
     /// Bring the kernel up to date with the dirty services (or with all of them, if nothing is known).
     /// After an error the kernel's rules are as they were, and the next call writes everything.
     pub fn sync(
@@ -184,16 +219,70 @@ impl<B: Backend> Reconciler<B> {
         let state = &mut self.families[family.index()];
         let result = match std::mem::replace(&mut state.applied, Applied::Unknown) {
             Applied::Unknown => rewrite(&mut self.backend, state, family, planner),
-            Applied::Known(known) => update(&mut self.backend, state, *known, family, dirty, planner),
+            Applied::Known(known) => {
+                let mut fresh = plan_dirty(state, &known, family, dirty, planner);
+                take_steps(&self.backend, state, &known, &mut fresh.plans);
+                update(&mut self.backend, state, *known, family, fresh, planner)
+            }
         };
-        let (known, mut synced) = result?;
-        self.families[family.index()].applied = Applied::Known(Box::new(known));
+        self.settle(family, result)
+    }
+
+    /// Take a large service a step further: a piece of its change that is committed quickly. The service is named in
+    /// [`Synced::unfinished`] until all is done.
+    pub fn sync_piece(
+        &mut self,
+        family: Family,
+        service: &ServiceKey,
+        planner: &dyn Planner,
+    ) -> Result<Synced, SyncError> {
+        let state = &mut self.families[family.index()];
+        let known = match std::mem::replace(&mut state.applied, Applied::Unknown) {
+            Applied::Unknown => return self.sync(family, &[], planner),
+            Applied::Known(known) => *known,
+        };
+        let mut fresh = match state.under_way.take().filter(|(under_way, _)| under_way == service) {
+            Some((service, wanted)) => {
+                Fresh { plans: HashMap::from([(service, wanted)]), ..Fresh::default() }
+            }
+            None => plan_dirty(state, &known, family, std::slice::from_ref(service), planner),
+        };
+        take_steps(&self.backend, state, &known, &mut fresh.plans);
+        let wanted = fresh.plans.remove(service).flatten();
+        let piece =
+            pieces::next(known.plans.get(service), wanted.as_ref(), &known.destinations(&fresh.plans));
+        fresh.plans.insert(service.clone(), piece.plan);
+        if !piece.is_last {
+            state.under_way = Some((service.clone(), wanted));
+            fresh.unfinished.push(service.clone());
+        }
+        let result = update(&mut self.backend, state, known, family, fresh, planner);
+        match &result {
+            Ok(_) => state.held.remove(service),
+            Err(_) => state.held.insert(service.clone()),
+        };
+        self.settle(family, result)
+    }
+
+    fn settle(
+        &mut self,
+        family: Family,
+        result: Result<(Known, Synced), SyncError>,
+    ) -> Result<Synced, SyncError> {
+        let state = &mut self.families[family.index()];
+        let (known, mut synced) = match result {
+            Ok(result) => result,
+            Err(error) => {
+                state.under_way = None;
+                return Err(error);
+            }
+        };
+        state.applied = Applied::Known(Box::new(known));
         synced.sweeps = self.backend.take_sweeps(family);
-        let stepping = std::mem::take(&mut self.families[family.index()].stepping);
-        if !stepping.is_empty() {
+        if state.under_way.is_none() && !state.stepping.is_empty() {
             // It may be that nobody was pinned where a pin could be wrong.
             let mut last = synced.sweeps.pop().unwrap_or_else(|| PinSweep::of_nothing(family));
-            last.awaited_by = stepping;
+            last.awaited_by = std::mem::take(&mut state.stepping);
             synced.sweeps.push(last);
         }
         Ok(synced)
@@ -224,6 +313,19 @@ impl<B: Backend> Reconciler<B> {
     }
 }
 
+impl Known {
+    fn is_large(&self, service: &ServiceKey) -> bool {
+        self.plans.get(service).is_some_and(|plan| plan.weight() > LARGE)
+    }
+
+    /// Every destination that some services have or are to have.
+    fn destinations(&self, fresh: &Plans) -> HashSet<(Protocol, Address)> {
+        let plans = fresh.iter().flat_map(|(service, new)| self.plans.get(service).into_iter().chain(new));
+        let ports = plans.flat_map(|plan| &plan.ports);
+        ports.flat_map(|port| port.destinations.iter().map(|at| (port.protocol, at.at))).collect()
+    }
+}
+
 impl FamilyState {
     fn forget(&mut self) {
         if let Applied::Known(known) = std::mem::replace(&mut self.applied, Applied::Unknown) {
@@ -242,8 +344,9 @@ fn rewrite<B: Backend>(
     // Whatever pins there are, the rewrite looks at each.
     state.unpinned.clear();
     state.stepping.clear();
+    state.under_way = None;
     settle_claims(state, family, planner);
-    let plans = plan_all(state, family, planner);
+    let (plans, unfinished) = plan_all(state, family, planner);
     let node = planner.node(family);
     let planned = Instant::now();
     match backend.rewrite(family, &plans, &node) {
@@ -252,8 +355,19 @@ fn rewrite<B: Backend>(
             let phases = Phases::new(started, planned, &committed);
             let mut programmed = Programmed { elements: committed.elements, ..Programmed::default() };
             plans.values().for_each(|plan| programmed.add(plan));
-            let synced =
-                Synced { full: true, services: plans.len(), committed, stale, phases, ..Synced::default() };
+            let limited = plans.iter().filter(|(_, plan)| !plan.excess.is_none());
+            let limited = limited.map(|(service, plan)| (service.clone(), plan.excess)).collect();
+            let services = plans.len();
+            let synced = Synced {
+                full: true,
+                services,
+                committed,
+                stale,
+                unfinished,
+                limited,
+                phases,
+                sweeps: Vec::new(),
+            };
             Ok((Known { plans, node, programmed }, synced))
         }
         Err(error) => {
@@ -266,59 +380,15 @@ fn rewrite<B: Backend>(
     }
 }
 
-/// Hear every service before any is planned: who owns an address is settled between all of them. The plans
-/// are thrown away at once, because keeping old and new ones of all services doubles the memory.
-fn settle_claims(state: &mut FamilyState, family: Family, planner: &dyn Planner) {
-    let services = planner.services();
-    let present: HashSet<&ServiceKey> = services.iter().collect();
-    for gone in state.claims.services().iter().filter(|service| !present.contains(service)) {
-        state.claims.remove(gone);
-    }
-    for service in &services {
-        let planned = planner.plan(service, family).unwrap_or_default();
-        state.claims.update(service, planned.created, planned.plan.wanted());
-    }
-}
-
-/// New plans of all services. What they leave stale waits for the commit, and what was remembered is used up.
-fn plan_all(
-    state: &mut FamilyState,
-    family: Family,
-    planner: &dyn Planner,
-) -> HashMap<ServiceKey, ServicePlan> {
-    let mut remembered = std::mem::take(&mut state.remembered);
-    let waiting = state.pending_stale.len();
-    let services = planner.services();
-    let mut plans = HashMap::with_capacity(services.len());
-    for service in services {
-        let Some(planned) = planner.plan(&service, family).filter(asks_something) else { continue };
-        let mut plan = planned.plan;
-        plan.retain(|protocol, at| state.claims.owns(&service, protocol, at));
-        let old = remembered.remove(&service);
-        if let Some(old) = &old {
-            keep_order(old, &mut plan);
-        }
-        state.pending_stale.extend(stale_flows(old.as_ref(), Some(&plan)));
-        plans.insert(service, plan);
-    }
-    let gone = remembered.values().flat_map(|old| stale_flows(Some(old), None));
-    // An address that changed its owner ends for one service before it begins for the other.
-    state.pending_stale.splice(waiting..waiting, gone);
-    plans.shrink_to_fit();
-    plans
-}
-
 fn update<B: Backend>(
     backend: &mut B,
     state: &mut FamilyState,
     mut known: Known,
     family: Family,
-    dirty: &[ServiceKey],
+    fresh: Fresh,
     planner: &dyn Planner,
 ) -> Result<(Known, Synced), SyncError> {
-    let started = Instant::now();
-    let mut fresh = plan_dirty(state, &known, family, dirty, planner);
-    take_steps(backend, state, &known, &mut fresh);
+    let Fresh { plans: fresh, unfinished, started } = fresh;
     let node = planner.node(family);
     let changes: Vec<Change<'_>> = fresh
         .iter()
@@ -327,7 +397,7 @@ fn update<B: Backend>(
         .collect();
     if changes.is_empty() && node == known.node {
         let phases = Phases { plan: started.elapsed(), ..Phases::default() };
-        return Ok((known, Synced { phases, ..Synced::default() }));
+        return Ok((known, Synced { unfinished, phases, ..Synced::default() }));
     }
     let planned = Instant::now();
     let result = backend.apply(family, &changes, (&known.node, &node));
@@ -348,8 +418,10 @@ fn update<B: Backend>(
         change.new.into_iter().for_each(|plan| known.programmed.add(plan));
     }
     let phases = Phases::new(started, planned, &committed);
+    let limited = changes.iter().filter_map(newly_limited).collect();
+    let services = changes.len();
     let synced =
-        Synced { full: false, services: changes.len(), committed, stale, phases, ..Synced::default() };
+        Synced { full: false, services, committed, stale, unfinished, limited, phases, sweeps: Vec::new() };
     for (service, new) in fresh {
         match new {
             Some(plan) => known.plans.insert(service, plan),
@@ -360,65 +432,8 @@ fn update<B: Backend>(
     Ok((known, synced))
 }
 
-/// New plans of the dirty services, and of those that gained or lost an address through them.
-fn plan_dirty(
-    state: &mut FamilyState,
-    known: &Known,
-    family: Family,
-    dirty: &[ServiceKey],
-    planner: &dyn Planner,
-) -> HashMap<ServiceKey, Option<ServicePlan>> {
-    let mut fresh: HashMap<ServiceKey, Option<ServicePlan>> = HashMap::new();
-    let mut affected: HashSet<ServiceKey> = HashSet::new();
-    for service in dirty {
-        let planned = planner.plan(service, family).filter(asks_something);
-        let created = planned.as_ref().map_or(0, |planned| planned.created);
-        let plan = planned.map(|planned| planned.plan);
-        let wanted = plan.iter().flat_map(ServicePlan::wanted);
-        affected.extend(state.claims.update(service, created, wanted));
-        fresh.insert(service.clone(), plan);
-    }
-    for service in affected {
-        fresh
-            .entry(service)
-            .or_insert_with_key(|service| planner.plan(service, family).map(|planned| planned.plan));
-    }
-    for (service, plan) in &mut fresh {
-        let Some(plan) = plan else { continue };
-        plan.retain(|protocol, at| state.claims.owns(service, protocol, at));
-        if let Some(old) = known.plans.get(service) {
-            keep_order(old, plan);
-        }
-    }
-    fresh
-}
-
-/// Where a change takes two steps, this is the first, until [`Reconciler::swept`] allows the second.
-fn take_steps<B: Backend>(
-    backend: &B,
-    state: &mut FamilyState,
-    known: &Known,
-    fresh: &mut HashMap<ServiceKey, Option<ServicePlan>>,
-) {
-    for (service, new) in fresh {
-        let Some(plan) = new else {
-            state.unpinned.remove(service);
-            continue;
-        };
-        if state.unpinned.contains(service) {
-            plan.affinity_seconds = None;
-            continue;
-        }
-        let change = Change { service, old: known.plans.get(service), new: Some(&*plan) };
-        if let Some(first) = backend.interim(&change) {
-            state.unpinned.insert(service.clone());
-            state.stepping.push(service.clone());
-            *plan = first;
-        }
-    }
-}
-
-/// A service without an address of the family asks nothing of it, and is not kept.
-fn asks_something(planned: &Planned) -> bool {
-    planned.plan != ServicePlan::default()
+fn newly_limited(change: &Change<'_>) -> Option<(ServiceKey, Excess)> {
+    let excess = |plan: Option<&ServicePlan>| plan.map(|plan| plan.excess).unwrap_or_default();
+    let new = excess(change.new);
+    (new != excess(change.old) && !new.is_none()).then(|| (change.service.clone(), new))
 }

@@ -3,18 +3,23 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
 use crate::{EndpointSlice, Family, NodeView, Protocol, Service, ServicePort, TrafficPolicy};
 use fronts::{Fronts, Taken};
+use limit::Share;
 use pools::{Offers, Usable};
 
 mod fronts;
+mod limit;
 mod pools;
 mod share;
 #[cfg(test)]
 mod tests;
+
+pub use limit::{Excess, MOST_COPIES, MOST_WEIGHT};
 
 /// Settings of the agent that decide over packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,12 +35,25 @@ pub struct Settings {
 pub struct ServicePlan {
     /// The live cluster IP: its unlisted ports are rejected.
     pub cluster_ip: Option<IpAddr>,
-    /// ClientIP affinity timeout in seconds.
-    pub affinity_seconds: Option<u32>,
     /// The node answers health checks of a load balancer here, whatever firewall it has.
     pub health_check_port: Option<NonZeroU16>,
     /// Sorted by name and protocol.
     pub ports: Box<[PortPlan]>,
+    /// What is not served because the service asks for too much.
+    pub excess: Excess,
+}
+
+impl ServicePlan {
+    /// The same with nobody pinned to an endpoint.
+    pub fn without_affinity(mut self) -> ServicePlan {
+        self.ports.iter_mut().for_each(|port| port.affinity_seconds = None);
+        self
+    }
+
+    /// About how many objects the service is in the kernel.
+    pub fn weight(&self) -> usize {
+        self.ports.iter().map(PortPlan::weight).sum()
+    }
 }
 
 impl ServicePlan {
@@ -50,6 +68,8 @@ impl ServicePlan {
 pub struct PortPlan {
     pub name: Box<str>,
     pub protocol: Protocol,
+    /// ClientIP affinity timeout in seconds.
+    pub affinity_seconds: Option<u32>,
     /// Endpoints for traffic of policy Cluster, sorted; empty if nothing uses them.
     pub cluster_pool: Box<[Backend]>,
     /// Endpoints for traffic of policy Local, sorted; empty if nothing uses them.
@@ -83,7 +103,7 @@ pub struct Destination {
     pub role: Role,
     pub routing: Routing,
     /// `Some`: only these sources may open connections (never empty, never a /0); all others are dropped.
-    pub allowed_sources: Option<Box<[IpNet]>>,
+    pub allowed_sources: Option<Arc<[IpNet]>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -165,19 +185,25 @@ pub fn plan(
     };
     let offers = Offers::of(slices, node, family);
     let mut taken = Taken::new();
+    let mut share = Share::whole();
     let mut ports: Vec<PortPlan> = Vec::with_capacity(service.ports.len());
     for port in &service.ports {
         let found = fronts.of_port(port, &mut taken);
-        if !found.is_empty() {
-            ports.push(plan_port(service, port, found, &fronts, &offers.usable(port), settings));
+        if found.is_empty() {
+            continue;
         }
+        if share.is_used_up() {
+            share.excess.ports += 1;
+            continue;
+        }
+        ports.extend(share.take(plan_port(service, port, found, &fronts, &offers.usable(port), settings)));
     }
     ports.sort_by(|a, b| (&a.name, a.protocol).cmp(&(&b.name, b.protocol)));
     ServicePlan {
         cluster_ip: service.cluster_ip(family),
-        affinity_seconds: service.affinity_seconds,
         health_check_port: service.health_check_node_port,
         ports: ports.into_boxed_slice(),
+        excess: share.excess,
     }
 }
 
@@ -213,7 +239,9 @@ fn plan_port(
         },
     });
     let destinations = destinations.collect();
-    PortPlan { name: port.name.clone(), protocol: port.protocol, cluster_pool, local_pool, destinations }
+    let (name, protocol) = (port.name.clone(), port.protocol);
+    let affinity_seconds = service.affinity_seconds;
+    PortPlan { name, protocol, affinity_seconds, cluster_pool, local_pool, destinations }
 }
 
 /// What the endpoints of a port allow to say to its clients.

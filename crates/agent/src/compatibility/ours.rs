@@ -17,7 +17,7 @@ use crate::{flags, pins, profiling, service_counters};
 
 const EVENTS: &str = include_str!("../events.rs");
 /// Quoted words there that are no reasons.
-const ACTIONS: [&str; 4] = ["StartKubeProxy", "ReloadConfiguration", "Listen", "ClaimAddress"];
+const ACTIONS: [&str; 5] = ["StartKubeProxy", "ReloadConfiguration", "Listen", "ClaimAddress", "Program"];
 
 pub(super) struct Ours {
     pub(super) things: Things,

@@ -167,6 +167,21 @@ impl ClusterState {
         self.services.get(key)?.service.as_deref()
     }
 
+    /// About how many addresses, source ranges and endpoints a service has, over all of its ports. Cheap: endpoints are
+    /// counted per slice.
+    pub fn weight(&self, key: &str) -> usize {
+        let Some(entry) = self.services.get(key) else { return 0 };
+        let addresses = entry.service.as_ref().map_or(0, |service| {
+            let balancers = service.load_balancer_ips.len();
+            let addresses =
+                1 + service.external_ips.len() + balancers + balancers * service.source_ranges.len();
+            service.ports.len().saturating_mul(addresses)
+        });
+        let offers =
+            |slice: &PackedSlice| slice.endpoint_count().saturating_mul(self.texts.port_count(slice).max(1));
+        entry.slices.iter().map(offers).fold(addresses, usize::saturating_add)
+    }
+
     /// The slices of a service, ordered by name.
     pub fn slices(&self, key: &str) -> Vec<EndpointSlice<'_>> {
         let slices = self.services.get(key).map(|entry| &*entry.slices).unwrap_or_default();

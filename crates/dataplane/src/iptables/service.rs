@@ -17,7 +17,6 @@ use super::tree::Chain;
 
 /// A port with its name.
 pub(super) struct ServicePort<'a> {
-    pub(super) plan: &'a ServicePlan,
     pub(super) port: &'a PortPlan,
     pub(super) name: PortName,
 }
@@ -28,7 +27,7 @@ pub(super) fn ports<'a>(
 ) -> impl Iterator<Item = ServicePort<'a>> {
     plan.ports.iter().map(move |port| {
         let name = PortName::new(service, &port.name, port.protocol);
-        ServicePort { plan, port, name }
+        ServicePort { port, name }
     })
 }
 
@@ -112,7 +111,7 @@ impl ServicePort<'_> {
             true => self.name.chain(ChainKind::External).to_string(),
             false => "RETURN".to_owned(),
         };
-        for net in guarded.allowed_sources.iter().flatten() {
+        for net in guarded.allowed_sources.as_deref().unwrap_or_default() {
             let about = if chain.rules == 0 { &about } else { "" };
             chain.rule(format_args!(" -s {net}{about} -j {accepted}"));
         }
@@ -124,7 +123,7 @@ impl ServicePort<'_> {
     fn fill_pool(&self, chain: &mut Chain, pool: Pool, dialect: &Dialect) {
         self.mark_cluster_ip(chain, pool, dialect);
         let backends = self.port.pool(pool);
-        if let Some(seconds) = self.plan.affinity_seconds {
+        if let Some(seconds) = self.port.affinity_seconds {
             for backend in backends {
                 let pins = self.name.pins(backend);
                 let pinned = format!(" -m recent --name {pins} --update --seconds {seconds} --reap");
@@ -139,7 +138,7 @@ impl ServicePort<'_> {
                 let probability = 1.0 / left as f64;
                 let _ = write!(which, " -m statistic --mode random --probability {probability:.10}");
             }
-            if self.plan.affinity_seconds.is_some() {
+            if self.port.affinity_seconds.is_some() {
                 let _ = write!(which, " -m recent --name {} --set", self.name.pins(backend));
             }
             self.translate(chain, &which, backend);

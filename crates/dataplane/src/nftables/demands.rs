@@ -82,8 +82,8 @@ pub(crate) fn of_port(rendered: &RenderedPort<'_>) -> BTreeSet<Demand> {
                 demands.insert(Demand::Pinning(pinning));
             }
         }
-        let sources = destination.allowed_sources.iter().flatten();
-        demands.extend(sources.map(|net| Demand::PrefixLength(net.prefix_len())));
+        let sources = destination.allowed_sources.as_deref().unwrap_or_default();
+        demands.extend(sources.iter().map(|net| Demand::PrefixLength(net.prefix_len())));
     }
     demands
 }
@@ -176,7 +176,7 @@ impl Declared {
 /// What every port of a plan asks for.
 pub(crate) fn ask_for_plan(declared: &mut Declared, service: &str, plan: &ServicePlan) {
     for port in &plan.ports {
-        let rendered = RenderedPort::new(service, plan, port, false);
+        let rendered = RenderedPort::new(service, port, false);
         for demand in of_port(&rendered) {
             declared.ask(demand);
         }

@@ -76,7 +76,8 @@ pub(crate) fn write(
     let mut rooms: HashMap<(&str, Protocol, &str), Vec<Room<'_>>> = HashMap::new();
     for InheritedPin { owner, client, left_ms } in pins {
         let Some(plan) = plans.get(&*owner.service) else { continue };
-        let Some(seconds) = pin_seconds(plan) else { continue };
+        let port = plan.port(&owner.port, owner.protocol);
+        let Some(seconds) = port.and_then(pin_seconds) else { continue };
         let whose = (&*owner.service, owner.protocol, &*owner.port);
         // A service has many pins: what its pools hold is worked out once.
         for room in rooms.entry(whose).or_insert_with(|| Room::of(plan, owner)) {

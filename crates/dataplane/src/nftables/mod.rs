@@ -214,13 +214,13 @@ impl<T: Transport> Backend for Nftables<T> {
     /// made before may name an endpoint that is right for one kind of client and wrong for the other.
     fn interim(&self, change: &Change<'_>) -> Option<ServicePlan> {
         let (old, new) = (change.old?, change.new?);
-        old.affinity_seconds?;
-        new.affinity_seconds?;
-        let split = |plan: &ServicePlan| {
+        let is_affine = |plan: &ServicePlan| plan.ports.iter().any(|port| port.affinity_seconds.is_some());
+        let is_split = |plan: &ServicePlan| {
             let mut destinations = plan.ports.iter().flat_map(|port| &port.destinations);
             destinations.any(|destination| matches!(destination.routing, Routing::Split { .. }))
         };
-        (split(new) && !split(old)).then(|| ServicePlan { affinity_seconds: None, ..new.clone() })
+        let takes_two = is_affine(old) && is_affine(new) && is_split(new) && !is_split(old);
+        takes_two.then(|| new.clone().without_affinity())
     }
 
     fn take_sweeps(&mut self, family: Family) -> Vec<PinSweep> {

@@ -13,7 +13,7 @@ use super::sets::SetName;
 pub(crate) fn render(rendered: &RenderedPort<'_>, each: &mut dyn FnMut(Element)) {
     for pool in Pool::BOTH {
         let Some(id) = rendered.own.get(pool) else { continue };
-        for (slot, backend) in rendered.port.pool(pool).iter().enumerate() {
+        for (slot, backend) in slots(rendered, pool).iter().enumerate() {
             each(slot_element(id, slot, backend));
             beside(rendered, id, backend).for_each(&mut *each);
         }
@@ -52,7 +52,7 @@ fn compare_slots(
     id: PoolId,
     difference: &mut Difference,
 ) {
-    let (old, new) = (before.port.pool(id.pool), after.port.pool(id.pool));
+    let (old, new) = (slots(before, id.pool), slots(after, id.pool));
     for slot in 0..old.len().max(new.len()) {
         let (old, new) = (old.get(slot), new.get(slot));
         if old == new {
@@ -66,6 +66,11 @@ fn compare_slots(
         difference.removed.extend(old.into_iter().flat_map(|backend| beside(before, id, backend)));
         difference.added.extend(new.into_iter().flat_map(|backend| beside(after, id, backend)));
     }
+}
+
+/// A pool that nobody is sent to has no map.
+fn slots<'a>(rendered: &RenderedPort<'a>, pool: Pool) -> &'a [Backend] {
+    if rendered.port.uses(pool) { rendered.port.pool(pool) } else { &[] }
 }
 
 fn slot_element(id: PoolId, slot: usize, backend: &Backend) -> Element {

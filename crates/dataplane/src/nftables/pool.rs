@@ -6,15 +6,14 @@
 
 use std::fmt;
 
-use model::{Pool, PortPlan, ServicePlan};
+use model::{Address, MOST_COPIES, Pool, PortPlan};
 use sha2::{Digest, Sha256};
 
 use super::render::pools_of;
 
-/// Pools that are larger get a map of their own, so that the common maps know few pool sizes.
+/// Pools that are larger get a map of their own, so that the common maps know few pool sizes; and so do those whose copies
+/// would be more elements than [`MOST_COPIES`].
 pub(crate) const LARGEST_COMMON: usize = 256;
-/// Pools whose copies would be more elements than this do, too.
-pub(crate) const MOST_COPIES: usize = 4096;
 
 /// A service port, the same after a restart: a hash of names that a tenant chooses, long enough that nobody finds two
 /// services with the same one.
@@ -23,7 +22,12 @@ pub(crate) struct PortId([u8; 16]);
 
 impl PortId {
     fn of(service: &str, port: &PortPlan) -> PortId {
-        let digest = Sha256::digest(format!("{service}/{}/{}", port.protocol, port.name));
+        // Manifests may give two ports one name.
+        let number = match port.destinations.first().map(|destination| destination.at) {
+            Some(Address::Vip(_, number) | Address::NodePort(number)) => number,
+            None => 0,
+        };
+        let digest = Sha256::digest(format!("{service}/{}/{number}/{}", port.protocol, port.name));
         let mut id = [0; 16];
         id.iter_mut().zip(digest.iter()).for_each(|(to, from)| *to = *from);
         PortId(id)
@@ -81,11 +85,11 @@ fn addresses(port: &PortPlan, pool: Pool) -> usize {
     port.destinations.iter().filter(|destination| leads_there(destination.routing)).count()
 }
 
-/// The affinity timeout that pins of a plan get. Each one that is in use has chains of its own, so that their number has
+/// The affinity timeout that pins of a port get. Each one that is in use has chains of its own, so that their number has
 /// to be bounded whatever tenants write: exact up to a minute, then rounded up to 5 s, from ten minutes to a minute,
 /// from two hours to ten minutes. At most 410 are left of the 86,400 that the API allows.
-pub(crate) fn pin_seconds(plan: &ServicePlan) -> Option<u32> {
-    plan.affinity_seconds.map(round_up)
+pub(crate) fn pin_seconds(port: &PortPlan) -> Option<u32> {
+    port.affinity_seconds.map(round_up)
 }
 
 fn round_up(seconds: u32) -> u32 {

@@ -34,14 +34,9 @@ pub(crate) fn of_service(plan: &ServicePlan) -> Option<Element> {
 }
 
 impl<'a> RenderedPort<'a> {
-    pub(crate) fn new(
-        service: &'a str,
-        plan: &ServicePlan,
-        port: &'a PortPlan,
-        count_traffic: bool,
-    ) -> RenderedPort<'a> {
+    pub(crate) fn new(service: &'a str, port: &'a PortPlan, count_traffic: bool) -> RenderedPort<'a> {
         let own = OwnPools::of(service, port);
-        RenderedPort { service, port, seconds: pin_seconds(plan), own, count_traffic }
+        RenderedPort { service, port, seconds: pin_seconds(port), own, count_traffic }
     }
 
     /// The elements of the port but those of its own pools; sorted by set and key, without duplicates.
@@ -172,7 +167,7 @@ impl<'a> DestinationRenderer<'a> {
     fn firewall(&mut self) {
         let Some(sources) = &self.destination.allowed_sources else { return };
         self.push_labelled(SetName::Firewall, Data::None);
-        for net in sources {
+        for net in sources.iter() {
             let key = self.key.ip(net.network());
             self.push(SetName::FirewallAllow(net.prefix_len()), key, Data::None);
         }
@@ -236,22 +231,4 @@ pub(crate) fn endpoint(backend: &Backend) -> Fields {
 pub(crate) fn hairpin(protocol: Protocol, backend: &Backend) -> Option<Fields> {
     let key = || Fields::new().ip(backend.ip).ip(backend.ip).protocol(protocol.number()).port(backend.port);
     backend.may_be_own_client.then(key)
-}
-
-/// Ports of the same name and protocol beside each other.
-pub(crate) fn merged<'a>(
-    old: &'a [PortPlan],
-    new: &'a [PortPlan],
-) -> impl Iterator<Item = (Option<&'a PortPlan>, Option<&'a PortPlan>)> {
-    let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
-    std::iter::from_fn(move || {
-        let name = |port: &&'a PortPlan| (&*port.name, port.protocol);
-        match (old.peek().map(name), new.peek().map(name)) {
-            (None, None) => None,
-            (Some(before), Some(after)) if before == after => Some((old.next(), new.next())),
-            (Some(before), Some(after)) if before < after => Some((old.next(), None)),
-            (Some(_), None) => Some((old.next(), None)),
-            _ => Some((None, new.next())),
-        }
-    })
 }

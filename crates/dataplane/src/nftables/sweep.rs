@@ -6,6 +6,7 @@
 //!
 //! Reading the pins may take long, and is done beside the sync thread; deleting some hundred of them is quick.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -13,9 +14,10 @@ use kernel::nft::{self, Batch, CommitErrorKind, ElementData, Transport};
 use model::{Address, Family, Pool, PortPlan, Routing, ServiceKey, ServicePlan};
 
 use super::layout::{TABLE, nft_family};
-use super::render::{destination_key, endpoint, merged, pools_of};
+use super::render::{destination_key, endpoint, pools_of};
 use super::sets::{Door, SetName};
 use crate::backend::{Change, SyncError};
+use crate::ports::{merged, ports_of};
 
 /// Pins deleted in one commit: a pin that packets replace meanwhile spoils only its neighbours' deletion.
 pub(crate) const TOGETHER: usize = 512;
@@ -61,9 +63,9 @@ impl PinSweep {
     pub(crate) fn after(family: Family, changes: &[Change<'_>]) -> Option<PinSweep> {
         let mut gone = Listed::default();
         for change in changes {
-            let Some(old) = change.old.filter(|plan| plan.affinity_seconds.is_some()) else { continue };
-            let new = change.new.filter(|plan| plan.affinity_seconds.is_some());
-            note_gone(&mut gone, old, new);
+            if let Some(old) = change.old {
+                note_gone(&mut gone, old, change.new);
+            }
         }
         let is_empty = gone.iter().all(HashMap::is_empty);
         (!is_empty).then_some(PinSweep { family, doomed: Doomed::Listed(gone), awaited_by: Vec::new() })
@@ -76,10 +78,40 @@ impl PinSweep {
         before: &SplitBefore,
     ) -> PinSweep {
         let mut allowed = Listed::default();
-        for plan in plans.values().filter(|plan| plan.affinity_seconds.is_some()) {
-            plan.ports.iter().for_each(|port| note_allowed(&mut allowed, port, before));
+        let ports = plans.values().flat_map(|plan| &plan.ports);
+        for port in ports.filter(|port| port.affinity_seconds.is_some()) {
+            note_allowed(&mut allowed, port, before);
         }
         PinSweep { family, doomed: Doomed::Unlisted(allowed), awaited_by: Vec::new() }
+    }
+
+    /// Fewer sweeps for the same pins: those of endpoints that are gone are one per family.
+    pub fn merge(sweeps: impl Iterator<Item = PinSweep>) -> Vec<PinSweep> {
+        let mut merged: Vec<PinSweep> = Vec::new();
+        for sweep in sweeps {
+            let alike = |other: &&mut PinSweep| {
+                other.family == sweep.family && matches!(other.doomed, Doomed::Listed(_))
+            };
+            let into = merged.iter_mut().find(alike);
+            let (Doomed::Listed(gone), Some(into)) = (&sweep.doomed, into) else {
+                merged.push(sweep);
+                continue;
+            };
+            into.awaited_by.extend(sweep.awaited_by.iter().cloned());
+            if let Doomed::Listed(all) = &mut into.doomed {
+                for (all, gone) in all.iter_mut().zip(gone) {
+                    for (at, endpoints) in gone {
+                        match all.entry(at.clone()) {
+                            Entry::Vacant(entry) => drop(entry.insert(endpoints.clone())),
+                            Entry::Occupied(mut entry) => {
+                                Arc::make_mut(entry.get_mut()).extend(endpoints.iter().cloned());
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        merged
     }
 
     /// For services that wait for a sweep and have no pin that could be wrong.
@@ -140,9 +172,10 @@ impl PinSweep {
 
 /// The endpoints that a service's destinations lose. A destination that goes altogether loses all.
 fn note_gone(gone: &mut Listed, old: &ServicePlan, new: Option<&ServicePlan>) {
-    let after = new.map(|plan| &*plan.ports).unwrap_or_default();
-    for (before, after) in merged(&old.ports, after) {
-        let Some(before) = before.filter(|before| Some(*before) != after) else { continue };
+    for (before, after) in merged(&old.ports, ports_of(new)) {
+        let is_changed = |port: &&PortPlan| port.affinity_seconds.is_some() && Some(*port) != after;
+        let Some(before) = before.filter(is_changed) else { continue };
+        let after = after.filter(|port| port.affinity_seconds.is_some());
         let now: HashMap<Address, [Option<Pool>; 2]> = after
             .iter()
             .flat_map(|port| &port.destinations)

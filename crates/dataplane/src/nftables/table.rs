@@ -13,11 +13,12 @@ use super::element::{Data, Element};
 use super::inherit::{self, InheritedPin};
 use super::layout::{Dialect, TABLE, is_permanent_chain};
 use super::pool::PoolId;
-use super::render::{RenderedPort, merged, of_service};
+use super::render::{RenderedPort, of_service};
 use super::sets::{SetName, holds_pins};
 use super::sweep::SplitBefore;
 use super::{meter, node, own_pool};
 use crate::backend::Change;
+use crate::ports::{merged, ports_of};
 
 /// Elements that are gathered before they are written out set by set.
 const CHUNK: usize = 4096;
@@ -164,7 +165,7 @@ impl Table {
         for (service, plan) in plans {
             pending.extend(of_service(plan).filter(|element| self.is_first_owner(element)));
             for port in &plan.ports {
-                let rendered = RenderedPort::new(service, plan, port, dialect.count_traffic);
+                let rendered = RenderedPort::new(service, port, dialect.count_traffic);
                 pending.extend(rendered.common().into_iter().filter(|element| self.is_first_owner(element)));
                 own_pool::render(&rendered, &mut |element| {
                     if self.is_first_owner(&element) {
@@ -216,16 +217,11 @@ fn changed_ports<'a>(
     count_traffic: bool,
 ) -> impl Iterator<Item = (Option<RenderedPort<'a>>, Option<RenderedPort<'a>>)> {
     let service: &'a str = change.service;
-    let (old, new) = (change.old, change.new);
-    let seconds = |plan: Option<&ServicePlan>| plan.and_then(|plan| plan.affinity_seconds);
-    let is_alike = seconds(old) == seconds(new);
-    let rendered = move |plan: Option<&'a ServicePlan>, port: Option<&'a PortPlan>| {
-        Some(RenderedPort::new(service, plan?, port?, count_traffic))
-    };
-    let ports = |plan: Option<&'a ServicePlan>| plan.map(|plan| &*plan.ports).unwrap_or_default();
-    merged(ports(old), ports(new))
-        .filter(move |(before, after)| !is_alike || before != after)
-        .map(move |(before, after)| (rendered(old, before), rendered(new, after)))
+    let rendered =
+        move |port: Option<&'a PortPlan>| port.map(|port| RenderedPort::new(service, port, count_traffic));
+    merged(ports_of(change.old), ports_of(change.new))
+        .filter(|(before, after)| before != after)
+        .map(move |(before, after)| (rendered(before), rendered(after)))
 }
 
 /// Own pools whose number of slots is another one now.

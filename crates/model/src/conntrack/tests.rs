@@ -33,6 +33,7 @@ fn plan_with(protocol: Protocol, at: Address, routing: Routing, cluster: &[u8], 
     let port = PortPlan {
         name: "".into(),
         protocol,
+        affinity_seconds: None,
         cluster_pool: backends(cluster),
         local_pool: backends(local),
         destinations: Box::new([destination]),

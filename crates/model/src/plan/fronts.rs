@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
@@ -13,7 +14,7 @@ pub(super) struct Fronts {
     /// Sorted by role and address, no address twice.
     ips: Vec<(Role, IpAddr)>,
     /// Who may use the load-balancer addresses; `None` is everyone.
-    pub(super) allowed_sources: Option<Box<[IpNet]>>,
+    pub(super) allowed_sources: Option<Arc<[IpNet]>>,
 }
 
 /// Destinations that an earlier port of the same service has.
@@ -65,7 +66,7 @@ fn allowed_sources(
     balancers: impl Iterator<Item = IpAddr>,
     node_ip: Option<IpAddr>,
     family: Family,
-) -> Option<Box<[IpNet]>> {
+) -> Option<Arc<[IpNet]>> {
     let mut nets: Vec<IpNet> =
         ranges.iter().filter(|net| Family::of_net(net) == family).map(IpNet::trunc).collect();
     if nets.is_empty() || nets.iter().any(|net| net.prefix_len() == 0) {
@@ -78,5 +79,5 @@ fn allowed_sources(
     }
     nets.sort_unstable();
     nets.dedup();
-    Some(nets.into_boxed_slice())
+    Some(nets.into())
 }

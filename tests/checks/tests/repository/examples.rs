@@ -55,7 +55,7 @@ fn the_examples_show_the_features_they_are_there_for() {
     let shop = plan(&state, "default/shop");
     let split = |routing| matches!(routing, Routing::Split { .. });
     assert!(shop.ports[0].destinations.iter().any(|destination| split(destination.routing)));
-    assert!(plan(&state, "default/cart").affinity_seconds.is_some());
+    assert!(plan(&state, "default/cart").ports[0].affinity_seconds.is_some());
     let dns = plan(&state, "kube-system/dns");
     let protocols: BTreeSet<_> = dns.ports.iter().map(|port| port.protocol.to_string()).collect();
     assert_eq!(protocols, BTreeSet::from(["tcp".into(), "udp".into()]));

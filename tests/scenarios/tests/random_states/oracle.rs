@@ -72,7 +72,7 @@ impl Oracle {
                         rank,
                         port: port.clone(),
                         destination: destination.clone(),
-                        affine: planned.plan.affinity_seconds.is_some(),
+                        affine: port.affinity_seconds.is_some(),
                     };
                     self.destinations.insert(key, owned);
                 }

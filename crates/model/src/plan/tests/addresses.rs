@@ -21,7 +21,7 @@ fn destinations_of_one_family_sorted_by_role_and_address() {
         ..service()
     };
     let plan = plan_v4(&service, &[]);
-    assert_eq!((plan.cluster_ip, plan.affinity_seconds), (Some(ip("10.96.0.1")), Some(60)));
+    assert_eq!((plan.cluster_ip, plan.ports[0].affinity_seconds), (Some(ip("10.96.0.1")), Some(60)));
     let wanted = [
         (Role::ClusterIp, vip("10.96.0.1", 80)),
         (Role::ExternalIp, vip("198.51.100.1", 80)),
@@ -133,8 +133,8 @@ fn load_balancer_source_ranges() {
         let wanted: Option<Box<[IpNet]>> =
             wanted.map(|nets| nets.iter().map(|net| net.parse().unwrap()).collect());
         for destination in plan_one(&service, &[ready("10.0.0.1")]).destinations {
-            let wanted = wanted.as_ref().filter(|_| destination.role == Role::LoadBalancerIp);
-            assert_eq!(destination.allowed_sources.as_ref(), wanted, "{what}: {:?}", destination.role);
+            let wanted = wanted.as_deref().filter(|_| destination.role == Role::LoadBalancerIp);
+            assert_eq!(destination.allowed_sources.as_deref(), wanted, "{what}: {:?}", destination.role);
         }
     }
 }

@@ -1,0 +1,159 @@
+//! A large change of one service, carried out piece by piece: plans on the way from one to another, each of which differs
+//! little from the one before and serves every client as the old or the new plan does. Between two pieces others get
+//! their turn.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+
+use model::{Address, Backend, MOST_COPIES, Pool, PortPlan, Protocol, ServicePlan};
+
+use crate::ports::{merged, ports_of};
+
+/// Services that weigh more are changed apart from the others, in pieces.
+pub(crate) const LARGE: usize = 2_000;
+/// About how many objects of the kernel one piece touches: some 10 ms.
+const PIECE: usize = 4_000;
+
+/// The next plan on the way.
+pub(crate) struct Piece {
+    pub(crate) plan: Option<ServicePlan>,
+    pub(crate) is_last: bool,
+}
+
+/// A step from what is in force towards what is wanted. `together` are destinations that other services gain or lose with
+/// the same transaction: ports that have one of them do not wait.
+pub(crate) fn next(
+    old: Option<&ServicePlan>,
+    wanted: Option<&ServicePlan>,
+    together: &HashSet<(Protocol, Address)>,
+) -> Piece {
+    let mut left = PIECE;
+    let mut is_last = true;
+    let mut mixed: Vec<PortPlan> = Vec::new();
+    for (before, after) in merged(ports_of(old), ports_of(wanted)) {
+        let cost = if before == after { 0 } else { cost(before, after) };
+        let goes_along = || [before, after].into_iter().flatten().any(|port| has_any(port, together));
+        if cost <= left || cost > 0 && !together.is_empty() && goes_along() {
+            left = left.saturating_sub(cost);
+            mixed.extend(after.cloned());
+            continue;
+        }
+        is_last = false;
+        let part = if left > 0 { partly(before, after, left) } else { None };
+        match part {
+            Some(part) => {
+                left = 0;
+                mixed.push(part);
+            }
+            // What is too much for a piece and cannot be parted has one for itself.
+            None if left == PIECE => {
+                left = 0;
+                mixed.extend(after.cloned());
+            }
+            None => mixed.extend(before.cloned()),
+        }
+    }
+    if is_last {
+        return Piece { plan: wanted.cloned(), is_last };
+    }
+    // What belongs to the service itself goes with the last piece, and comes with the first.
+    let own = old.filter(|_| wanted.is_none()).or(wanted).or(old);
+    let plan = own.map(|own| ServicePlan { ports: mixed.into(), ..whole(own) });
+    Piece { plan, is_last }
+}
+
+/// A plan without its ports.
+fn whole(plan: &ServicePlan) -> ServicePlan {
+    let ServicePlan { cluster_ip, health_check_port, excess, ports: _ } = plan;
+    ServicePlan {
+        cluster_ip: *cluster_ip,
+        health_check_port: *health_check_port,
+        excess: *excess,
+        ports: [].into(),
+    }
+}
+
+fn has_any(port: &PortPlan, destinations: &HashSet<(Protocol, Address)>) -> bool {
+    port.destinations.iter().any(|destination| destinations.contains(&(port.protocol, destination.at)))
+}
+
+/// About how many objects of the kernel a change of a port touches.
+fn cost(before: Option<&PortPlan>, after: Option<&PortPlan>) -> usize {
+    match (before, after) {
+        (Some(before), Some(after)) if is_same_front(before, after) => {
+            let copies = copies(before).max(copies(after));
+            let pools =
+                [(&before.cluster_pool, &after.cluster_pool), (&before.local_pool, &after.local_pool)];
+            let slots: usize = pools.into_iter().map(|(old, new)| differing(old, new)).sum();
+            // The size of a pool stands beside each address.
+            4 * slots.saturating_mul(copies) + before.destinations.len()
+        }
+        _ => before.map_or(0, PortPlan::weight) + after.map_or(0, PortPlan::weight),
+    }
+}
+
+fn is_same_front(before: &PortPlan, after: &PortPlan) -> bool {
+    (&before.destinations, before.affinity_seconds) == (&after.destinations, after.affinity_seconds)
+}
+
+/// How often each endpoint stands in the kernel.
+fn copies(port: &PortPlan) -> usize {
+    let addresses = port.destinations.len();
+    let endpoints = port.cluster_pool.len().max(port.local_pool.len());
+    if endpoints.saturating_mul(addresses) > MOST_COPIES { 1 } else { addresses }
+}
+
+fn differing(old: &[Backend], new: &[Backend]) -> usize {
+    let same = old.iter().zip(new).filter(|(old, new)| old == new).count();
+    old.len().max(new.len()) - same
+}
+
+/// The port as it is wanted, with as many of its new endpoints as fit; `None` if parting it helps nothing. Where no
+/// endpoint is wanted any more, those that are there go first, but for one: whoever still comes is served to the end.
+fn partly(before: Option<&PortPlan>, after: Option<&PortPlan>, left: usize) -> Option<PortPlan> {
+    let slots = (left / 8).max(1);
+    let sizes =
+        [before, after].into_iter().flatten().flat_map(|port| Pool::BOTH.map(|pool| port.pool(pool).len()));
+    if sizes.max().unwrap_or_default() <= 2 * slots {
+        return None;
+    }
+    let fades = |pool| {
+        let is_wanted = after.is_some_and(|after| !after.pool(pool).is_empty());
+        before.is_some_and(|before| before.pool(pool).len() > 1) && !is_wanted
+    };
+    let front = before.filter(|_| Pool::BOTH.into_iter().any(fades)).or(after)?;
+    if copies(front) > 1 {
+        return None;
+    }
+    let pool = |pool| {
+        let old = before.map(|before| before.pool(pool)).unwrap_or_default();
+        let wanted = if fades(pool) { &old[..1] } else { front.pool(pool) };
+        mixed(old, wanted, slots)
+    };
+    let part = PortPlan { cluster_pool: pool(Pool::Cluster), local_pool: pool(Pool::Local), ..front.clone() };
+    (Some(&part) != before).then_some(part)
+}
+
+/// The first slots that differ as they are wanted, so many of them, and the others as they were. No endpoint twice: one
+/// that has its new place already loses the old one.
+fn mixed(old: &[Backend], new: &[Backend], slots: usize) -> Box<[Backend]> {
+    let mut changed = 0;
+    let cut = new.iter().enumerate().position(|(slot, backend)| {
+        changed += usize::from(old.get(slot) != Some(backend));
+        changed > slots
+    });
+    let done = &new[..cut.unwrap_or(new.len())];
+    let placed: HashSet<(IpAddr, u16)> = done.iter().map(|backend| (backend.ip, backend.port)).collect();
+    let rest = old.get(done.len()..).unwrap_or_default();
+    let mut rest: Vec<Backend> =
+        rest.iter().filter(|backend| !placed.contains(&(backend.ip, backend.port))).copied().collect();
+    if cut.is_none() {
+        // Those in front have their place; of the others, as many go as may.
+        rest.truncate(rest.len().saturating_sub(slots - changed));
+    }
+    done.iter().copied().chain(rest).collect()
+}
+
+#[cfg(test)]
+#[path = "pieces_tests.rs"]
+mod tests;

@@ -1,0 +1,96 @@
+use std::net::{IpAddr, Ipv4Addr};
+
+use model::{Destination, Masquerade, Pool, Role, Routing, Verdict};
+
+use super::*;
+
+fn backend(number: u32) -> Backend {
+    Backend { ip: IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + number)), port: 80, may_be_own_client: false }
+}
+
+fn port(number: u16, endpoints: impl Iterator<Item = u32>) -> PortPlan {
+    let at = Address::Vip(IpAddr::from([10, 96, 0, 1]), number);
+    let routing = Routing::Same(Verdict::Forward(Pool::Cluster), Masquerade::Outsiders);
+    PortPlan {
+        name: format!("p{number:05}").into(),
+        protocol: Protocol::Tcp,
+        affinity_seconds: None,
+        cluster_pool: endpoints.map(backend).collect(),
+        local_pool: [].into(),
+        destinations: [Destination { at, role: Role::ClusterIp, routing, allowed_sources: None }].into(),
+    }
+}
+
+fn plan(ports: impl Iterator<Item = PortPlan>) -> ServicePlan {
+    ServicePlan {
+        cluster_ip: Some(IpAddr::from([10, 96, 0, 1])),
+        ports: ports.collect(),
+        ..ServicePlan::default()
+    }
+}
+
+/// Every step is small and no endpoint stands twice in a pool; returns how many it took.
+fn walk(old: Option<&ServicePlan>, wanted: Option<&ServicePlan>) -> usize {
+    let mut now = old.cloned();
+    for steps in 1..1000 {
+        let Piece { plan, is_last } = next(now.as_ref(), wanted, &HashSet::new());
+        let ports = |plan: &Option<ServicePlan>| plan.clone().map(|plan| plan.ports).unwrap_or_default();
+        let (before, after) = (ports(&now), ports(&plan));
+        let changed = merged(&before, &after).filter(|(before, after)| before != after);
+        let total: usize = changed.map(|(before, after)| cost(before, after)).sum();
+        assert!(total <= 2 * PIECE, "a step of {total}");
+        for port in &after {
+            let distinct: HashSet<_> = port.cluster_pool.iter().collect();
+            assert_eq!(distinct.len(), port.cluster_pool.len());
+            let forwards = port.uses(Pool::Cluster);
+            assert_eq!(port.cluster_pool.is_empty(), !forwards);
+        }
+        assert!(is_last || plan != now, "no progress");
+        now = plan;
+        if is_last {
+            assert_eq!(now.as_ref(), wanted);
+            return steps;
+        }
+    }
+    panic!("it never ends");
+}
+
+#[test]
+fn many_ports_come_and_go_in_pieces() {
+    let many = plan((0..6_000).map(|number| port(number, 0..1)));
+    let steps = walk(None, Some(&many));
+    assert!((5..100).contains(&steps), "{steps}");
+    walk(Some(&many), None);
+    let other = plan((0..6_000).map(|number| port(number, 1..3)));
+    walk(Some(&many), Some(&other));
+}
+
+#[test]
+fn a_large_pool_is_filled_replaced_and_emptied_in_pieces() {
+    let large = plan(std::iter::once(port(80, 0..20_000)));
+    let steps = walk(None, Some(&large));
+    assert!((10..100).contains(&steps), "{steps}");
+    walk(Some(&large), None);
+    walk(Some(&large), Some(&plan(std::iter::once(port(80, 100_000..120_000)))));
+    walk(Some(&large), Some(&plan(std::iter::once(port(80, 19_000..19_500)))));
+    assert_eq!(
+        walk(Some(&large), Some(&plan(std::iter::once(port(80, 0..20_001))))),
+        1,
+        "a small change is one"
+    );
+}
+
+#[test]
+fn an_endpoint_that_moves_to_another_slot_stands_there_once() {
+    let turned = (0..5_000).rev();
+    walk(Some(&plan(std::iter::once(port(80, 0..5_000)))), Some(&plan(std::iter::once(port(80, turned)))));
+}
+
+#[test]
+fn what_others_gain_or_lose_does_not_wait() {
+    let many = plan((0..6_000).map(|number| port(number, 0..1)));
+    let at = (Protocol::Tcp, Address::Vip(IpAddr::from([10, 96, 0, 1]), 5_999));
+    let piece = next(None, Some(&many), &HashSet::from([at]));
+    assert!(!piece.is_last);
+    assert!(piece.plan.is_some_and(|plan| plan.ports.last().is_some_and(|port| &*port.name == "p05999")));
+}

@@ -1,0 +1,151 @@
+//! Which plans a sync has to write: of all services, or of those that changed and those that they change.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Instant;
+
+use model::{Family, ServiceKey, ServicePlan, stale_flows};
+
+use super::{FamilyState, Known, Planned, Planner};
+use crate::backend::{Backend, Change};
+use crate::pieces::LARGE;
+use crate::slots::keep_order;
+
+/// Of all large services together, so much is written in one transaction at most; the rest comes after it, in pieces.
+const MOST_AT_ONCE: usize = 2_000_000;
+
+/// Hear every service before any is planned: who owns an address is settled between all of them. The plans
+/// are thrown away at once, because keeping old and new ones of all services doubles the memory.
+pub(super) fn settle_claims(state: &mut FamilyState, family: Family, planner: &dyn Planner) {
+    let services = planner.services();
+    let present: HashSet<&ServiceKey> = services.iter().collect();
+    for gone in state.claims.services().iter().filter(|service| !present.contains(service)) {
+        state.claims.remove(gone);
+    }
+    for service in &services {
+        let planned = planner.plan(service, family).unwrap_or_default();
+        state.claims.update(service, planned.created, planned.plan.wanted());
+    }
+}
+
+/// New plans of all services. What they leave stale waits for the commit, and what was remembered is used up.
+pub(super) fn plan_all(
+    state: &mut FamilyState,
+    family: Family,
+    planner: &dyn Planner,
+) -> (HashMap<ServiceKey, ServicePlan>, Vec<ServiceKey>) {
+    let mut remembered = std::mem::take(&mut state.remembered);
+    let (mut room, mut unfinished) = (MOST_AT_ONCE, Vec::new());
+    let waiting = state.pending_stale.len();
+    let services = planner.services();
+    let mut plans = HashMap::with_capacity(services.len());
+    for service in services {
+        let old = remembered.remove(&service);
+        let planned = match state.held.contains(&service) {
+            true => old.clone(),
+            false => planner.plan(&service, family).filter(asks_something).map(|planned| planned.plan),
+        };
+        let Some(mut plan) = planned else { continue };
+        plan.retain(|protocol, at| state.claims.owns(&service, protocol, at));
+        let weight = plan.weight();
+        if weight > LARGE && weight > room {
+            unfinished.push(service);
+            continue;
+        }
+        room = room.saturating_sub(weight);
+        if let Some(old) = &old {
+            keep_order(old, &mut plan);
+        }
+        state.pending_stale.extend(stale_flows(old.as_ref(), Some(&plan)));
+        plans.insert(service, plan);
+    }
+    let gone = remembered.values().flat_map(|old| stale_flows(Some(old), None));
+    // An address that changed its owner ends for one service before it begins for the other.
+    state.pending_stale.splice(waiting..waiting, gone);
+    plans.shrink_to_fit();
+    unfinished.extend(state.held.iter().cloned());
+    (plans, unfinished)
+}
+
+pub(super) type Plans = HashMap<ServiceKey, Option<ServicePlan>>;
+
+/// What is to be written; `None` is a service that is gone.
+pub(super) struct Fresh {
+    pub(super) plans: Plans,
+    /// Large services of which this is not all.
+    pub(super) unfinished: Vec<ServiceKey>,
+    pub(super) started: Instant,
+}
+
+impl Default for Fresh {
+    fn default() -> Fresh {
+        Fresh { plans: Plans::new(), unfinished: Vec::new(), started: Instant::now() }
+    }
+}
+
+/// New plans of the dirty services, and of those that gained or lost an address through them.
+pub(super) fn plan_dirty(
+    state: &mut FamilyState,
+    known: &Known,
+    family: Family,
+    dirty: &[ServiceKey],
+    planner: &dyn Planner,
+) -> Fresh {
+    let mut result = Fresh::default();
+    let fresh = &mut result.plans;
+    let mut affected: HashSet<ServiceKey> = HashSet::new();
+    for service in dirty {
+        let planned = planner.plan(service, family).filter(asks_something);
+        let created = planned.as_ref().map_or(0, |planned| planned.created);
+        let plan = planned.map(|planned| planned.plan);
+        let wanted = plan.iter().flat_map(ServicePlan::wanted);
+        affected.extend(state.claims.update(service, created, wanted));
+        fresh.insert(service.clone(), plan);
+    }
+    for service in affected {
+        fresh.entry(service).or_insert_with_key(|service| match known.is_large(service) {
+            // It loses what it has to lose at once, and what it gains comes in its turn.
+            true => {
+                result.unfinished.push(service.clone());
+                known.plans.get(service).cloned()
+            }
+            false => planner.plan(service, family).map(|planned| planned.plan),
+        });
+    }
+    // What it was on the way to may be another plan now.
+    if state.under_way.as_ref().is_some_and(|(service, _)| fresh.contains_key(service)) {
+        state.under_way = None;
+    }
+    for (service, plan) in &mut *fresh {
+        let Some(plan) = plan else { continue };
+        plan.retain(|protocol, at| state.claims.owns(service, protocol, at));
+        if let Some(old) = known.plans.get(service) {
+            keep_order(old, plan);
+        }
+    }
+    result
+}
+
+/// Where a change takes two steps, this is the first, until [`Reconciler::swept`] allows the second.
+pub(super) fn take_steps<B: Backend>(backend: &B, state: &mut FamilyState, known: &Known, fresh: &mut Plans) {
+    for (service, new) in fresh {
+        let Some(plan) = new else {
+            state.unpinned.remove(service);
+            continue;
+        };
+        if state.unpinned.contains(service) {
+            *plan = std::mem::take(plan).without_affinity();
+            continue;
+        }
+        let change = Change { service, old: known.plans.get(service), new: Some(&*plan) };
+        if let Some(first) = backend.interim(&change) {
+            state.unpinned.insert(service.clone());
+            state.stepping.push(service.clone());
+            *plan = first;
+        }
+    }
+}
+
+/// A service without an address of the family asks nothing of it, and is not kept.
+fn asks_something(planned: &Planned) -> bool {
+    planned.plan != ServicePlan::default()
+}
