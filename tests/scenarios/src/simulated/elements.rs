@@ -33,10 +33,7 @@ fn of_set(
     family: Family,
     set: &str,
 ) -> Result<BTreeMap<Vec<u8>, Vec<String>>, String> {
-    let is_pool = matches!(
-        set,
-        "endpoints" | "nodeport-endpoints" | "internal-endpoints" | "internal-nodeport-endpoints"
-    );
+    let is_pool = is_pool(set);
     let mut found: BTreeMap<Vec<u8>, Vec<String>> = BTreeMap::new();
     let mut slots: BTreeMap<Vec<u8>, Vec<u32>> = BTreeMap::new();
     let mut each = |element: DumpedElement<'_>| {
@@ -60,6 +57,12 @@ fn of_set(
     }
     found.values_mut().for_each(|values| values.sort());
     Ok(found)
+}
+
+/// A map whose keys end in a slot: the common ones, and those of a service port's own.
+fn is_pool(set: &str) -> bool {
+    let common = ["endpoints", "nodeport-endpoints", "internal-endpoints", "internal-nodeport-endpoints"];
+    common.contains(&set) || set.starts_with("pool-") && !set.ends_with("-members")
 }
 
 fn words(element: &DumpedElement<'_>) -> String {
