@@ -69,9 +69,12 @@ fn service(choices: &mut Choices<'_>) -> Value {
     let ingress = some(choices, &any_address, 3);
     let affinity = choices.pick(&[None, None, Some(1), Some(10_800), Some(86_400)]);
     let policy = |choices: &mut Choices<'_>| choices.pick(&["Cluster", "Local"]);
+    let (name, namespace) = (choices.below(NAMES.len()), choices.below(NAMESPACES.len()));
+    // The apiserver hands out each of these ports once.
+    let health_check_port = 30_100 + name * NAMESPACES.len() + namespace;
     json!({
         "metadata": {
-            "name": choices.pick(&NAMES), "namespace": choices.pick(&NAMESPACES),
+            "name": NAMES[name], "namespace": NAMESPACES[namespace],
             "creationTimestamp": choices.pick(&["2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z"]),
         },
         "spec": {
@@ -85,7 +88,7 @@ fn service(choices: &mut Choices<'_>) -> Value {
             "sessionAffinityConfig": affinity.map(|seconds| json!({"clientIP": {"timeoutSeconds": seconds}})),
             "internalTrafficPolicy": policy(choices),
             "externalTrafficPolicy": policy(choices),
-            "healthCheckNodePort": choices.pick(&[0, 30090]),
+            "healthCheckNodePort": choices.pick(&[0, health_check_port]),
         },
         "status": {"loadBalancer": {"ingress": ingress.iter().map(|ip| json!({"ip": ip})).collect::<Vec<_>>()}},
     })
