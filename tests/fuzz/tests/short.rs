@@ -11,7 +11,7 @@ use fuzz::mutate::Mutator;
 use fuzz::{Target, kept, limits, targets};
 
 /// Mutations stop here however few they were: the machine may be slow.
-const ENOUGH: Duration = Duration::from_millis(1500);
+const ENOUGH: Duration = Duration::from_secs(1);
 const ROUNDS: usize = 20_000;
 /// An input that takes so long hangs.
 const HANG: Duration = Duration::from_secs(60);

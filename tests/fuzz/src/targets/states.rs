@@ -47,11 +47,12 @@ fn run<B: Simulated>(input: &[u8], variants: &[Variant]) {
     Kind::ALL.into_iter().for_each(|kind| state.mark_synced(kind));
     let mut reconciler = Reconciler::new(B::new(variant));
     for _ in 0..MOST_SYNCS {
-        let zone = node_view(&state).zone;
+        let before = node_view(&state);
         for _ in 0..=choices.below(MOST_CHANGES) {
             change(&mut state, &mut choices);
         }
-        let is_same_node = node_view(&state).zone == zone;
+        let node = node_view(&state);
+        let is_same_node = (node.zone, node.primary) == (before.zone, before.primary);
         sync(&mut reconciler, &mut state, variant, is_same_node);
         if choices.is_over() {
             break;
@@ -76,7 +77,7 @@ fn change(state: &mut ClusterState, choices: &mut Choices<'_>) {
     }
 }
 
-/// As the agent does it: where the node's zone changed, every plan may have.
+/// As the agent does it: where the node's zone or primary address changed, every plan may have.
 fn sync<B: Simulated>(
     reconciler: &mut Reconciler<B>,
     state: &mut ClusterState,
