@@ -182,6 +182,13 @@ impl Backend for DataPlane {
         self.backend().apply(family, changes, node)
     }
 
+    fn works_in_pieces(&self) -> bool {
+        match self {
+            DataPlane::Nftables(backend) => backend.works_in_pieces(),
+            DataPlane::Iptables { backend, .. } => backend.works_in_pieces(),
+        }
+    }
+
     fn interim(&self, change: &Change<'_>) -> Option<ServicePlan> {
         match self {
             DataPlane::Nftables(backend) => backend.interim(change),

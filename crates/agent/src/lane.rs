@@ -2,7 +2,7 @@
 //!
 //! The families are apart so that one that fails does not hold the other up.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use cluster::apiserver::Recorder;
@@ -19,6 +19,13 @@ use crate::metrics::SyncMetrics;
 const QUARREL: Duration = Duration::from_secs(10);
 /// Pieces of large services rest for this many times their cost: they take at most a third of one core.
 const REST_OF_PIECES: u32 = 2;
+/// Services that are written in one transaction: a few milliseconds' worth, so that nobody waits long for others.
+const MOST_TOGETHER: usize = 100;
+/// After a refused piece a large service waits, each time twice as long: everything is rewritten for it.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(300);
+/// So many pieces of one service are written before another one gets its turn.
+const MOST_TURNS: u32 = 100;
 /// Triggers that are kept while nothing can be written; more would say nothing more.
 const MOST_TRIGGERS: usize = 10_000;
 
@@ -31,6 +38,8 @@ pub(crate) struct Lane {
     large: LargeQueue,
     /// Services whose plan may have changed since this family last followed.
     services: HashSet<ServiceKey>,
+    /// Those that did not fit into the last transaction.
+    older: VecDeque<ServiceKey>,
     node: bool,
     /// When the endpoint changes that wait were triggered, in milliseconds since the epoch.
     triggers_ms: Vec<i64>,
@@ -56,6 +65,7 @@ impl Lane {
             large_pacing: Pacing::new(min_sync_period).with_rest(REST_OF_PIECES),
             large: LargeQueue::default(),
             services: HashSet::new(),
+            older: VecDeque::new(),
             node: false,
             triggers_ms: Vec::new(),
             followed: ChangeCount::default(),
@@ -116,18 +126,21 @@ impl Lane {
     }
 
     fn has_small_work<B: Backend>(&self, reconciler: &Reconciler<B>) -> bool {
-        self.node || !self.services.is_empty() || reconciler.is_unknown(self.family)
+        self.node || !self.services.is_empty() || !self.older.is_empty() || reconciler.is_unknown(self.family)
     }
 
-    /// Whether large services still have to follow.
+    /// Whether some services still have to follow.
     pub(crate) fn is_behind(&self) -> bool {
-        !self.large.is_empty()
+        !self.large.is_empty() || !self.older.is_empty()
     }
 
     /// How long from `now` until some of the work of this family may be done.
     pub(crate) fn wait<B: Backend>(&self, reconciler: &Reconciler<B>, now: Instant) -> Duration {
-        let small = self.has_small_work(reconciler).then(|| self.pacing.wait(now));
-        let large = self.is_behind().then(|| self.large_pacing.wait(now));
+        if reconciler.is_unknown(self.family) {
+            return self.pacing.wait(now);
+        }
+        let small = self.has_small_work(reconciler).then(|| self.small_wait(now));
+        let large = self.large.wait(now).map(|wait| wait.max(self.large_pacing.wait(now)));
         small.into_iter().chain(large).min().unwrap_or_default()
     }
 
@@ -151,14 +164,16 @@ impl Lane {
         if !full {
             self.set_large_aside(reconciler, planner);
         }
-        let is_due = self.large.is_empty() || self.pacing.wait(started).is_zero();
+        let is_due = self.large.is_empty() || self.small_wait(started).is_zero();
         let is_small = self.has_small_work(reconciler) && is_due;
-        let large = self.large.next().filter(|_| !is_small && self.large_pacing.wait(started).is_zero());
+        // Whatever is to be done, without a table that is known it is a rewrite, at the pace of rewrites.
+        let has_turn = !full && !is_small && self.large_pacing.wait(started).is_zero();
+        let large = self.large.next(started).filter(|_| has_turn);
         let (services, outcome) = match &large {
             Some(service) => (vec![service.clone()], reconciler.sync_piece(self.family, service, planner)),
             None if !is_small => return None,
             None => {
-                let services: Vec<ServiceKey> = std::mem::take(&mut self.services).into_iter().collect();
+                let services = self.take_some(full);
                 self.node = false;
                 let outcome = reconciler.sync(self.family, &services, planner);
                 (services, outcome)
@@ -172,10 +187,13 @@ impl Lane {
         let pacing = if large.is_none() { &mut self.pacing } else { &mut self.large_pacing };
         match outcome {
             Ok(synced) => {
-                pacing.succeeded(started, ended);
+                match full {
+                    true => pacing.succeeded(started, ended),
+                    false => pacing.changed(started, ended),
+                }
                 match &large {
-                    Some(service) => self.large.remove(service),
-                    None if full => self.large = LargeQueue::default(),
+                    Some(service) => self.large.took_turn(service, synced.unfinished.contains(service)),
+                    None if full => self.large.clear(),
                     None => {}
                 }
                 self.large.extend(&synced.unfinished);
@@ -185,7 +203,10 @@ impl Lane {
                 Some(synced)
             }
             Err(error) => {
-                let wait = pacing.failed(ended);
+                let wait = match &large {
+                    Some(service) => self.large.failed(service, ended),
+                    None => pacing.failed(ended),
+                };
                 self.metrics.failed(full, ended - started);
                 let error = error.to_string();
                 let attempt = Attempt { full, services: &services, error: &error, wait };
@@ -195,8 +216,29 @@ impl Lane {
         }
     }
 
+    /// What is written in one transaction: some of the services that changed, those that changed last before those that had to
+    /// wait. Everything is written anyway if nothing is known.
+    fn take_some(&mut self, all: bool) -> Vec<ServiceKey> {
+        let mut some: Vec<ServiceKey> = self.services.drain().collect();
+        if all {
+            self.older.clear();
+            return some;
+        }
+        let fresh: HashSet<&ServiceKey> = some.iter().collect();
+        self.older.retain(|service| !fresh.contains(service));
+        let more = MOST_TOGETHER.saturating_sub(some.len()).min(self.older.len());
+        self.older.extend(some.split_off(some.len().min(MOST_TOGETHER)));
+        some.extend(self.older.drain(..more));
+        some
+    }
+
+    /// Until ordinary changes may be written; the rest of some that were begun comes at once.
+    fn small_wait(&self, now: Instant) -> Duration {
+        if self.older.is_empty() { self.pacing.wait(now) } else { Duration::ZERO }
+    }
+
     /// A service that costs much waits behind those that cost little.
-    fn set_large_aside<B: Backend>(&mut self, reconciler: &mut Reconciler<B>, planner: &dyn Planner) {
+    fn set_large_aside<B: Backend>(&mut self, reconciler: &Reconciler<B>, planner: &dyn Planner) {
         let family = self.family;
         let large: Vec<ServiceKey> = self
             .services
@@ -207,8 +249,7 @@ impl Lane {
         for service in &large {
             self.services.remove(service);
         }
-        reconciler.replan(family, &large);
-        self.large.extend(&large);
+        large.into_iter().for_each(|service| self.large.changed(service));
     }
 
     fn measure<B: Backend>(&mut self, synced: &Synced, took: Duration, reconciler: &Reconciler<B>) {
@@ -244,6 +285,12 @@ impl Lane {
 struct LargeQueue {
     order: VecDeque<ServiceKey>,
     waiting: HashSet<ServiceKey>,
+    /// Those that changed since they began to wait.
+    again: HashSet<ServiceKey>,
+    /// How many pieces were written since another one had its turn.
+    turns: u32,
+    /// How often a piece was refused, and until when the service waits for that.
+    failures: HashMap<ServiceKey, (u32, Instant)>,
 }
 
 impl LargeQueue {
@@ -251,8 +298,31 @@ impl LargeQueue {
         self.order.is_empty()
     }
 
-    fn next(&self) -> Option<ServiceKey> {
-        self.order.front().cloned()
+    /// Everything is written. What was refused is not.
+    fn clear(&mut self) {
+        (self.order, self.waiting, self.again, self.turns) = Default::default();
+    }
+
+    /// The first that need not wait after a failure.
+    fn next(&self, now: Instant) -> Option<ServiceKey> {
+        self.order.iter().find(|service| self.rest(service, now).is_zero()).cloned()
+    }
+
+    /// How long until there is one; `None` if none waits.
+    fn wait(&self, now: Instant) -> Option<Duration> {
+        self.order.iter().map(|service| self.rest(service, now)).min()
+    }
+
+    fn rest(&self, service: &ServiceKey, now: Instant) -> Duration {
+        let until = self.failures.get(service).map(|(_, until)| until.saturating_duration_since(now));
+        until.unwrap_or_default()
+    }
+
+    fn failed(&mut self, service: &ServiceKey, now: Instant) -> Duration {
+        let (times, until) = self.failures.entry(service.clone()).or_insert((0, now));
+        let wait = (FIRST_RETRY * (1 << (*times).min(16))).min(LONGEST_RETRY);
+        (*times, *until) = (*times + 1, now + wait);
+        wait
     }
 
     fn extend(&mut self, services: &[ServiceKey]) {
@@ -263,9 +333,30 @@ impl LargeQueue {
         }
     }
 
-    fn remove(&mut self, service: &ServiceKey) {
+    /// What it is to become is planned when its turn comes, but not again before that is reached: a service that changes
+    /// faster than it can be written would be planned for nothing.
+    fn changed(&mut self, service: ServiceKey) {
+        if self.waiting.contains(&service) {
+            self.again.insert(service);
+        } else {
+            self.extend(std::slice::from_ref(&service));
+        }
+    }
+
+    /// A piece of this one is written. It keeps its place for the next one, because what it is to become is known; but
+    /// not for ever, if it keeps changing.
+    fn took_turn(&mut self, service: &ServiceKey, is_unfinished: bool) {
+        self.failures.remove(service);
+        self.turns += 1;
+        if is_unfinished && self.turns < MOST_TURNS {
+            return;
+        }
+        self.turns = 0;
         self.order.retain(|waiting| waiting != service);
-        self.waiting.remove(service);
+        match is_unfinished || self.again.remove(service) {
+            true => self.order.push_back(service.clone()),
+            false => drop(self.waiting.take(service)),
+        }
     }
 }
 
@@ -287,67 +378,15 @@ impl Repairs {
         if self.since > 1 {
             tracing::warn!(
                 %family, times = self.since,
-                "{why}, again and again; is a second kube-proxy running? Writing all rules anew"
+                "{why} repeatedly; is a second kube-proxy running? Rewriting all rules"
             );
         } else {
-            tracing::warn!(%family, "{why}; writing all rules anew");
+            tracing::warn!(%family, "{why}; rewriting all rules");
         }
         (self.said, self.since, self.under_way) = (Some(now), 0, true);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::{FeatureGates, Mode};
-    use crate::logging::capture::heard;
-    use crate::metrics::Metrics;
-    use dataplane::Planned;
-    use dataplane::nftables::Nftables;
-    use kernel::nft::simulate::Simulator;
-    use model::{LocalDetector, NodePlan};
-
-    struct Nothing;
-
-    impl Planner for Nothing {
-        fn plan(&self, _: &ServiceKey, _: Family) -> Option<Planned> {
-            None
-        }
-        fn weight(&self, _: &ServiceKey) -> usize {
-            0
-        }
-        fn services(&self) -> Vec<ServiceKey> {
-            Vec::new()
-        }
-        fn node(&self, _: Family) -> NodePlan {
-            NodePlan::default()
-        }
-    }
-
-    #[test]
-    fn a_refused_transaction_is_told_in_full_once() {
-        const ENOMEM: i32 = 12;
-        let mut reconciler = Reconciler::new(Nftables::new(Simulator::new(), &LocalDetector::None, 1 << 14));
-        let metrics = Metrics::new(Mode::Nftables, &FeatureGates::default());
-        let of_family = metrics.sync().of(Family::V4).clone();
-        let mut lane = Lane::new(Family::V4, Duration::ZERO, of_family, Recorder::nowhere());
-        lane.mark(&["default/web".into()], false);
-        let (_, log) = heard(&["v=2"], |_| {
-            for _ in 0..3 {
-                reconciler.backend().transport().fail_next(ENOMEM);
-                assert!(lane.sync(&mut reconciler, &Nothing).is_none());
-            }
-            assert!(lane.sync(&mut reconciler, &Nothing).is_some());
-        });
-        let lines: Vec<&str> = log.lines().collect();
-        assert_eq!(lines.len(), 2, "{log}");
-        for part in [
-            "\"Could not write the rules; the old ones stay in place and everything is tried again\"",
-            "family=\"IPv4\" writing=\"everything\" changed=1 services=\"default/web\"",
-            "the transaction on table \\\"ip kube-proxy\\\": the kernel is short of memory (ENOMEM)",
-        ] {
-            assert!(lines[0].contains(part), "{part} is missing in:\n{log}");
-        }
-        assert!(lines[1].contains("\"Rules are in place again\" family=\"IPv4\" failures=3"), "{log}");
-    }
-}
+#[path = "lane_tests.rs"]
+mod tests;

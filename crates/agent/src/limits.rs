@@ -1,31 +1,36 @@
 //! Tells people which services ask for more than one service may have: once, in the log and in an event on the service.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use cluster::apiserver::Recorder;
 use model::{Excess, Family, ServiceKey};
 
 use crate::events;
 
-/// Services that are named; beyond this many the log has said enough.
+/// Services that are named at a time; beyond this many the log has said enough.
 const MOST_NAMED: usize = 100;
 
 /// What was said about the services of one family.
 pub(crate) struct Limits {
     family: Family,
     recorder: Recorder,
-    named: HashMap<ServiceKey, Excess>,
+    named: HashSet<ServiceKey>,
 }
 
 impl Limits {
     pub(crate) fn new(family: Family, recorder: Recorder) -> Limits {
-        Limits { family, recorder, named: HashMap::new() }
+        Limits { family, recorder, named: HashSet::new() }
     }
 
     pub(crate) fn report(&mut self, limited: &[(ServiceKey, Excess)]) {
         for (service, excess) in limited {
-            let is_told = self.named.get(service) == Some(excess);
-            if is_told || self.named.len() >= MOST_NAMED && !self.named.contains_key(service) {
+            if excess.is_none() {
+                if self.named.remove(service) {
+                    tracing::info!(family = %self.family, %service, "Resolved: the service is no longer too large");
+                }
+                continue;
+            }
+            if self.named.len() >= MOST_NAMED || self.named.contains(service) {
                 continue;
             }
             let note = sentence(self.family, *excess);
@@ -33,7 +38,7 @@ impl Limits {
                 family = %self.family, %service, ports = excess.ports, endpoints = excess.endpoints, "{note}"
             );
             self.recorder.record(events::too_large(service, note));
-            self.named.insert(service.clone(), *excess);
+            self.named.insert(service.clone());
         }
     }
 }

@@ -56,6 +56,9 @@ pub trait Backend {
         node: (&NodePlan, &NodePlan),
     ) -> Result<Committed, SyncError>;
 
+    /// Whether a large change costs less for others if it is made in several steps.
+    fn works_in_pieces(&self) -> bool;
+
     /// What to apply instead of the new plan until what [`take_sweeps`](Backend::take_sweeps) hands out is done, if a change
     /// cannot be made in one step.
     fn interim(&self, change: &Change<'_>) -> Option<ServicePlan>;

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 /// With a wait of this many times the cost, syncing takes at most a twentieth of one core.
 const REST_PER_COST: u32 = 19;
+/// The rest after changes: if each costs more than a twentieth of this, syncing may take more than a twentieth of a core.
+const LONGEST_REST: Duration = Duration::from_millis(75);
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 /// A repair may jump the queue this often. Whoever damages our rules more often than that keeps at it, and
@@ -51,6 +53,14 @@ impl Pacing {
         }
     }
 
+    /// Some changes were written. However much they cost, the next one does not wait long: it may be another tenant's.
+    pub fn changed(&mut self, started: Instant, ended: Instant) {
+        self.succeeded(started, ended);
+        let longest = ended + LONGEST_REST;
+        self.not_before = self.not_before.map(|time| time.min(longest));
+    }
+
+    /// Everything was written.
     pub fn succeeded(&mut self, started: Instant, ended: Instant) {
         self.failures = 0;
         let cost = ended.saturating_duration_since(started);
@@ -93,6 +103,16 @@ mod tests {
         let dear = start + Duration::from_millis(400);
         pacing.succeeded(start, dear);
         assert_eq!(pacing.wait(dear), SECOND);
+    }
+
+    #[test]
+    fn what_one_change_cost_does_not_hold_up_the_next_for_long() {
+        let (mut pacing, start) = (Pacing::new(SECOND), Instant::now());
+        let dear = start + Duration::from_millis(400);
+        pacing.changed(start, dear);
+        assert_eq!(pacing.wait(dear), LONGEST_REST);
+        pacing.changed(start, start + Duration::from_millis(2));
+        assert_eq!(pacing.wait(start + Duration::from_millis(2)), Duration::from_millis(38));
     }
 
     #[test]

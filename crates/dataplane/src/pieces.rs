@@ -5,14 +5,20 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
-use model::{Address, Backend, MOST_COPIES, Pool, PortPlan, Protocol, ServicePlan};
+use model::{Address, Backend, MOST_COPIES, Pool, PortPlan, Protocol, ServicePlan, merged_ports};
 
-use crate::ports::{merged, ports_of};
+use crate::ports::ports_of;
 
 /// Services that weigh more are changed apart from the others, in pieces.
 pub(crate) const LARGE: usize = 2_000;
 /// About how many objects of the kernel one piece touches: some 10 ms.
 const PIECE: usize = 4_000;
+
+/// Destinations that may change from one port of a service to another within one piece.
+const MOST_MOVED: usize = 500;
+
+/// About how many objects of the kernel they may cost together.
+const MOST_TOGETHER: usize = 24_000;
 
 /// The next plan on the way.
 pub(crate) struct Piece {
@@ -27,10 +33,19 @@ pub(crate) fn next(
     wanted: Option<&ServicePlan>,
     together: &HashSet<(Protocol, Address)>,
 ) -> Piece {
+    let moved = moved(old, wanted);
+    // So many that they would be too much for one piece: they are given up first, and taken up by their new ports then.
+    if moved.len() > MOST_MOVED || cost_of(&moved, old, wanted) > MOST_TOGETHER {
+        let mut without = wanted.cloned().unwrap_or_default();
+        without.retain(|protocol, at| !moved.contains(&(protocol, at)));
+        let Piece { plan, .. } = next(old, Some(&without), together);
+        return Piece { plan, is_last: false };
+    }
+    let together = &together.union(&moved).copied().collect::<HashSet<_>>();
     let mut left = PIECE;
     let mut is_last = true;
     let mut mixed: Vec<PortPlan> = Vec::new();
-    for (before, after) in merged(ports_of(old), ports_of(wanted)) {
+    for (before, after) in merged_ports(ports_of(old), ports_of(wanted)) {
         let cost = if before == after { 0 } else { cost(before, after) };
         let goes_along = || [before, after].into_iter().flatten().any(|port| has_any(port, together));
         if cost <= left || cost > 0 && !together.is_empty() && goes_along() {
@@ -58,12 +73,73 @@ pub(crate) fn next(
     }
     // What belongs to the service itself goes with the last piece, and comes with the first.
     let own = old.filter(|_| wanted.is_none()).or(wanted).or(old);
-    let plan = own.map(|own| ServicePlan { ports: mixed.into(), ..whole(own) });
+    let plan = own.map(|own| ServicePlan { ports: mixed.into(), ..without_ports(own) });
     Piece { plan, is_last }
 }
 
+/// Destinations that go from one port of the service to another: one cannot have it before the other gave it up.
+fn moved(old: Option<&ServicePlan>, wanted: Option<&ServicePlan>) -> HashSet<(Protocol, Address)> {
+    let at = |port: Option<&PortPlan>| -> Box<[Address]> {
+        port.into_iter().flat_map(|port| port.destinations.iter().map(|destination| destination.at)).collect()
+    };
+    let is_same = |before: Option<&PortPlan>, after: Option<&PortPlan>| match (before, after) {
+        (Some(before), Some(after)) => before.destinations == after.destinations,
+        _ => false,
+    };
+    let changed: Vec<_> = merged_ports(ports_of(old), ports_of(wanted))
+        .filter(|(before, after)| !is_same(*before, *after) && at(*before) != at(*after))
+        .collect();
+    let destinations = |port: &'_ PortPlan| -> Vec<(Protocol, Address)> {
+        port.destinations.iter().map(|destination| (port.protocol, destination.at)).collect()
+    };
+    let mut lost = HashSet::new();
+    let mut gained = HashSet::new();
+    for (before, after) in changed.iter().copied() {
+        let (before, after) =
+            (before.map(destinations).unwrap_or_default(), after.map(destinations).unwrap_or_default());
+        if before != after {
+            lost.extend(before);
+            gained.extend(after);
+        }
+    }
+    // A port that keeps one has it on both sides, and moves nothing.
+    let kept = |(before, after): (Option<&PortPlan>, Option<&PortPlan>)| {
+        let after: HashSet<_> = after.map(destinations).unwrap_or_default().into_iter().collect();
+        before
+            .map(destinations)
+            .unwrap_or_default()
+            .into_iter()
+            .filter(move |at| after.contains(at))
+            .collect::<Vec<_>>()
+    };
+    let mut moved: HashSet<(Protocol, Address)> = lost.intersection(&gained).copied().collect();
+    if !moved.is_empty() {
+        for at in changed.into_iter().flat_map(kept) {
+            moved.remove(&at);
+        }
+    }
+    moved
+}
+
+/// What it costs to change the ports of some destinations at once.
+fn cost_of(
+    destinations: &HashSet<(Protocol, Address)>,
+    old: Option<&ServicePlan>,
+    wanted: Option<&ServicePlan>,
+) -> usize {
+    if destinations.is_empty() {
+        return 0;
+    }
+    let has = |port: Option<&PortPlan>| port.is_some_and(|port| has_any(port, destinations));
+    let ports = merged_ports(ports_of(old), ports_of(wanted));
+    ports
+        .filter(|(before, after)| has(*before) || has(*after))
+        .map(|(before, after)| cost(before, after))
+        .sum()
+}
+
 /// A plan without its ports.
-fn whole(plan: &ServicePlan) -> ServicePlan {
+fn without_ports(plan: &ServicePlan) -> ServicePlan {
     let ServicePlan { cluster_ip, health_check_port, excess, ports: _ } = plan;
     ServicePlan {
         cluster_ip: *cluster_ip,

@@ -31,14 +31,22 @@ fn plan(ports: impl Iterator<Item = PortPlan>) -> ServicePlan {
 
 /// Every step is small and no endpoint stands twice in a pool; returns how many it took.
 fn walk(old: Option<&ServicePlan>, wanted: Option<&ServicePlan>) -> usize {
+    walk_in(2 * PIECE, old, wanted)
+}
+
+fn walk_in(most: usize, old: Option<&ServicePlan>, wanted: Option<&ServicePlan>) -> usize {
     let mut now = old.cloned();
     for steps in 1..1000 {
         let Piece { plan, is_last } = next(now.as_ref(), wanted, &HashSet::new());
         let ports = |plan: &Option<ServicePlan>| plan.clone().map(|plan| plan.ports).unwrap_or_default();
         let (before, after) = (ports(&now), ports(&plan));
-        let changed = merged(&before, &after).filter(|(before, after)| before != after);
+        let changed = merged_ports(&before, &after).filter(|(before, after)| before != after);
         let total: usize = changed.map(|(before, after)| cost(before, after)).sum();
-        assert!(total <= 2 * PIECE, "a step of {total}");
+        assert!(total <= most, "a step of {total}");
+        let mut held = HashSet::new();
+        for destination in after.iter().flat_map(|port| &port.destinations) {
+            assert!(held.insert(destination.at), "{} stands twice", destination.at);
+        }
         for port in &after {
             let distinct: HashSet<_> = port.cluster_pool.iter().collect();
             assert_eq!(distinct.len(), port.cluster_pool.len());
@@ -93,4 +101,28 @@ fn what_others_gain_or_lose_does_not_wait() {
     let piece = next(None, Some(&many), &HashSet::from([at]));
     assert!(!piece.is_last);
     assert!(piece.plan.is_some_and(|plan| plan.ports.last().is_some_and(|port| &*port.name == "p05999")));
+}
+
+#[test]
+fn a_port_that_is_renamed_keeps_its_address_to_itself() {
+    let named = |name: &str, endpoints| {
+        plan(std::iter::once(PortPlan { name: name.into(), ..port(80, 0..endpoints) }))
+    };
+    assert_eq!(
+        walk_in(MOST_TOGETHER, Some(&named("web", 5_000)), Some(&named("http", 5_000))),
+        1,
+        "it is never without"
+    );
+    walk_in(MOST_TOGETHER, Some(&named("web", 20_000)), Some(&named("http", 20_000)));
+}
+
+#[test]
+fn many_ports_that_change_their_numbers_give_them_up_first() {
+    let turned = |by: u16| {
+        plan((0..2_000).map(move |number| PortPlan {
+            destinations: port((number + by) % 2_000, 0..1).destinations,
+            ..port(number, 0..1)
+        }))
+    };
+    walk(Some(&turned(0)), Some(&turned(7)));
 }

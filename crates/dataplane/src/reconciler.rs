@@ -52,7 +52,7 @@ pub struct Synced {
     pub sweeps: Vec<PinSweep>,
     /// Large services that are not up to date yet: each has to be synced apart, with [`Reconciler::sync_piece`].
     pub unfinished: Vec<ServiceKey>,
-    /// Services that ask for more than they may have, where that is news.
+    /// Services that ask for more than they may have, or no longer do, where that is news.
     pub limited: Vec<(ServiceKey, Excess)>,
     pub phases: Phases,
 }
@@ -193,19 +193,12 @@ impl<B: Backend> Reconciler<B> {
 
     /// Whether a service is to be synced apart from the others, with [`sync_piece`](Reconciler::sync_piece).
     pub fn is_large(&self, family: Family, service: &ServiceKey, planner: &dyn Planner) -> bool {
-        planner.weight(service) > LARGE
-            || match &self.families[family.index()].applied {
-                Applied::Unknown => false,
-                Applied::Known(known) => known.is_large(service),
-            }
-    }
-
-    /// Large services changed again: what they were on the way to is out of date.
-    pub fn replan(&mut self, family: Family, services: &[ServiceKey]) {
-        let under_way = &mut self.families[family.index()].under_way;
-        if under_way.as_ref().is_some_and(|(service, _)| services.contains(service)) {
-            *under_way = None;
-        }
+        self.backend.works_in_pieces()
+            && (planner.weight(service) > LARGE
+                || match &self.families[family.index()].applied {
+                    Applied::Unknown => false,
+                    Applied::Known(known) => known.is_large(service),
+                })
     }
 
     /// Bring the kernel up to date with the dirty services (or with all of them, if nothing is known).
@@ -220,7 +213,8 @@ impl<B: Backend> Reconciler<B> {
         let result = match std::mem::replace(&mut state.applied, Applied::Unknown) {
             Applied::Unknown => rewrite(&mut self.backend, state, family, planner),
             Applied::Known(known) => {
-                let mut fresh = plan_dirty(state, &known, family, dirty, planner);
+                let apart = self.backend.works_in_pieces().then_some(None);
+                let mut fresh = plan_dirty(state, &known, family, dirty, apart, planner);
                 take_steps(&self.backend, state, &known, &mut fresh.plans);
                 update(&mut self.backend, state, *known, family, fresh, planner)
             }
@@ -245,7 +239,10 @@ impl<B: Backend> Reconciler<B> {
             Some((service, wanted)) => {
                 Fresh { plans: HashMap::from([(service, wanted)]), ..Fresh::default() }
             }
-            None => plan_dirty(state, &known, family, std::slice::from_ref(service), planner),
+            None => {
+                let dirty = std::slice::from_ref(service);
+                plan_dirty(state, &known, family, dirty, Some(Some(service)), planner)
+            }
         };
         take_steps(&self.backend, state, &known, &mut fresh.plans);
         let wanted = fresh.plans.remove(service).flatten();
@@ -279,10 +276,15 @@ impl<B: Backend> Reconciler<B> {
         };
         state.applied = Applied::Known(Box::new(known));
         synced.sweeps = self.backend.take_sweeps(family);
-        if state.under_way.is_none() && !state.stepping.is_empty() {
+        // One that is changed in pieces still has pins that no sweep looks for yet.
+        let waits =
+            |service: &ServiceKey| state.under_way.as_ref().is_some_and(|(other, _)| other == service);
+        let (stepping, done) = std::mem::take(&mut state.stepping).into_iter().partition(waits);
+        state.stepping = stepping;
+        if !done.is_empty() {
             // It may be that nobody was pinned where a pin could be wrong.
             let mut last = synced.sweeps.pop().unwrap_or_else(|| PinSweep::of_nothing(family));
-            last.awaited_by = std::mem::take(&mut state.stepping);
+            last.awaited_by = done;
             synced.sweeps.push(last);
         }
         Ok(synced)
@@ -296,6 +298,15 @@ impl<B: Backend> Reconciler<B> {
         planner: &dyn Planner,
     ) -> Result<Synced, SyncError> {
         let mut synced = self.sync(family, dirty, planner)?;
+        let mut unfinished = std::mem::take(&mut synced.unfinished);
+        while let Some(service) = unfinished.pop() {
+            let piece = self.sync_piece(family, &service, planner)?;
+            synced.committed.bytes += piece.committed.bytes;
+            synced.services += piece.services;
+            synced.sweeps.extend(piece.sweeps);
+            synced.stale.extend(piece.stale);
+            unfinished.extend(piece.unfinished);
+        }
         for sweep in std::mem::take(&mut synced.sweeps) {
             self.backend.sweep(&sweep)?;
             let waiting = self.swept(family, &sweep);
@@ -346,7 +357,7 @@ fn rewrite<B: Backend>(
     state.stepping.clear();
     state.under_way = None;
     settle_claims(state, family, planner);
-    let (plans, unfinished) = plan_all(state, family, planner);
+    let (plans, unfinished) = plan_all(state, family, backend.works_in_pieces(), planner);
     let node = planner.node(family);
     let planned = Instant::now();
     match backend.rewrite(family, &plans, &node) {
@@ -435,5 +446,5 @@ fn update<B: Backend>(
 fn newly_limited(change: &Change<'_>) -> Option<(ServiceKey, Excess)> {
     let excess = |plan: Option<&ServicePlan>| plan.map(|plan| plan.excess).unwrap_or_default();
     let new = excess(change.new);
-    (new != excess(change.old) && !new.is_none()).then(|| (change.service.clone(), new))
+    (new.is_none() != excess(change.old).is_none()).then(|| (change.service.clone(), new))
 }

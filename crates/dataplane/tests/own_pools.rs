@@ -206,7 +206,7 @@ fn the_kernel_takes_pools_of_their_own_and_says_how_many_pins_there_are() {
         reconciler.sync(Family::V4, &[], &wide(of.clone(), 20, 0..300)).unwrap();
         for endpoints in [301, 299, 3, 400, 2] {
             let fixture = wide(of.clone(), 20, 0..endpoints);
-            reconciler.sync(Family::V4, &["default/wide".into()], &fixture).unwrap();
+            reconciler.sync_and_sweep(Family::V4, &["default/wide".into()], &fixture).unwrap();
             let mut fresh = Reconciler::new(Nftables::new(Simulator::new(), &pod_cidrs(), MARK));
             fresh.sync(Family::V4, &[], &fixture).unwrap();
             assert_eq!(

@@ -75,6 +75,10 @@ impl Backend for Idle {
     ) -> Result<Committed, SyncError> {
         Ok(Committed::default())
     }
+    fn works_in_pieces(&self) -> bool {
+        false
+    }
+
     fn interim(&self, _: &Change<'_>) -> Option<ServicePlan> {
         None
     }
@@ -188,14 +192,17 @@ fn processor_time() -> Duration {
     Duration::from_nanos(text.split(' ').next().unwrap().parse().unwrap())
 }
 
-/// A rewrite, and a sync in which one endpoint goes.
+/// A rewrite, and a sync in which one endpoint goes; of a large service, a piece of it.
 fn cost(size: Size, backend: impl Backend) -> Duration {
     let mut cluster = large(size);
     let mut reconciler = Reconciler::new(backend);
     let started = processor_time();
     let first = reconciler.sync(Family::V4, &[], &cluster).unwrap();
     cluster.without = cluster.slices[0].first().copied();
-    let second = reconciler.sync(Family::V4, &cluster.services(), &cluster).unwrap();
+    let mut second = reconciler.sync(Family::V4, &cluster.services(), &cluster).unwrap();
+    if let Some(service) = second.unfinished.pop() {
+        second = reconciler.sync_piece(Family::V4, &service, &cluster).unwrap();
+    }
     let took = processor_time() - started;
     assert!(first.full && second.services == 1 && !second.stale.is_empty());
     took

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::{Address, Pool, PortPlan, Protocol, ServicePlan};
+use crate::{Address, Pool, PortPlan, Protocol, ServicePlan, merged_ports};
 
 #[cfg(test)]
 mod tests;
@@ -132,8 +132,12 @@ pub fn stale_flows(old: Option<&ServicePlan>, new: Option<&ServicePlan>) -> Vec<
         return Vec::new();
     }
     let tcp = old.is_some();
-    let before: HashMap<Key, Targets> = old.into_iter().flat_map(|plan| forwards(plan, tcp)).collect();
-    let after: HashMap<Key, Targets> = new.into_iter().flat_map(|plan| forwards(plan, tcp)).collect();
+    // Ports that are as they were have nothing to say, and a large service has many.
+    let changed = || changed_ports(old, new);
+    let before: HashMap<Key, Targets> =
+        changed().filter_map(|(old, _)| old).flat_map(|port| forwards(port, tcp)).collect();
+    let after: HashMap<Key, Targets> =
+        changed().filter_map(|(_, new)| new).flat_map(|port| forwards(port, tcp)).collect();
     let mut found = Vec::new();
     for (key, live) in &after {
         match before.get(key) {
@@ -165,26 +169,33 @@ pub fn merge_stale(found: Vec<StaleFlows>) -> Vec<StaleFlows> {
     merged
 }
 
-/// The destinations that forward, and to what; those of TCP only if they can matter.
-fn forwards(plan: &ServicePlan, tcp: bool) -> impl Iterator<Item = (Key, Targets)> {
-    let judged = plan.ports.iter().filter(move |port| tcp || port.protocol != Protocol::Tcp);
-    judged.flat_map(|port| {
-        let mut known: Vec<([bool; 2], Targets)> = Vec::new();
-        port.destinations.iter().filter_map(move |destination| {
-            let used = [Pool::Cluster, Pool::Local].map(|pool| destination.routing.forwards_to(pool));
-            if used == [false, false] {
-                return None;
+fn changed_ports<'a>(
+    old: Option<&'a ServicePlan>,
+    new: Option<&'a ServicePlan>,
+) -> impl Iterator<Item = (Option<&'a PortPlan>, Option<&'a PortPlan>)> {
+    let old = old.map(|plan| &*plan.ports).unwrap_or_default();
+    let new = new.map(|plan| &*plan.ports).unwrap_or_default();
+    merged_ports(old, new).filter(|(old, new)| old != new)
+}
+
+/// The destinations of a port that forward, and to what; those of TCP only if they can matter.
+fn forwards(port: &PortPlan, tcp: bool) -> impl Iterator<Item = (Key, Targets)> {
+    let mut known: Vec<([bool; 2], Targets)> = Vec::new();
+    let judged = if tcp || port.protocol != Protocol::Tcp { &*port.destinations } else { &[] };
+    judged.iter().filter_map(move |destination| {
+        let used = Pool::BOTH.map(|pool| destination.routing.forwards_to(pool));
+        if used == [false, false] {
+            return None;
+        }
+        let targets = match known.iter().find(|(pools, _)| *pools == used) {
+            Some((_, targets)) => targets.clone(),
+            None => {
+                let targets = targets(port, used);
+                known.push((used, targets.clone()));
+                targets
             }
-            let targets = match known.iter().find(|(pools, _)| *pools == used) {
-                Some((_, targets)) => targets.clone(),
-                None => {
-                    let targets = targets(port, used);
-                    known.push((used, targets.clone()));
-                    targets
-                }
-            };
-            Some(((port.protocol, destination.at), targets))
-        })
+        };
+        Some(((port.protocol, destination.at), targets))
     })
 }
 

@@ -24,6 +24,6 @@ pub use node::{
 };
 pub use plan::{
     Address, Backend, Destination, Excess, MOST_COPIES, MOST_WEIGHT, Masquerade, Pool, PortPlan, Role,
-    Routing, ServicePlan, Settings, Verdict, plan,
+    Routing, ServicePlan, Settings, Verdict, merged_ports, plan,
 };
 pub use service::{Service, ServiceKey, ServicePort, TrafficPolicy};

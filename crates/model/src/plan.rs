@@ -20,6 +20,7 @@ mod share;
 mod tests;
 
 pub use limit::{Excess, MOST_COPIES, MOST_WEIGHT};
+pub use share::merged_ports;
 
 /// Settings of the agent that decide over packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -188,12 +189,13 @@ pub fn plan(
     let mut share = Share::whole();
     let mut ports: Vec<PortPlan> = Vec::with_capacity(service.ports.len());
     for port in &service.ports {
-        let found = fronts.of_port(port, &mut taken);
-        if found.is_empty() {
-            continue;
-        }
+        // Before its addresses are looked at: ports times addresses may be more than memory holds.
         if share.is_used_up() {
             share.excess.ports += 1;
+            continue;
+        }
+        let found = fronts.of_port(port, &mut taken);
+        if found.is_empty() {
             continue;
         }
         ports.extend(share.take(plan_port(service, port, found, &fronts, &offers.usable(port), settings)));

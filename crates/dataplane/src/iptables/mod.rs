@@ -109,6 +109,11 @@ impl<T: Tables> Backend for Iptables<T> {
         self.write(family, |tables| tables.apply(changes, node))
     }
 
+    /// The tools write a chain as a whole, and the kernel a table.
+    fn works_in_pieces(&self) -> bool {
+        false
+    }
+
     /// The lists of clients are the kernel's own there, and go with the rules that name them.
     fn interim(&self, _: &Change<'_>) -> Option<ServicePlan> {
         None

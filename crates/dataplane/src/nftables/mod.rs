@@ -210,6 +210,10 @@ impl<T: Transport> Backend for Nftables<T> {
         Ok(committed)
     }
 
+    fn works_in_pieces(&self) -> bool {
+        true
+    }
+
     /// A destination with affinity that turns from one pool to two goes without affinity until its pins are gone: a pin
     /// made before may name an endpoint that is right for one kind of client and wrong for the other.
     fn interim(&self, change: &Change<'_>) -> Option<ServicePlan> {

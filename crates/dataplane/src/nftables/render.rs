@@ -24,6 +24,8 @@ pub(crate) struct RenderedPort<'a> {
     /// How long pins of it last, if clients are pinned.
     pub(crate) seconds: Option<u32>,
     pub(crate) own: OwnPools,
+    /// Of each own pool the endpoint that stands in for a slot that is gone: always the same, whatever the order.
+    stand_ins: [Option<Backend>; 2],
     count_traffic: bool,
 }
 
@@ -36,7 +38,9 @@ pub(crate) fn of_service(plan: &ServicePlan) -> Option<Element> {
 impl<'a> RenderedPort<'a> {
     pub(crate) fn new(service: &'a str, port: &'a PortPlan, count_traffic: bool) -> RenderedPort<'a> {
         let own = OwnPools::of(service, port);
-        RenderedPort { service, port, seconds: pin_seconds(port), own, count_traffic }
+        let stand_ins =
+            Pool::BOTH.map(|pool| own.get(pool).and_then(|_| port.pool(pool).iter().min().copied()));
+        RenderedPort { service, port, seconds: pin_seconds(port), own, stand_ins, count_traffic }
     }
 
     /// The elements of the port but those of its own pools; sorted by set and key, without duplicates.
@@ -136,8 +140,13 @@ impl<'a> DestinationRenderer<'a> {
         let backends = self.rendered.port.pool(pool);
         if let Draw::Own(_) = class.draw {
             // For a packet that loses its slot to a commit: see the chain `slot-zero`.
-            if let (Some(first), true) = (backends.first(), class.kind != Kind::Internal) {
-                self.push(SetName::Endpoints(self.door), self.key.slot(0), Data::Endpoint(endpoint(first)));
+            let stand_in = self.rendered.stand_ins[pool as usize].filter(|_| class.kind != Kind::Internal);
+            if let Some(backend) = stand_in {
+                self.push(
+                    SetName::Endpoints(self.door),
+                    self.key.slot(0),
+                    Data::Endpoint(endpoint(&backend)),
+                );
             }
             return;
         }

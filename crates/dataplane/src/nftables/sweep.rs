@@ -6,18 +6,17 @@
 //!
 //! Reading the pins may take long, and is done beside the sync thread; deleting some hundred of them is quick.
 
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use kernel::nft::{self, Batch, CommitErrorKind, ElementData, Transport};
-use model::{Address, Family, Pool, PortPlan, Routing, ServiceKey, ServicePlan};
+use model::{Address, Family, Pool, PortPlan, Routing, ServiceKey, ServicePlan, merged_ports};
 
 use super::layout::{TABLE, nft_family};
 use super::render::{destination_key, endpoint, pools_of};
 use super::sets::{Door, SetName};
 use crate::backend::{Change, SyncError};
-use crate::ports::{merged, ports_of};
+use crate::ports::ports_of;
 
 /// Pins deleted in one commit: a pin that packets replace meanwhile spoils only its neighbours' deletion.
 pub(crate) const TOGETHER: usize = 512;
@@ -31,7 +30,7 @@ type Bytes = Vec<u8>;
 pub(crate) type SplitBefore = [HashSet<Bytes>; 2];
 
 /// Endpoints per destination, per [`Door`]. Destinations of one port share theirs.
-type Listed = [HashMap<Bytes, Arc<HashSet<Bytes>>>; 2];
+type Listed = [HashMap<Bytes, Vec<Arc<HashSet<Bytes>>>>; 2];
 
 /// Which pins of a family are to go.
 #[derive(Clone, Debug)]
@@ -51,7 +50,7 @@ enum Doomed {
 }
 
 /// A pin as the kernel holds it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pin {
     door: Door,
     key: Bytes,
@@ -101,12 +100,7 @@ impl PinSweep {
             if let Doomed::Listed(all) = &mut into.doomed {
                 for (all, gone) in all.iter_mut().zip(gone) {
                     for (at, endpoints) in gone {
-                        match all.entry(at.clone()) {
-                            Entry::Vacant(entry) => drop(entry.insert(endpoints.clone())),
-                            Entry::Occupied(mut entry) => {
-                                Arc::make_mut(entry.get_mut()).extend(endpoints.iter().cloned());
-                            }
-                        }
+                        all.entry(at.clone()).or_default().extend(endpoints.iter().cloned());
                     }
                 }
             }
@@ -123,15 +117,18 @@ impl PinSweep {
     pub fn find<T: Transport>(&self, transport: &mut T) -> Result<Vec<Pin>, nft::Error> {
         let mut found = Vec::new();
         for door in Door::BOTH.into_iter().filter(|door| self.concerns(*door)) {
+            // While others commit, every reading may miss some: together they do not.
             for attempt in 1.. {
-                let before = found.len();
                 match self.read(transport, door, &mut found) {
                     Ok(()) => break,
-                    Err(_) if attempt < ATTEMPTS => found.truncate(before),
+                    Err(nft::Error::Interrupted { .. }) if attempt < ATTEMPTS => {}
+                    Err(nft::Error::Interrupted { .. }) => break,
                     Err(error) => return Err(error),
                 }
             }
         }
+        found.sort_unstable();
+        found.dedup();
         Ok(found)
     }
 
@@ -162,7 +159,10 @@ impl PinSweep {
     }
 
     fn dooms(&self, door: Door, at: &[u8], endpoint: &[u8]) -> bool {
-        let lists = |listed: &Listed| listed[door as usize].get(at).is_some_and(|all| all.contains(endpoint));
+        let lists = |listed: &Listed| {
+            let sets = listed[door as usize].get(at).into_iter().flatten();
+            sets.into_iter().any(|set| set.contains(endpoint))
+        };
         match &self.doomed {
             Doomed::Listed(gone) => lists(gone),
             Doomed::Unlisted(allowed) => !lists(allowed),
@@ -172,7 +172,7 @@ impl PinSweep {
 
 /// The endpoints that a service's destinations lose. A destination that goes altogether loses all.
 fn note_gone(gone: &mut Listed, old: &ServicePlan, new: Option<&ServicePlan>) {
-    for (before, after) in merged(&old.ports, ports_of(new)) {
+    for (before, after) in merged_ports(&old.ports, ports_of(new)) {
         let is_changed = |port: &&PortPlan| port.affinity_seconds.is_some() && Some(*port) != after;
         let Some(before) = before.filter(is_changed) else { continue };
         let after = after.filter(|port| port.affinity_seconds.is_some());
@@ -192,7 +192,7 @@ fn note_gone(gone: &mut Listed, old: &ServicePlan, new: Option<&ServicePlan>) {
             });
             if !lost.is_empty() {
                 let (door, key) = destination_key(destination.at, before.protocol);
-                gone[door as usize].insert(key.as_slice().to_vec(), lost);
+                gone[door as usize].entry(key.as_slice().to_vec()).or_default().push(lost);
             }
         }
     }
@@ -214,7 +214,7 @@ fn note_allowed(allowed: &mut Listed, port: &PortPlan, before: &SplitBefore) {
             }
             _ => union(port, pools).collect(),
         });
-        allowed[door as usize].insert(key.as_slice().to_vec(), members);
+        allowed[door as usize].entry(key.as_slice().to_vec()).or_default().push(members);
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use kernel::nft::{Batch, ElementData};
-use model::{NodePlan, PortPlan, Protocol, ServiceKey, ServicePlan};
+use model::{NodePlan, PortPlan, Protocol, ServiceKey, ServicePlan, merged_ports};
 
 use super::class::Draw;
 use super::demands::{self, Declared, Demand};
@@ -18,7 +18,7 @@ use super::sets::{SetName, holds_pins};
 use super::sweep::SplitBefore;
 use super::{meter, node, own_pool};
 use crate::backend::Change;
-use crate::ports::{merged, ports_of};
+use crate::ports::ports_of;
 
 /// Elements that are gathered before they are written out set by set.
 const CHUNK: usize = 4096;
@@ -219,7 +219,7 @@ fn changed_ports<'a>(
     let service: &'a str = change.service;
     let rendered =
         move |port: Option<&'a PortPlan>| port.map(|port| RenderedPort::new(service, port, count_traffic));
-    merged(ports_of(change.old), ports_of(change.new))
+    merged_ports(ports_of(change.old), ports_of(change.new))
         .filter(|(before, after)| before != after)
         .map(move |(before, after)| (rendered(before), rendered(after)))
 }

@@ -31,12 +31,17 @@ pub(super) fn settle_claims(state: &mut FamilyState, family: Family, planner: &d
 pub(super) fn plan_all(
     state: &mut FamilyState,
     family: Family,
+    in_pieces: bool,
     planner: &dyn Planner,
 ) -> (HashMap<ServiceKey, ServicePlan>, Vec<ServiceKey>) {
     let mut remembered = std::mem::take(&mut state.remembered);
     let (mut room, mut unfinished) = (MOST_AT_ONCE, Vec::new());
     let waiting = state.pending_stale.len();
-    let services = planner.services();
+    let mut services = planner.services();
+    if in_pieces {
+        // Those that fit come first, so that no large one takes the room of others.
+        services.sort_by_cached_key(|service| (planner.weight(service), service.clone()));
+    }
     let mut plans = HashMap::with_capacity(services.len());
     for service in services {
         let old = remembered.remove(&service);
@@ -47,7 +52,8 @@ pub(super) fn plan_all(
         let Some(mut plan) = planned else { continue };
         plan.retain(|protocol, at| state.claims.owns(&service, protocol, at));
         let weight = plan.weight();
-        if weight > LARGE && weight > room {
+        if in_pieces && weight > LARGE && weight > room {
+            state.pending_stale.extend(stale_flows(old.as_ref(), None));
             unfinished.push(service);
             continue;
         }
@@ -82,12 +88,14 @@ impl Default for Fresh {
     }
 }
 
-/// New plans of the dirty services, and of those that gained or lost an address through them.
+/// New plans of the dirty services, and of those that gained or lost an address through them. Large services are only told
+/// what they lose, but for the one that is `apart`; `None` is where large services are like all others.
 pub(super) fn plan_dirty(
     state: &mut FamilyState,
     known: &Known,
     family: Family,
     dirty: &[ServiceKey],
+    apart: Option<Option<&ServiceKey>>,
     planner: &dyn Planner,
 ) -> Fresh {
     let mut result = Fresh::default();
@@ -102,14 +110,18 @@ pub(super) fn plan_dirty(
         fresh.insert(service.clone(), plan);
     }
     for service in affected {
-        fresh.entry(service).or_insert_with_key(|service| match known.is_large(service) {
-            // It loses what it has to lose at once, and what it gains comes in its turn.
-            true => {
-                result.unfinished.push(service.clone());
-                known.plans.get(service).cloned()
-            }
-            false => planner.plan(service, family).map(|planned| planned.plan),
-        });
+        fresh
+            .entry(service)
+            .or_insert_with_key(|service| planner.plan(service, family).map(|planned| planned.plan));
+    }
+    // A large one loses what it has to lose at once, and all else comes in its turn, in pieces.
+    for (service, plan) in
+        fresh.iter_mut().filter(|(service, _)| apart.is_some_and(|apart| apart != Some(*service)))
+    {
+        if known.is_large(service) || plan.as_ref().is_some_and(|plan| plan.weight() > LARGE) {
+            result.unfinished.push(service.clone());
+            *plan = known.plans.get(service).cloned();
+        }
     }
     // What it was on the way to may be another plan now.
     if state.under_way.as_ref().is_some_and(|(service, _)| fresh.contains_key(service)) {

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod endpoints;
+mod limits;
 mod policies;
 
 use super::*;

@@ -23,7 +23,7 @@ fn annotate(world: &World, path: &str) {
 /// On a Service and on an EndpointSlice, while the agent watches and when it starts.
 pub(crate) fn annotations(world: &mut World) {
     let (odd, later, last) =
-        (Service::tcp("odd", 41), Service::tcp("after-odd", 42), Service::tcp("last-odd", 43));
+        (Service::tcp("odd", 181), Service::tcp("after-odd", 182), Service::tcp("last-odd", 183));
     world.create(odd, "a");
     let agent = world.agent("odd-objects");
     world.await_answer(odd, "a");

@@ -101,6 +101,6 @@ fn churn() {
 /// The agent must know its own changes from those of others.
 pub(crate) fn assert_no_drift(stage: &Stage) {
     let log = stage.log();
-    let lines: Vec<&str> = log.lines().filter(|line| line.contains("writing all rules anew")).collect();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("rewriting all rules")).collect();
     assert!(lines.is_empty(), "the agent took its own changes for damage: {lines:?}");
 }
