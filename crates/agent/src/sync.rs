@@ -173,7 +173,7 @@ impl<B: Backend> SyncLoop<B> {
                         _ => tracing::error!("{problem}"),
                     }
                 }
-                solved.iter().for_each(|problem| tracing::info!("Mended: {}", problem.place()));
+                solved.iter().for_each(|problem| tracing::info!("Resolved: {}", problem.place()));
             }
             Event::Update(update) => self.state.update(update),
             Event::Drift(Drift::Changed(family, by)) => {

@@ -164,7 +164,7 @@ fn broken_manifests() {
     assert!(wait_until(DEADLINE, || is_ready(&namespace)), "mended, and not ready:\n{}", agent.log());
     assert_eq!(cluster_ips(&namespace), [1]);
     for (document, _) in PROBLEMS {
-        let words = ["Mended: ", "broken.yaml", document];
+        let words = ["Resolved: ", "broken.yaml", document];
         assert_eq!(lines_about(&agent.log(), &words), 1, "{words:?}:\n{}", agent.log());
     }
 }
