@@ -107,8 +107,13 @@ impl Confinement {
         let places = text.lines().filter_map(|line| line.split(' ').nth(1));
         let is_of_kernel =
             |place: &str| ["/proc", "/sys"].iter().any(|root| Path::new(place).starts_with(root));
+        // Mounts below a folder that was emptied cannot be reached any more, such as /run/user or /run/netns.
+        let is_hidden = |place: &str| {
+            self.empty.iter().any(|folder| place != folder && Path::new(place).starts_with(folder))
+        };
         let stays = |place: &str| {
             place == "/proc"
+                || is_hidden(place)
                 || place.starts_with("/dev")
                 || place.contains('\\')
                 || self.over.iter().any(|(_, target)| target == place)
