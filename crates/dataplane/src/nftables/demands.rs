@@ -35,6 +35,10 @@ pub(crate) enum Demand {
 }
 
 impl Demand {
+    fn is_collected(self) -> bool {
+        !matches!(self, Demand::PrefixLength(_))
+    }
+
     fn class(class: Class) -> Demand {
         let steps = std::iter::successors(Some(class), Class::next).count();
         Demand::Class(steps as u8, class)
@@ -115,7 +119,7 @@ impl Declared {
                 true
             }
             Some(users) => {
-                self.idle -= usize::from(*users == 0);
+                self.idle -= usize::from(*users == 0 && demand.is_collected());
                 *users += 1;
                 false
             }
@@ -128,7 +132,7 @@ impl Declared {
             && *users > 0
         {
             *users -= 1;
-            self.idle += usize::from(*users == 0);
+            self.idle += usize::from(*users == 0 && demand.is_collected());
         }
     }
 
@@ -137,8 +141,7 @@ impl Declared {
         if self.idle <= MOST_IDLE {
             return Vec::new();
         }
-        let is_idle =
-            |demand: &Demand, users: usize| users == 0 && !matches!(demand, Demand::PrefixLength(_));
+        let is_idle = |demand: &Demand, users: usize| users == 0 && demand.is_collected();
         let idle: Vec<Demand> = self
             .users
             .iter()
@@ -147,7 +150,7 @@ impl Declared {
             .map(|(d, _)| *d)
             .collect();
         self.users.retain(|demand, users| !is_idle(demand, *users));
-        self.idle = self.users.values().filter(|users| **users == 0).count();
+        self.idle = 0;
         idle
     }
 
@@ -180,5 +183,29 @@ pub(crate) fn ask_for_plan(declared: &mut Declared, service: &str, plan: &Servic
         for demand in of_port(&rendered) {
             declared.ask(demand);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// More prefix lengths than may be idle: a tenant can have written each once.
+    #[test]
+    fn prefix_lengths_that_nobody_uses_do_not_hasten_the_end_of_others() {
+        let mut declared = Declared::default();
+        for length in 1..=64 {
+            declared.ask(Demand::PrefixLength(length));
+            declared.leave(Demand::PrefixLength(length));
+        }
+        declared.ask(Demand::Timeout(10));
+        declared.leave(Demand::Timeout(10));
+        assert_eq!(declared.collect(), []);
+        for seconds in 0..=MOST_IDLE as u32 {
+            declared.ask(Demand::Timeout(seconds));
+            declared.leave(Demand::Timeout(seconds));
+        }
+        assert_eq!(declared.collect().len(), MOST_IDLE + 1);
+        assert_eq!(declared.iter().count(), 64, "their rules share a chain");
     }
 }
