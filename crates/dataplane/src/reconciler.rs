@@ -12,10 +12,10 @@ use model::{
 };
 
 use crate::backend::{Backend, Change, Committed, SyncError};
-use crate::nftables::PinSweep;
+use crate::nftables::{Pin, PinSweep};
 use crate::pieces::{self, LARGE};
 use crate::programmed::Programmed;
-use planning::{Fresh, Plans, plan_all, plan_dirty, settle_claims, take_steps};
+use planning::{Fresh, LargeServices, Plans, plan_all, plan_dirty, settle_claims, take_steps};
 
 /// Where plans come from: the cluster state, seen through the model.
 pub trait Planner {
@@ -88,6 +88,9 @@ struct Known {
     programmed: Programmed,
 }
 
+/// Plans of large services that are kept from one piece to the next: more would take up memory.
+const MOST_UNDER_WAY: usize = 8;
+
 struct FamilyState {
     applied: Applied,
     /// The plans of before a loss of trust: they still tell which flows become stale.
@@ -97,10 +100,12 @@ struct FamilyState {
     claims: Claims,
     /// Services that go without affinity until a sweep is done.
     unpinned: HashSet<ServiceKey>,
-    /// Those of them that take their first step now.
-    stepping: Vec<ServiceKey>,
-    /// The large service that is being changed piece by piece, and what it is to become.
-    under_way: Option<(ServiceKey, Option<ServicePlan>)>,
+    /// Those of them that have not wholly taken the first step.
+    stepping: HashSet<ServiceKey>,
+    /// Those that take the last of it with the sync that runs.
+    stepped: Vec<ServiceKey>,
+    /// Large services that are being changed piece by piece, and what each is to become; some of them.
+    under_way: HashMap<ServiceKey, Option<ServicePlan>>,
     /// Large services whose last change the kernel refused: they keep what they had until it is tried again.
     held: HashSet<ServiceKey>,
 }
@@ -118,8 +123,9 @@ impl<B: Backend> Reconciler<B> {
             pending_stale: Vec::new(),
             claims: Claims::new(family),
             unpinned: HashSet::new(),
-            stepping: Vec::new(),
-            under_way: None,
+            stepping: HashSet::new(),
+            stepped: Vec::new(),
+            under_way: HashMap::new(),
             held: HashSet::new(),
         });
         Reconciler { backend, families }
@@ -213,8 +219,11 @@ impl<B: Backend> Reconciler<B> {
         let result = match std::mem::replace(&mut state.applied, Applied::Unknown) {
             Applied::Unknown => rewrite(&mut self.backend, state, family, planner),
             Applied::Known(known) => {
-                let apart = self.backend.works_in_pieces().then_some(None);
-                let mut fresh = plan_dirty(state, &known, family, dirty, apart, planner);
+                let large = match self.backend.works_in_pieces() {
+                    true => LargeServices::Later,
+                    false => LargeServices::LikeOthers,
+                };
+                let mut fresh = plan_dirty(state, &known, family, dirty, large, planner);
                 take_steps(&self.backend, state, &known, &mut fresh.plans);
                 update(&mut self.backend, state, *known, family, fresh, planner)
             }
@@ -235,13 +244,11 @@ impl<B: Backend> Reconciler<B> {
             Applied::Unknown => return self.sync(family, &[], planner),
             Applied::Known(known) => *known,
         };
-        let mut fresh = match state.under_way.take().filter(|(under_way, _)| under_way == service) {
-            Some((service, wanted)) => {
-                Fresh { plans: HashMap::from([(service, wanted)]), ..Fresh::default() }
-            }
+        let mut fresh = match state.under_way.remove(service) {
+            Some(wanted) => Fresh { plans: HashMap::from([(service.clone(), wanted)]), ..Fresh::default() },
             None => {
                 let dirty = std::slice::from_ref(service);
-                plan_dirty(state, &known, family, dirty, Some(Some(service)), planner)
+                plan_dirty(state, &known, family, dirty, LargeServices::Only(service), planner)
             }
         };
         take_steps(&self.backend, state, &known, &mut fresh.plans);
@@ -250,7 +257,10 @@ impl<B: Backend> Reconciler<B> {
             pieces::next(known.plans.get(service), wanted.as_ref(), &known.destinations(&fresh.plans));
         fresh.plans.insert(service.clone(), piece.plan);
         if !piece.is_last {
-            state.under_way = Some((service.clone(), wanted));
+            // Without it, it is planned again for the next piece.
+            if state.under_way.len() < MOST_UNDER_WAY {
+                state.under_way.insert(service.clone(), wanted);
+            }
             fresh.unfinished.push(service.clone());
         }
         let result = update(&mut self.backend, state, known, family, fresh, planner);
@@ -270,21 +280,17 @@ impl<B: Backend> Reconciler<B> {
         let (known, mut synced) = match result {
             Ok(result) => result,
             Err(error) => {
-                state.under_way = None;
+                state.under_way.clear();
                 return Err(error);
             }
         };
         state.applied = Applied::Known(Box::new(known));
         synced.sweeps = self.backend.take_sweeps(family);
-        // One that is changed in pieces still has pins that no sweep looks for yet.
-        let waits =
-            |service: &ServiceKey| state.under_way.as_ref().is_some_and(|(other, _)| other == service);
-        let (stepping, done) = std::mem::take(&mut state.stepping).into_iter().partition(waits);
-        state.stepping = stepping;
-        if !done.is_empty() {
+        let stepped = std::mem::take(&mut state.stepped);
+        if !stepped.is_empty() {
             // It may be that nobody was pinned where a pin could be wrong.
             let mut last = synced.sweeps.pop().unwrap_or_else(|| PinSweep::of_nothing(family));
-            last.awaited_by = done;
+            last.awaited_by = stepped;
             synced.sweeps.push(last);
         }
         Ok(synced)
@@ -315,6 +321,11 @@ impl<B: Backend> Reconciler<B> {
             }
         }
         Ok(synced)
+    }
+
+    /// Delete pins that a sweep found. Returns how many went.
+    pub fn forget_pins(&mut self, family: Family, pins: &[Pin]) -> Result<usize, SyncError> {
+        self.backend.forget(family, pins)
     }
 
     /// The pins of a sweep are gone. Returns the services that waited for it: they have to be planned once more.
@@ -355,7 +366,8 @@ fn rewrite<B: Backend>(
     // Whatever pins there are, the rewrite looks at each.
     state.unpinned.clear();
     state.stepping.clear();
-    state.under_way = None;
+    state.stepped.clear();
+    state.under_way.clear();
     settle_claims(state, family, planner);
     let (plans, unfinished) = plan_all(state, family, backend.works_in_pieces(), planner);
     let node = planner.node(family);
@@ -400,6 +412,8 @@ fn update<B: Backend>(
     planner: &dyn Planner,
 ) -> Result<(Known, Synced), SyncError> {
     let Fresh { plans: fresh, unfinished, started } = fresh;
+    let is_whole = |service: &ServiceKey| fresh.contains_key(service) && !unfinished.contains(service);
+    state.stepped = state.stepping.extract_if(is_whole).collect();
     let node = planner.node(family);
     let changes: Vec<Change<'_>> = fresh
         .iter()

@@ -10,7 +10,7 @@ use dataplane::Reconciler;
 use dataplane::nftables::{Nftables, TABLE_NAME};
 use kernel::nft::simulate::{Host, Journey, Origin, Packet, Protocol, Simulator, walk};
 use kernel::nft::{self, Batch, ElementData, Transport};
-use model::{Family, Service};
+use model::{Family, Service, ServiceKey, ServicePort, TrafficPolicy};
 
 const PODS: [(&str, &str); 3] = [("10.244.1.11", "here"), ("10.244.1.12", "here"), ("10.244.2.21", "there")];
 const ROOM_FOR_PINS: u32 = 65_536;
@@ -100,4 +100,49 @@ fn a_pin_to_an_endpoint_that_is_gone_costs_one_packet_at_most() {
     simulator.commit(&batch).unwrap();
     assert_eq!(endpoint(&connect(simulator, ip("10.244.1.98"), 0)), None);
     assert!(endpoint(&connect(simulator, ip("10.244.1.98"), 0)).is_some());
+}
+
+/// A pin made under policy Cluster may name an endpoint that is wrong for clients outside under policy Local.
+#[test]
+fn large_services_that_turn_local_stay_without_affinity_until_all_of_each_has_turned() {
+    let large = |last: u8, external_policy| {
+        let ports = (1..=900).map(|port| ServicePort {
+            name: format!("p{port}").into(),
+            protocol: model::Protocol::Tcp,
+            port,
+            node_port: None,
+        });
+        Service {
+            ports: ports.collect(),
+            external_ips: [ip(&format!("198.51.100.{last}"))].into(),
+            affinity_seconds: Some(SECONDS),
+            external_policy,
+            ..service(last)
+        }
+    };
+    let services = |policy| {
+        let mut fixture = Fixture::default();
+        fixture.add("default/one", large(1, policy), &PODS);
+        fixture.add("default/two", large(2, policy), &PODS);
+        fixture
+    };
+    let mut reconciler = Reconciler::new(Nftables::new(Simulator::new(), &pod_cidrs(), MARK));
+    reconciler.sync(Family::V4, &[], &services(TrafficPolicy::Cluster)).unwrap();
+    let local = services(TrafficPolicy::Local);
+    let (mut waiting, mut swept, mut pieces) = (vec!["default/two", "default/one"], Vec::new(), 0);
+    while let Some(name) = waiting.pop() {
+        let synced = reconciler.sync_piece(Family::V4, &name.into(), &local).unwrap();
+        let is_unfinished = !synced.unfinished.is_empty();
+        let awaited: Vec<_> = synced.sweeps.into_iter().flat_map(|sweep| sweep.awaited_by).collect();
+        assert_eq!(awaited.is_empty(), is_unfinished, "{name} after {pieces} pieces: {awaited:?}");
+        swept.extend(awaited);
+        if is_unfinished {
+            waiting.insert(0, name);
+        }
+        pieces += 1;
+        assert!(pieces < 1_000, "it never ends");
+    }
+    swept.sort();
+    assert_eq!(swept, ["default/one".into(), "default/two".into()] as [ServiceKey; 2]);
+    assert!(pieces > 4, "{pieces} pieces show nothing");
 }

@@ -23,11 +23,13 @@ mod table;
 mod traffic;
 mod user_data;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use kernel::nft::{self, CommitErrorKind, Transport};
-use model::{Family, LocalDetector, NodePlan, Routing, ServiceKey, ServicePlan};
+use model::{
+    Address, Family, LocalDetector, NodePlan, PortPlan, Routing, ServiceKey, ServicePlan, merged_ports,
+};
 
 use crate::backend::{Backend, Change, Committed, SyncError};
 use counted::Counted;
@@ -140,16 +142,17 @@ impl<T: Transport> Nftables<T> {
         }
     }
 
-    /// Clients of endpoints that go, as far as they can be read at once: their pins go in the same transaction.
+    /// Clients of endpoints that go, as far as they can be read at once: their pins go in the same transaction. Linux says
+    /// how many there are from 6.16 on; before it, they are left to the sweep.
     fn known_pins(&mut self, sweep: &PinSweep) -> Vec<Pin> {
         let family = self.families[sweep.family.index()].dialect.nft_family();
         let few = |set: SetName| {
             let size = self.transport.set_size(family, TABLE, &set.name());
             size.is_ok_and(|size| size.is_some_and(|pins| pins <= MOST_READ_AT_ONCE))
         };
-        match Door::BOTH.map(SetName::Pins).into_iter().map(few).reduce(|one, other| one && other) {
-            Some(true) => sweep.find(&mut self.transport).unwrap_or_default(),
-            _ => Vec::new(),
+        match Door::BOTH.map(SetName::Pins).into_iter().all(few) {
+            true => sweep.find(&mut self.transport).unwrap_or_default(),
+            false => Vec::new(),
         }
     }
 }
@@ -193,7 +196,6 @@ impl<T: Transport> Backend for Nftables<T> {
         let started = Instant::now();
         let (mut batch, _) = table.change(dialect, changes, node);
         let rendering = started.elapsed();
-        let plain = (!known.is_empty()).then(|| batch.clone());
         sweep::destroy(&mut batch, &known);
         let committed = Committed {
             bytes: batch.len_bytes(),
@@ -201,11 +203,7 @@ impl<T: Transport> Backend for Nftables<T> {
             rendering,
             ..Committed::default()
         };
-        match (self.transport.commit(&batch), plain) {
-            // A kernel before 6.3 cannot do it this way; the sweep comes afterwards in any case.
-            (Err(_), Some(plain)) => self.transport.commit(&plain)?,
-            (outcome, _) => outcome?,
-        }
+        self.transport.commit(&batch)?;
         sweeps.extend(sweep);
         Ok(committed)
     }
@@ -218,13 +216,10 @@ impl<T: Transport> Backend for Nftables<T> {
     /// made before may name an endpoint that is right for one kind of client and wrong for the other.
     fn interim(&self, change: &Change<'_>) -> Option<ServicePlan> {
         let (old, new) = (change.old?, change.new?);
-        let is_affine = |plan: &ServicePlan| plan.ports.iter().any(|port| port.affinity_seconds.is_some());
-        let is_split = |plan: &ServicePlan| {
-            let mut destinations = plan.ports.iter().flat_map(|port| &port.destinations);
-            destinations.any(|destination| matches!(destination.routing, Routing::Split { .. }))
+        let turns = |(before, after): (Option<&PortPlan>, Option<&PortPlan>)| {
+            before.zip(after).is_some_and(|(before, after)| is_newly_split(before, after))
         };
-        let takes_two = is_affine(old) && is_affine(new) && is_split(new) && !is_split(old);
-        takes_two.then(|| new.clone().without_affinity())
+        merged_ports(&old.ports, &new.ports).any(turns).then(|| new.clone().without_affinity())
     }
 
     fn take_sweeps(&mut self, family: Family) -> Vec<PinSweep> {
@@ -287,6 +282,18 @@ fn is_misfit(kind: CommitErrorKind) -> bool {
             | CommitErrorKind::Busy
             | CommitErrorKind::Rejected
     )
+}
+
+/// Whether a destination with affinity turns from one pool to two.
+fn is_newly_split(before: &PortPlan, after: &PortPlan) -> bool {
+    let is_split = |routing: Routing| matches!(routing, Routing::Split { .. });
+    if before.affinity_seconds.is_none() || after.affinity_seconds.is_none() {
+        return false;
+    }
+    let split = after.destinations.iter().filter(|destination| is_split(destination.routing));
+    let split: HashSet<Address> = split.map(|destination| destination.at).collect();
+    let mut whole = before.destinations.iter().filter(|destination| !is_split(destination.routing));
+    !split.is_empty() && whole.any(|destination| split.contains(&destination.at))
 }
 
 /// How many pins a map holds at most where so many connections may be tracked.

@@ -117,12 +117,12 @@ impl PinSweep {
     pub fn find<T: Transport>(&self, transport: &mut T) -> Result<Vec<Pin>, nft::Error> {
         let mut found = Vec::new();
         for door in Door::BOTH.into_iter().filter(|door| self.concerns(*door)) {
-            // While others commit, every reading may miss some: together they do not.
+            // While others commit, every reading may miss some: together they miss few, which the rules find.
             for attempt in 1.. {
                 match self.read(transport, door, &mut found) {
                     Ok(()) => break,
                     Err(nft::Error::Interrupted { .. }) if attempt < ATTEMPTS => {}
-                    Err(nft::Error::Interrupted { .. }) => break,
+                    Err(nft::Error::Interrupted { .. }) if self.awaited_by.is_empty() => break,
                     Err(error) => return Err(error),
                 }
             }

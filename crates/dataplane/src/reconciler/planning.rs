@@ -88,14 +88,34 @@ impl Default for Fresh {
     }
 }
 
-/// New plans of the dirty services, and of those that gained or lost an address through them. Large services are only told
-/// what they lose, but for the one that is `apart`; `None` is where large services are like all others.
+/// What a sync does about services that weigh much.
+#[derive(Clone, Copy)]
+pub(super) enum LargeServices<'a> {
+    /// Write them like all others.
+    LikeOthers,
+    /// Leave them for later, but for what they lose to others.
+    Later,
+    /// The same, except that this one is changed now.
+    Only(&'a ServiceKey),
+}
+
+impl LargeServices<'_> {
+    fn defers(self, service: &ServiceKey) -> bool {
+        match self {
+            LargeServices::LikeOthers => false,
+            LargeServices::Later => true,
+            LargeServices::Only(one) => one != service,
+        }
+    }
+}
+
+/// New plans of the dirty services, and of those that gained or lost an address through them.
 pub(super) fn plan_dirty(
     state: &mut FamilyState,
     known: &Known,
     family: Family,
     dirty: &[ServiceKey],
-    apart: Option<Option<&ServiceKey>>,
+    large: LargeServices<'_>,
     planner: &dyn Planner,
 ) -> Fresh {
     let mut result = Fresh::default();
@@ -115,18 +135,14 @@ pub(super) fn plan_dirty(
             .or_insert_with_key(|service| planner.plan(service, family).map(|planned| planned.plan));
     }
     // A large one loses what it has to lose at once, and all else comes in its turn, in pieces.
-    for (service, plan) in
-        fresh.iter_mut().filter(|(service, _)| apart.is_some_and(|apart| apart != Some(*service)))
-    {
+    for (service, plan) in fresh.iter_mut().filter(|(service, _)| large.defers(service)) {
         if known.is_large(service) || plan.as_ref().is_some_and(|plan| plan.weight() > LARGE) {
             result.unfinished.push(service.clone());
             *plan = known.plans.get(service).cloned();
         }
     }
     // What it was on the way to may be another plan now.
-    if state.under_way.as_ref().is_some_and(|(service, _)| fresh.contains_key(service)) {
-        state.under_way = None;
-    }
+    state.under_way.retain(|service, _| !fresh.contains_key(service));
     for (service, plan) in &mut *fresh {
         let Some(plan) = plan else { continue };
         plan.retain(|protocol, at| state.claims.owns(service, protocol, at));
@@ -151,7 +167,7 @@ pub(super) fn take_steps<B: Backend>(backend: &B, state: &mut FamilyState, known
         let change = Change { service, old: known.plans.get(service), new: Some(&*plan) };
         if let Some(first) = backend.interim(&change) {
             state.unpinned.insert(service.clone());
-            state.stepping.push(service.clone());
+            state.stepping.insert(service.clone());
             *plan = first;
         }
     }
