@@ -2,7 +2,10 @@
 //!
 //! The families are apart so that one that fails does not hold the other up.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+mod queue;
+mod repairs;
+
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use cluster::apiserver::Recorder;
@@ -14,20 +17,35 @@ use crate::contests::Contests;
 use crate::failures::{Attempt, Failures};
 use crate::limits::Limits;
 use crate::metrics::SyncMetrics;
+use queue::{KeyQueue, LargeQueue};
+use repairs::Repairs;
 
-/// Damage that comes again within this time is only counted.
-const QUARREL: Duration = Duration::from_secs(10);
 /// Pieces of large services rest for this many times their cost: they take at most a third of one core.
 const REST_OF_PIECES: u32 = 2;
-/// Services that are written in one transaction: a few milliseconds' worth, so that nobody waits long for others.
+/// Services that are written in one transaction, and what they may weigh together: some milliseconds' worth, so that nobody
+/// waits long for others.
 const MOST_TOGETHER: usize = 100;
-/// After a refused piece a large service waits, each time twice as long: everything is rewritten for it.
-const FIRST_RETRY: Duration = Duration::from_secs(1);
-const LONGEST_RETRY: Duration = Duration::from_secs(300);
-/// So many pieces of one service are written before another one gets its turn.
-const MOST_TURNS: u32 = 100;
+const MOST_WEIGHT_TOGETHER: usize = 4_000;
 /// Triggers that are kept while nothing can be written; more would say nothing more.
 const MOST_TRIGGERS: usize = 10_000;
+
+/// What one sync writes.
+enum Work {
+    /// All rules; of these services it is known that they changed.
+    Everything(Vec<ServiceKey>),
+    Changes(Vec<ServiceKey>),
+    /// The next piece of a large service.
+    Piece([ServiceKey; 1]),
+}
+
+impl Work {
+    fn services(&self) -> &[ServiceKey] {
+        match self {
+            Work::Everything(services) | Work::Changes(services) => services,
+            Work::Piece(service) => service,
+        }
+    }
+}
 
 pub(crate) struct Lane {
     pub(crate) family: Family,
@@ -39,10 +57,10 @@ pub(crate) struct Lane {
     /// Services whose plan may have changed since this family last followed.
     services: HashSet<ServiceKey>,
     /// Those that did not fit into the last transaction.
-    older: VecDeque<ServiceKey>,
+    older: KeyQueue,
     node: bool,
-    /// When the endpoint changes that wait were triggered, in milliseconds since the epoch.
-    triggers_ms: Vec<i64>,
+    /// Why endpoints changed that wait.
+    triggers: Vec<Trigger>,
     /// The changes that the rules of this family follow.
     followed: ChangeCount,
     metrics: SyncMetrics,
@@ -65,9 +83,9 @@ impl Lane {
             large_pacing: Pacing::new(min_sync_period).with_rest(REST_OF_PIECES),
             large: LargeQueue::default(),
             services: HashSet::new(),
-            older: VecDeque::new(),
+            older: KeyQueue::default(),
             node: false,
-            triggers_ms: Vec::new(),
+            triggers: Vec::new(),
             followed: ChangeCount::default(),
             metrics,
             contests: Contests::new(family, recorder.clone()),
@@ -91,8 +109,8 @@ impl Lane {
     pub(crate) fn note_triggers(&mut self, triggers: &[Trigger], since_ms: i64) {
         let ours =
             triggers.iter().filter(|trigger| trigger.family == self.family && trigger.millis > since_ms);
-        let room = MOST_TRIGGERS.saturating_sub(self.triggers_ms.len());
-        self.triggers_ms.extend(ours.take(room).map(|trigger| trigger.millis));
+        let room = MOST_TRIGGERS.saturating_sub(self.triggers.len());
+        self.triggers.extend(ours.take(room).cloned());
     }
 
     /// A change waits, or more of them do.
@@ -134,6 +152,11 @@ impl Lane {
         !self.large.is_empty() || !self.older.is_empty()
     }
 
+    /// Whether the rules of this one are still to follow.
+    pub(crate) fn waits_for(&self, service: &ServiceKey) -> bool {
+        self.services.contains(service) || self.older.contains(service) || self.large.contains(service)
+    }
+
     /// How long from `now` until some of the work of this family may be done.
     pub(crate) fn wait<B: Backend>(&self, reconciler: &Reconciler<B>, now: Instant) -> Duration {
         if reconciler.is_unknown(self.family) {
@@ -152,83 +175,104 @@ impl Lane {
         }
     }
 
-    /// Write what waits: changes of ordinary services, or else a piece of a large one. `None` after a failure:
-    /// everything is then written anew, later.
+    /// Write some of what waits: changes of ordinary services, or else a piece of a large one. `None` if nothing may be
+    /// written yet, and after a failure: everything is then rewritten, later.
     pub(crate) fn sync<B: Backend>(
         &mut self,
         reconciler: &mut Reconciler<B>,
         planner: &dyn Planner,
     ) -> Option<Synced> {
         let started = Instant::now();
-        let full = reconciler.is_unknown(self.family);
-        if !full {
-            self.set_large_aside(reconciler, planner);
-        }
-        let is_due = self.large.is_empty() || self.small_wait(started).is_zero();
-        let is_small = self.has_small_work(reconciler) && is_due;
-        // Whatever is to be done, without a table that is known it is a rewrite, at the pace of rewrites.
-        let has_turn = !full && !is_small && self.large_pacing.wait(started).is_zero();
-        let large = self.large.next(started).filter(|_| has_turn);
-        let (services, outcome) = match &large {
-            Some(service) => (vec![service.clone()], reconciler.sync_piece(self.family, service, planner)),
-            None if !is_small => return None,
-            None => {
-                let services = self.take_some(full);
-                self.node = false;
-                let outcome = reconciler.sync(self.family, &services, planner);
-                (services, outcome)
-            }
+        let work = self.choose(reconciler, planner, started)?;
+        let outcome = match &work {
+            Work::Everything(_) | Work::Changes(_) => reconciler.sync(self.family, work.services(), planner),
+            Work::Piece([service]) => reconciler.sync_piece(self.family, service, planner),
         };
         let ended = Instant::now();
         if let Some(news) = reconciler.contest_news(self.family) {
             self.metrics.contested(news.addresses);
             self.contests.report(&news);
         }
-        let pacing = if large.is_none() { &mut self.pacing } else { &mut self.large_pacing };
         match outcome {
             Ok(synced) => {
-                match full {
-                    true => pacing.succeeded(started, ended),
-                    false => pacing.changed(started, ended),
-                }
-                match &large {
-                    Some(service) => self.large.took_turn(service, synced.unfinished.contains(service)),
-                    None if full => self.large.clear(),
-                    None => {}
-                }
-                self.large.extend(&synced.unfinished);
-                self.limits.report(&synced.limited);
+                self.succeeded(&work, &synced, started, ended);
                 self.measure(&synced, ended - started, reconciler);
                 self.report_success(&synced, ended - started);
                 Some(synced)
             }
             Err(error) => {
-                let wait = match &large {
-                    Some(service) => self.large.failed(service, ended),
-                    None => pacing.failed(ended),
-                };
-                self.metrics.failed(full, ended - started);
-                let error = error.to_string();
-                let attempt = Attempt { full, services: &services, error: &error, wait };
-                self.failures.note(self.family, &attempt, ended);
+                self.failed(&work, &error.to_string(), started, ended);
                 None
             }
         }
     }
 
-    /// What is written in one transaction: some of the services that changed, those that changed last before those that had to
-    /// wait. Everything is written anyway if nothing is known.
-    fn take_some(&mut self, all: bool) -> Vec<ServiceKey> {
-        let mut some: Vec<ServiceKey> = self.services.drain().collect();
-        if all {
-            self.older.clear();
-            return some;
+    /// What to write now, if anything may be.
+    fn choose<B: Backend>(
+        &mut self,
+        reconciler: &Reconciler<B>,
+        planner: &dyn Planner,
+        now: Instant,
+    ) -> Option<Work> {
+        if reconciler.is_unknown(self.family) {
+            // Whatever is to be done, without a table that is known it is a rewrite, at the pace of rewrites.
+            self.node = false;
+            self.older = KeyQueue::default();
+            return Some(Work::Everything(self.services.drain().collect()));
         }
-        let fresh: HashSet<&ServiceKey> = some.iter().collect();
-        self.older.retain(|service| !fresh.contains(service));
-        let more = MOST_TOGETHER.saturating_sub(some.len()).min(self.older.len());
-        self.older.extend(some.split_off(some.len().min(MOST_TOGETHER)));
-        some.extend(self.older.drain(..more));
+        self.set_large_aside(reconciler, planner);
+        let is_due = self.large.is_empty() || self.small_wait(now).is_zero();
+        if self.has_small_work(reconciler) && is_due {
+            self.node = false;
+            return Some(Work::Changes(self.take_some(planner)));
+        }
+        let large = self.large.next(now).filter(|_| self.large_pacing.wait(now).is_zero());
+        large.map(|service| Work::Piece([service]))
+    }
+
+    fn succeeded(&mut self, work: &Work, synced: &Synced, started: Instant, ended: Instant) {
+        match work {
+            Work::Everything(_) => {
+                self.pacing.succeeded(started, ended);
+                self.large.clear();
+            }
+            Work::Changes(_) => self.pacing.changed(started, ended),
+            Work::Piece([service]) => {
+                self.large_pacing.changed(started, ended);
+                self.large.took_turn(service, synced.unfinished.contains(service));
+            }
+        }
+        self.large.extend(&synced.unfinished);
+        self.limits.report(&synced.limited, synced.full);
+    }
+
+    fn failed(&mut self, work: &Work, error: &str, started: Instant, ended: Instant) {
+        let wait = match work {
+            Work::Everything(_) | Work::Changes(_) => self.pacing.failed(ended),
+            Work::Piece([service]) => self.large.failed(service, ended),
+        };
+        let full = matches!(work, Work::Everything(_));
+        self.metrics.failed(full, ended - started);
+        let attempt = Attempt { full, services: work.services(), error, wait };
+        self.failures.note(self.family, &attempt, ended);
+    }
+
+    /// What is written in one transaction: some of the services that changed, those that changed last before those that had to
+    /// wait.
+    fn take_some(&mut self, planner: &dyn Planner) -> Vec<ServiceKey> {
+        let fresh = std::mem::take(&mut self.services);
+        self.older.remove(&fresh);
+        let mut room = MOST_WEIGHT_TOGETHER;
+        let mut some: Vec<ServiceKey> = Vec::new();
+        let mut fresh = fresh.into_iter();
+        while some.len() < MOST_TOGETHER
+            && room > 0
+            && let Some(service) = fresh.next().or_else(|| self.older.pop())
+        {
+            room = room.saturating_sub(planner.weight(&service));
+            some.push(service);
+        }
+        fresh.for_each(|service| self.older.push(service));
         some
     }
 
@@ -254,14 +298,18 @@ impl Lane {
 
     fn measure<B: Backend>(&mut self, synced: &Synced, took: Duration, reconciler: &Reconciler<B>) {
         self.metrics.synced(synced, took);
-        self.metrics.reached_traffic(self.triggers_ms.drain(..));
+        let triggers = std::mem::take(&mut self.triggers);
+        let (waiting, followed): (Vec<_>, Vec<_>) =
+            triggers.into_iter().partition(|trigger| self.waits_for(&trigger.service));
+        self.triggers = waiting;
+        self.metrics.reached_traffic(followed.iter().map(|trigger| trigger.millis));
         if let Some(programmed) = reconciler.programmed(self.family) {
             self.metrics.programmed(&programmed);
         }
     }
 
     fn report_success(&mut self, synced: &Synced, took: Duration) {
-        let repaired = std::mem::take(&mut self.repairs.under_way);
+        let repaired = self.repairs.end();
         let family = self.family;
         match self.failures.end(Instant::now()) {
             Some((failures, time)) => tracing::info!(
@@ -280,113 +328,5 @@ impl Lane {
     }
 }
 
-/// Large services in the order in which they get their turn, each once.
-#[derive(Default)]
-struct LargeQueue {
-    order: VecDeque<ServiceKey>,
-    waiting: HashSet<ServiceKey>,
-    /// Those that changed since they began to wait.
-    again: HashSet<ServiceKey>,
-    /// How many pieces were written since another one had its turn.
-    turns: u32,
-    /// How often a piece was refused, and until when the service waits for that.
-    failures: HashMap<ServiceKey, (u32, Instant)>,
-}
-
-impl LargeQueue {
-    fn is_empty(&self) -> bool {
-        self.order.is_empty()
-    }
-
-    /// Everything is written. What was refused is not.
-    fn clear(&mut self) {
-        (self.order, self.waiting, self.again, self.turns) = Default::default();
-    }
-
-    /// The first that need not wait after a failure.
-    fn next(&self, now: Instant) -> Option<ServiceKey> {
-        self.order.iter().find(|service| self.rest(service, now).is_zero()).cloned()
-    }
-
-    /// How long until there is one; `None` if none waits.
-    fn wait(&self, now: Instant) -> Option<Duration> {
-        self.order.iter().map(|service| self.rest(service, now)).min()
-    }
-
-    fn rest(&self, service: &ServiceKey, now: Instant) -> Duration {
-        let until = self.failures.get(service).map(|(_, until)| until.saturating_duration_since(now));
-        until.unwrap_or_default()
-    }
-
-    fn failed(&mut self, service: &ServiceKey, now: Instant) -> Duration {
-        let (times, until) = self.failures.entry(service.clone()).or_insert((0, now));
-        let wait = (FIRST_RETRY * (1 << (*times).min(16))).min(LONGEST_RETRY);
-        (*times, *until) = (*times + 1, now + wait);
-        wait
-    }
-
-    fn extend(&mut self, services: &[ServiceKey]) {
-        for service in services {
-            if self.waiting.insert(service.clone()) {
-                self.order.push_back(service.clone());
-            }
-        }
-    }
-
-    /// What it is to become is planned when its turn comes, but not again before that is reached: a service that changes
-    /// faster than it can be written would be planned for nothing.
-    fn changed(&mut self, service: ServiceKey) {
-        if self.waiting.contains(&service) {
-            self.again.insert(service);
-        } else {
-            self.extend(std::slice::from_ref(&service));
-        }
-    }
-
-    /// A piece of this one is written. It keeps its place for the next one, because what it is to become is known; but
-    /// not for ever, if it keeps changing.
-    fn took_turn(&mut self, service: &ServiceKey, is_unfinished: bool) {
-        self.failures.remove(service);
-        self.turns += 1;
-        if is_unfinished && self.turns < MOST_TURNS {
-            return;
-        }
-        self.turns = 0;
-        self.order.retain(|waiting| waiting != service);
-        match is_unfinished || self.again.remove(service) {
-            true => self.order.push_back(service.clone()),
-            false => drop(self.waiting.take(service)),
-        }
-    }
-}
-
-/// What was said about damage by others: the first in a while at once, the rest as a sum.
-#[derive(Default)]
-struct Repairs {
-    said: Option<Instant>,
-    since: u32,
-    /// A repair that was announced is not done yet.
-    under_way: bool,
-}
-
-impl Repairs {
-    fn note(&mut self, family: Family, why: &str, now: Instant) {
-        self.since += 1;
-        if self.said.is_some_and(|said| now.saturating_duration_since(said) < QUARREL) {
-            return;
-        }
-        if self.since > 1 {
-            tracing::warn!(
-                %family, times = self.since,
-                "{why} repeatedly; is a second kube-proxy running? Rewriting all rules"
-            );
-        } else {
-            tracing::warn!(%family, "{why}; rewriting all rules");
-        }
-        (self.said, self.since, self.under_way) = (Some(now), 0, true);
-    }
-}
-
 #[cfg(test)]
-#[path = "lane_tests.rs"]
 mod tests;

@@ -5,8 +5,9 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use dataplane::SyncError;
 use dataplane::nftables::{Pin, PinSweep, count_pins, room_for_pins};
 use kernel::nft::{self, Connection};
 use kernel::sysctl;
@@ -26,6 +27,8 @@ const TOGETHER: usize = 512;
 pub(crate) struct FoundPins {
     pub(crate) sweep: PinSweep,
     pins: Vec<Pin>,
+    /// After a failed deletion that services wait for.
+    not_before: Option<Instant>,
 }
 
 impl FoundPins {
@@ -33,9 +36,24 @@ impl FoundPins {
         self.pins.is_empty()
     }
 
+    /// How long from `now` until some of them may be deleted.
+    pub(crate) fn wait(&self, now: Instant) -> Duration {
+        self.not_before.map_or(Duration::ZERO, |time| time.saturating_duration_since(now))
+    }
+
     /// Some of the pins; they count as handled.
     pub(crate) fn take_some(&mut self) -> Vec<Pin> {
         self.pins.split_off(self.pins.len().saturating_sub(TOGETHER))
+    }
+
+    /// They could not be deleted. The rules know a pin whose endpoint is gone; but nobody else finds those that services
+    /// wait for.
+    pub(crate) fn failed(&mut self, some: Vec<Pin>, error: &SyncError, now: Instant) {
+        tell(&self.sweep, "delete", error);
+        if !self.sweep.awaited_by.is_empty() {
+            self.pins.extend(some);
+            self.not_before = Some(now + RETRY);
+        }
     }
 }
 
@@ -62,7 +80,7 @@ fn carry_out(connection: &mut Option<Connection>, sweep: PinSweep, events: &inbo
     let pins = loop {
         match find(connection, &sweep) {
             Ok(pins) => break pins,
-            Err(error) => tell(&sweep, &error),
+            Err(error) => tell(&sweep, "read", &error),
         }
         *connection = None;
         if sweep.awaited_by.is_empty() {
@@ -70,7 +88,7 @@ fn carry_out(connection: &mut Option<Connection>, sweep: PinSweep, events: &inbo
         }
         std::thread::sleep(RETRY);
     };
-    events.send(Event::PinsFound(FoundPins { sweep, pins })).is_ok()
+    events.send(Event::PinsFound(FoundPins { sweep, pins, not_before: None })).is_ok()
 }
 
 fn find(connection: &mut Option<Connection>, sweep: &PinSweep) -> Result<Vec<Pin>, SweepError> {
@@ -96,16 +114,16 @@ impl fmt::Display for SweepError {
     }
 }
 
-fn tell(sweep: &PinSweep, error: &SweepError) {
+fn tell(sweep: &PinSweep, what: &str, error: &dyn fmt::Display) {
     let family = sweep.family;
     match sweep.awaited_by.as_slice() {
         [] => tracing::warn!(
             %family, %error,
-            "Failed to read the pins of removed endpoints; their clients move after one retransmission"
+            "Failed to {what} the pins of removed endpoints; their clients move after one retransmission"
         ),
         services => tracing::warn!(
             %family, %error, services = services.len(), first = %services[0],
-            "Failed to read the pins of services that change to policy Local; they go without affinity, retrying"
+            "Failed to {what} the pins of services that change to policy Local; they stay without affinity, retrying"
         ),
     }
 }

@@ -148,13 +148,11 @@ impl<B: Backend> SyncLoop<B> {
 
     /// Until the first family may be written, or until the next look at the kernel.
     fn wait(&self) -> Duration {
-        if !self.doomed.is_empty() {
-            return Duration::ZERO;
-        }
         let now = Instant::now();
         let waits =
             self.lanes.iter().filter(|lane| self.has_work(lane)).map(|lane| lane.wait(&self.reconciler, now));
         let waits = waits.chain(self.identity.next_look(now)).chain([self.checks.wait(now)]);
+        let waits = waits.chain(self.doomed.front().map(|found| found.wait(now)));
         waits.min().unwrap_or_default()
     }
 
@@ -342,9 +340,11 @@ impl<B: Backend> SyncLoop<B> {
             lane.follows(self.state.changes());
         }
         self.count_changes();
+        let lane = &self.lanes[family.index()];
         self.outlets.health.updated(family);
         let selection = &self.options.nodeport_addresses;
-        self.outlets.checks.synced(family, &self.state, &self.node, selection);
+        let waits = |service: &ServiceKey| lane.waits_for(service);
+        self.outlets.checks.synced(family, &self.state, &self.node, selection, waits);
         if !synced.stale.is_empty() {
             // The cleaner ends only with the process.
             let _ = self.outlets.flows.send(StaleWork { family, stale: synced.stale, node_ips });
@@ -371,18 +371,17 @@ impl<B: Backend> SyncLoop<B> {
 
     /// Delete some of the pins that were found: changes that wait come before the rest.
     fn forget_pins(&mut self) {
-        let Some(found) = self.doomed.front_mut() else { return };
+        let Some(found) = self.doomed.front_mut().filter(|found| found.wait(Instant::now()).is_zero()) else {
+            return;
+        };
         let family = found.sweep.family;
         let lane = &mut self.lanes[family.index()];
         let some = found.take_some();
-        match self.reconciler.backend().forget(family, &some) {
+        match self.reconciler.forget_pins(family, &some) {
             Ok(count) => tracing::debug!(%family, count, "Moved clients off endpoints that are gone"),
             Err(error) => {
                 lane.note_left_behind();
-                tracing::warn!(
-                    %family, %error,
-                    "Failed to delete the pins of removed endpoints; their clients move after one retransmission"
-                );
+                found.failed(some, &error, Instant::now());
             }
         }
         if found.is_empty() {

@@ -19,8 +19,9 @@ pub struct DirtySet {
 }
 
 /// Why endpoints changed: something happened to a pod or a service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trigger {
+    pub service: ServiceKey,
     pub family: Family,
     /// When the control plane saw it, in milliseconds since the epoch.
     pub millis: i64,
@@ -73,7 +74,7 @@ impl DirtyMarks {
         DirtySet {
             services,
             node: self.node.is_some(),
-            triggers: self.triggers.iter().map(|(_, trigger)| *trigger).collect(),
+            triggers: self.triggers.iter().map(|(_, trigger)| trigger.clone()).collect(),
             as_of: self.clock,
         }
     }

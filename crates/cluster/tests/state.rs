@@ -93,14 +93,14 @@ fn a_failed_commit_loses_nothing_and_later_changes_survive_a_good_one() {
     state.apply(service("web", 80));
     state.apply(slice("web-1", "web", &[1]));
     let read = state.dirty();
-    assert_eq!(read.triggers, [Trigger { family: Family::V4, millis: 1 }]);
+    assert_eq!(read.triggers, [Trigger { service: "default/web".into(), family: Family::V4, millis: 1 }]);
     assert_eq!(state.dirty(), read, "reading clears nothing");
     state.apply(service("api", 80));
     state.apply(slice("web-1", "web", &[1, 2]));
     state.clear_dirty(&read);
     let left = state.dirty();
     assert_eq!(left.services.iter().map(|key| &**key).collect::<Vec<_>>(), ["default/api", "default/web"]);
-    assert_eq!(left.triggers, [Trigger { family: Family::V4, millis: 2 }]);
+    assert_eq!(left.triggers, [Trigger { service: "default/web".into(), family: Family::V4, millis: 2 }]);
     assert_eq!(state.changes(), ChangeCount { services: 2, slices: 2 });
     state.clear_dirty(&left);
     assert!(!state.is_dirty());

@@ -172,3 +172,40 @@ fn a_refused_piece_leaves_the_service_as_it_was_and_the_others_alone() {
     fresh.sync(Family::V4, &[], &two).unwrap();
     assert_eq!(reconciler.programmed(Family::V4), fresh.programmed(Family::V4));
 }
+
+/// Services that weigh much, each for itself not enough to be written apart.
+struct Heavy;
+
+impl Planner for Heavy {
+    fn plan(&self, _: &ServiceKey, _: Family) -> Option<Planned> {
+        None
+    }
+    fn weight(&self, _: &ServiceKey) -> usize {
+        1_000
+    }
+    fn services(&self) -> Vec<ServiceKey> {
+        Vec::new()
+    }
+    fn node(&self, _: Family) -> NodePlan {
+        NodePlan::default()
+    }
+}
+
+#[test]
+fn what_is_written_together_is_bounded_by_weight_and_late_ones_are_not_taken_for_done() {
+    let mut reconciler = Reconciler::new(Nftables::new(Simulator::new(), &LocalDetector::None, 1 << 14));
+    let metrics = Metrics::new(Mode::Nftables, &FeatureGates::default());
+    let of_family = metrics.sync().of(Family::V4).clone();
+    let mut lane = Lane::new(Family::V4, Duration::ZERO, of_family, Recorder::nowhere());
+    assert!(lane.sync(&mut reconciler, &Heavy).is_some_and(|synced| synced.full));
+    let services: Vec<ServiceKey> = (0..10).map(|number| format!("default/s{number}").into()).collect();
+    let trigger = |service: &ServiceKey| Trigger { service: service.clone(), family: Family::V4, millis: 1 };
+    lane.mark(&services, false);
+    lane.note_triggers(&services.iter().map(trigger).collect::<Vec<_>>(), 0);
+    for waiting in [6, 2, 0] {
+        assert!(lane.sync(&mut reconciler, &Heavy).is_some());
+        assert_eq!(services.iter().filter(|service| lane.waits_for(service)).count(), waiting);
+        assert_eq!(lane.triggers.len(), waiting, "each counts when its rules are written");
+    }
+    assert!(!lane.has_work(&reconciler));
+}

@@ -19,7 +19,8 @@ impl ClusterState {
             self.changes.slices += 1;
             self.dirty.service(&record.service);
             if let Some(millis) = record.triggered_ms {
-                self.dirty.trigger(Trigger { family: record.family, millis });
+                let (service, family) = (record.service.clone(), record.family);
+                self.dirty.trigger(Trigger { service, family, millis });
             }
         }
     }

@@ -39,15 +39,16 @@ impl CheckReporter {
         }
     }
 
-    /// The rules of this family are as the state has them.
+    /// The rules of this family are as the state has them, but for services that still wait.
     pub(crate) fn synced(
         &mut self,
         family: Family,
         state: &ClusterState,
         node: &NodeView,
         selection: &NodePortAddresses,
+        waits: impl Fn(&ServiceKey) -> bool,
     ) {
-        let changes = self.lanes[family.index()].changes(family, state, node, selection);
+        let changes = self.lanes[family.index()].changes(family, state, node, selection, waits);
         if !changes.is_empty() {
             // The event loop ends only with the process.
             let _ = self.sender.send(changes);
@@ -62,9 +63,13 @@ impl Lane {
         state: &ClusterState,
         node: &NodeView,
         selection: &NodePortAddresses,
+        waits: impl Fn(&ServiceKey) -> bool,
     ) -> Vec<Change> {
         let mut changes = Vec::new();
-        for key in std::mem::take(&mut self.marked) {
+        let (waiting, synced): (HashSet<_>, HashSet<_>) =
+            std::mem::take(&mut self.marked).into_iter().partition(waits);
+        self.marked = waiting;
+        for key in synced {
             let now = check(state, &key, &node.name, family);
             let before = match now {
                 Some(check) => self.reported.insert(key.clone(), check),
@@ -131,10 +136,12 @@ mod tests {
         let node = NodeView { name: "n".into(), ..NodeView::default() };
         let key: ServiceKey = "default/web".into();
         let services = [key.clone(), "default/plain".into()];
-        let sync = |reporter: &mut CheckReporter, state: &ClusterState| {
-            reporter.synced(Family::V4, state, &node, &NodePortAddresses::All);
-            reporter.synced(Family::V6, state, &node, &NodePortAddresses::All);
+        let sync_but = |waiting: &str, reporter: &mut CheckReporter, state: &ClusterState| {
+            for family in Family::BOTH {
+                reporter.synced(family, state, &node, &NodePortAddresses::All, |key| **key == *waiting);
+            }
         };
+        let sync = |reporter: &mut CheckReporter, state: &ClusterState| sync_but("", reporter, state);
         let told = |endpoints| Change::Check(Family::V4, key.clone(), Some(Check { port: 32000, endpoints }));
         apply(&mut state, "service", SERVICE);
         reporter.mark(&services, &state);
@@ -144,6 +151,8 @@ mod tests {
         assert_eq!(receiver.try_recv().unwrap(), [everywhere, told(0)]);
         apply(&mut state, "slice", SLICE);
         reporter.mark(&services, &state);
+        sync_but("default/web", &mut reporter, &state);
+        assert!(receiver.try_recv().is_err(), "its rules are not written yet");
         sync(&mut reporter, &state);
         sync(&mut reporter, &state);
         assert_eq!(receiver.try_recv().unwrap(), [told(1)]);
