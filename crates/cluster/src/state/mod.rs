@@ -167,15 +167,18 @@ impl ClusterState {
         self.services.get(key)?.service.as_deref()
     }
 
-    /// About how many addresses, source ranges and endpoints a service has, over all of its ports. Cheap: endpoints are
-    /// counted per slice.
+    /// About how much a service asks of the kernel: addresses, source ranges and endpoints over all of its ports. Cheap:
+    /// endpoints are counted per slice, and what a plan makes of them is not known.
     pub fn weight(&self, key: &str) -> usize {
+        /// A timeout that no other service has needs chains of its own, which cost more than elements.
+        const AFFINITY: usize = 100;
         let Some(entry) = self.services.get(key) else { return 0 };
         let addresses = entry.service.as_ref().map_or(0, |service| {
             let balancers = service.load_balancer_ips.len();
             let addresses =
                 1 + service.external_ips.len() + balancers + balancers * service.source_ranges.len();
-            service.ports.len().saturating_mul(addresses)
+            let affinity = service.affinity_seconds.map_or(0, |_| AFFINITY);
+            service.ports.len().saturating_mul(addresses).saturating_add(affinity)
         });
         let offers =
             |slice: &PackedSlice| slice.endpoint_count().saturating_mul(self.texts.port_count(slice).max(1));
