@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use dataplane::SyncError;
-use dataplane::nftables::{Pin, PinSweep, count_pins, room_for_pins};
+use dataplane::nftables::{PINS_TOGETHER, Pin, PinSweep, count_pins, room_for_pins};
 use kernel::nft::{self, Connection};
 use kernel::sysctl;
 use model::Family;
@@ -19,8 +19,6 @@ use crate::sync::Event;
 
 /// Between two attempts at a sweep that services wait for.
 const RETRY: Duration = Duration::from_secs(2);
-/// Pins that are deleted in one go. It takes a few milliseconds.
-const TOGETHER: usize = 512;
 
 /// Pins that are to go, and the sweep that found them.
 #[derive(Debug)]
@@ -43,7 +41,7 @@ impl FoundPins {
 
     /// Some of the pins; they count as handled.
     pub(crate) fn take_some(&mut self) -> Vec<Pin> {
-        self.pins.split_off(self.pins.len().saturating_sub(TOGETHER))
+        self.pins.split_off(self.pins.len().saturating_sub(PINS_TOGETHER))
     }
 
     /// They could not be deleted. The rules know a pin whose endpoint is gone; but nobody else finds those that services

@@ -57,20 +57,30 @@ pub trait Backend {
     ) -> Result<Committed, SyncError>;
 
     /// Whether a large change costs less for others if it is made in several steps.
-    fn works_in_pieces(&self) -> bool;
+    fn works_in_pieces(&self) -> bool {
+        false
+    }
 
     /// What to apply instead of the new plan until what [`take_sweeps`](Backend::take_sweeps) hands out is done, if a change
     /// cannot be made in one step.
-    fn interim(&self, change: &Change<'_>) -> Option<ServicePlan>;
+    fn interim(&self, _change: &Change<'_>) -> Option<ServicePlan> {
+        None
+    }
 
     /// Pins that the last commits left without their endpoint: to be found beside the sync thread, and then forgotten.
-    fn take_sweeps(&mut self, family: Family) -> Vec<PinSweep>;
+    fn take_sweeps(&mut self, _family: Family) -> Vec<PinSweep> {
+        Vec::new()
+    }
 
     /// Find and forget them here and now.
-    fn sweep(&mut self, sweep: &PinSweep) -> Result<usize, SyncError>;
+    fn sweep(&mut self, _sweep: &PinSweep) -> Result<usize, SyncError> {
+        Ok(0)
+    }
 
     /// Delete pins that a sweep found. Returns how many went.
-    fn forget(&mut self, family: Family, pins: &[Pin]) -> Result<usize, SyncError>;
+    fn forget(&mut self, _family: Family, _pins: &[Pin]) -> Result<usize, SyncError> {
+        Ok(0)
+    }
 
     /// How traffic of this node's pods is recognised from the next rewrite on. Returns whether that is new.
     fn detect_local(&mut self, family: Family, detector: &LocalDetector) -> bool;

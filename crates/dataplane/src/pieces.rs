@@ -1,6 +1,7 @@
 //! A large change of one service, carried out piece by piece: plans on the way from one to another, each of which differs
-//! little from the one before and serves every client as the old or the new plan does. Between two pieces others get
-//! their turn.
+//! little from the one before and serves every client as the old or the new plan does. (Where hundreds of addresses move
+//! from one port of a service to another, they are given up first, and nobody serves them in between.) Between two
+//! pieces others get their turn.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -79,46 +80,21 @@ pub(crate) fn next(
 
 /// Destinations that go from one port of the service to another: one cannot have it before the other gave it up.
 fn moved(old: Option<&ServicePlan>, wanted: Option<&ServicePlan>) -> HashSet<(Protocol, Address)> {
-    let at = |port: Option<&PortPlan>| -> Box<[Address]> {
-        port.into_iter().flat_map(|port| port.destinations.iter().map(|destination| destination.at)).collect()
-    };
-    let is_same = |before: Option<&PortPlan>, after: Option<&PortPlan>| match (before, after) {
-        (Some(before), Some(after)) => before.destinations == after.destinations,
-        _ => false,
-    };
-    let changed: Vec<_> = merged_ports(ports_of(old), ports_of(wanted))
-        .filter(|(before, after)| !is_same(*before, *after) && at(*before) != at(*after))
-        .collect();
-    let destinations = |port: &'_ PortPlan| -> Vec<(Protocol, Address)> {
-        port.destinations.iter().map(|destination| (port.protocol, destination.at)).collect()
-    };
-    let mut lost = HashSet::new();
-    let mut gained = HashSet::new();
-    for (before, after) in changed.iter().copied() {
-        let (before, after) =
-            (before.map(destinations).unwrap_or_default(), after.map(destinations).unwrap_or_default());
-        if before != after {
-            lost.extend(before);
-            gained.extend(after);
+    let (mut lost, mut gained) = (HashSet::new(), HashSet::new());
+    for (before, after) in merged_ports(ports_of(old), ports_of(wanted)) {
+        if !destinations(before).eq(destinations(after)) {
+            let kept: HashSet<_> = destinations(after).collect();
+            lost.extend(destinations(before).filter(|at| !kept.contains(at)));
+            let kept: HashSet<_> = destinations(before).collect();
+            gained.extend(destinations(after).filter(|at| !kept.contains(at)));
         }
     }
-    // A port that keeps one has it on both sides, and moves nothing.
-    let kept = |(before, after): (Option<&PortPlan>, Option<&PortPlan>)| {
-        let after: HashSet<_> = after.map(destinations).unwrap_or_default().into_iter().collect();
-        before
-            .map(destinations)
-            .unwrap_or_default()
-            .into_iter()
-            .filter(move |at| after.contains(at))
-            .collect::<Vec<_>>()
-    };
-    let mut moved: HashSet<(Protocol, Address)> = lost.intersection(&gained).copied().collect();
-    if !moved.is_empty() {
-        for at in changed.into_iter().flat_map(kept) {
-            moved.remove(&at);
-        }
-    }
-    moved
+    lost.intersection(&gained).copied().collect()
+}
+
+fn destinations(port: Option<&PortPlan>) -> impl Iterator<Item = (Protocol, Address)> {
+    port.into_iter()
+        .flat_map(|port| port.destinations.iter().map(|destination| (port.protocol, destination.at)))
 }
 
 /// What it costs to change the ports of some destinations at once.

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use common::{MARK, node, pod_cidrs};
-use dataplane::nftables::{Nftables, Pin, PinSweep};
+use dataplane::nftables::Nftables;
 use dataplane::{Backend, Change, Committed, Planned, Planner, Reconciler, SyncError};
 use kernel::nft::{Batch, CommitError, CounterReading, DumpedElement, Error, Table, Transport};
 use model::*;
@@ -75,26 +75,6 @@ impl Backend for Idle {
     ) -> Result<Committed, SyncError> {
         Ok(Committed::default())
     }
-    fn works_in_pieces(&self) -> bool {
-        false
-    }
-
-    fn interim(&self, _: &Change<'_>) -> Option<ServicePlan> {
-        None
-    }
-
-    fn take_sweeps(&mut self, _: Family) -> Vec<PinSweep> {
-        Vec::new()
-    }
-
-    fn sweep(&mut self, _: &PinSweep) -> Result<usize, SyncError> {
-        Ok(0)
-    }
-
-    fn forget(&mut self, _: Family, _: &[Pin]) -> Result<usize, SyncError> {
-        Ok(0)
-    }
-
     fn detect_local(&mut self, _: Family, _: &LocalDetector) -> bool {
         false
     }

@@ -20,7 +20,6 @@ use kernel::iptables::Tables;
 use model::{Family, LocalDetector, NodePlan, ServiceKey, ServicePlan};
 
 use crate::backend::{Backend, Change, Committed, SyncError};
-use crate::nftables::{Pin, PinSweep};
 use dialect::Dialect;
 use family::FamilyTables;
 
@@ -107,28 +106,6 @@ impl<T: Tables> Backend for Iptables<T> {
         node: (&NodePlan, &NodePlan),
     ) -> Result<Committed, SyncError> {
         self.write(family, |tables| tables.apply(changes, node))
-    }
-
-    /// The tools write a chain as a whole, and the kernel a table.
-    fn works_in_pieces(&self) -> bool {
-        false
-    }
-
-    /// The lists of clients are the kernel's own there, and go with the rules that name them.
-    fn interim(&self, _: &Change<'_>) -> Option<ServicePlan> {
-        None
-    }
-
-    fn take_sweeps(&mut self, _: Family) -> Vec<PinSweep> {
-        Vec::new()
-    }
-
-    fn sweep(&mut self, _: &PinSweep) -> Result<usize, SyncError> {
-        Ok(0)
-    }
-
-    fn forget(&mut self, _: Family, _: &[Pin]) -> Result<usize, SyncError> {
-        Ok(0)
     }
 
     fn detect_local(&mut self, family: Family, detector: &LocalDetector) -> bool {

@@ -1,5 +1,6 @@
-//! nftables mode: the flat layout, where services and endpoints are only elements of a constant number of
-//! maps. `docs/nftables.md` describes it; no external program is run.
+//! nftables mode: the flat layout, where services and endpoints are only elements of a constant number of maps; but for
+//! ports with many addresses or endpoints, which have a pool of their own. `docs/nftables.md` describes it; no external
+//! program is run.
 
 mod bytes;
 mod class;
@@ -39,7 +40,7 @@ use table::{Existing, Table};
 
 pub use layout::Dialect;
 pub use meter::{Direction, Meter, MeterName};
-pub use sweep::{Pin, PinSweep};
+pub use sweep::{PINS_TOGETHER, Pin, PinSweep};
 pub use traffic::{Count, PortTraffic, ServicePortName, read_traffic};
 
 /// The name of our table, in the families `ip` and `ip6`.

@@ -18,8 +18,9 @@ use super::sets::{Door, SetName};
 use crate::backend::{Change, SyncError};
 use crate::ports::ports_of;
 
-/// Pins deleted in one commit: a pin that packets replace meanwhile spoils only its neighbours' deletion.
-pub(crate) const TOGETHER: usize = 512;
+/// Pins deleted in one commit, in a few milliseconds: a pin that packets replace meanwhile spoils only its neighbours'
+/// deletion.
+pub const PINS_TOGETHER: usize = 512;
 /// Other programs' commits interrupt the reading, and packets write meanwhile.
 const ATTEMPTS: usize = 5;
 
@@ -266,7 +267,7 @@ pub(crate) fn forget<T: Transport>(
     pins: &[Pin],
 ) -> Result<usize, SyncError> {
     let mut deleted = 0;
-    for some in pins.chunks(TOGETHER) {
+    for some in pins.chunks(PINS_TOGETHER) {
         match transport.commit(&deletion(family, some)) {
             Ok(()) => deleted += some.len(),
             Err(error) if error.kind == CommitErrorKind::Exists => {
