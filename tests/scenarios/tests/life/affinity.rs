@@ -6,9 +6,10 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use kernel::sysctl;
 use model::{Family, Protocol};
 use scenarios::{Case, ServiceManifest, wait_until};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::case;
 use super::nft;
@@ -18,6 +19,7 @@ use super::traffic;
 
 const CLIENTS: u8 = 10;
 const NODE_PORT: u16 = 30080;
+const MAPS: [&str; 2] = ["affinity", "nodeport-affinity"];
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
@@ -30,6 +32,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
         case("clients of a gone endpoint move at once, udp ipv4", || moves(Protocol::Udp, Family::V4)),
         case("clients of a gone endpoint move at once, udp ipv6", || moves(Protocol::Udp, Family::V6)),
         case("policy Local moves pinned outside clients to this node", policy_flip),
+        case("as many clients may be pinned as connections be tracked, and they are counted", room_for_pins),
     ]
 }
 
@@ -156,4 +159,36 @@ fn policy_flip() {
         assert_eq!(ask_all(&stage, Protocol::Tcp, to), after, "{family}: pinned again");
         assert_eq!(stage.agent().probe("/healthz"), Some(200));
     }
+}
+
+/// However many clients one service has, those of others are pinned too.
+fn room_for_pins() {
+    let mut stage = start(Protocol::Tcp, Family::V4, 10800);
+    let tracked = stage.sandbox.node.run(|| sysctl::read("net/netfilter/nf_conntrack_max")).unwrap();
+    let room = tracked.parse::<u64>().unwrap().max(65_536);
+    for (family, map) in Family::BOTH.into_iter().flat_map(|family| MAPS.map(|map| (family, map))) {
+        let listing = ["-j", "list", "map", nft::family_word(family), nft::TABLE, map];
+        let listing: Value = serde_json::from_str(&nft::run(&stage.sandbox.node, &listing).unwrap()).unwrap();
+        let map = listing["nftables"].as_array().unwrap().iter().find_map(|item| item.get("map")).unwrap();
+        assert_eq!(map["size"].as_u64(), Some(room), "{map}");
+    }
+    ask_all(&stage, Protocol::Tcp, at_cluster_ip(1, Family::V4));
+    let page = stage.agent().metrics().unwrap();
+    let value = |series: &str| page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    let pins = |destination: &str| {
+        value(&format!("pointsman_affinity_pins{{ip_family=\"IPv4\",destination=\"{destination}\"}}"))
+    };
+    // Before Linux 6.16 nobody says how many there are.
+    if kernel_release() < (6, 16) {
+        return assert_eq!(pins("address"), None);
+    }
+    let room = room.to_string();
+    assert_eq!(pins("address"), Some(&*CLIENTS.to_string()), "{page}");
+    assert_eq!((pins("nodeport"), value("pointsman_affinity_pins_limit")), (Some("0"), Some(&*room)));
+}
+
+fn kernel_release() -> (u32, u32) {
+    let text = sysctl::read("kernel/osrelease").unwrap();
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
