@@ -13,6 +13,8 @@ use ledger::Ledger;
 
 mod contests;
 mod ledger;
+mod queues;
+mod rank;
 mod spot;
 #[cfg(test)]
 mod tests;
@@ -112,7 +114,7 @@ impl Claims {
     }
 
     /// What changed about contests since this was last asked; `None` if nothing did. It costs what changed, whatever
-    /// else is contested.
+    /// else is contested: where an owner leaves thousands of others behind, the rest of their news comes the next times.
     pub fn news(&mut self) -> Option<ContestNews> {
         match &mut self.0 {
             Table::V4(ledger) => ledger.news(),

@@ -11,60 +11,30 @@ use crate::ServiceKey;
 pub(super) struct Contests<A> {
     spots: HashMap<Pair, BTreeSet<Spot<A>>>,
     touched: BTreeSet<Pair>,
+    /// How often a pair was touched: the cost of all this.
+    #[cfg(test)]
+    pub(super) steps: usize,
 }
 
 impl<A> Default for Contests<A> {
     fn default() -> Contests<A> {
-        Contests { spots: HashMap::new(), touched: BTreeSet::new() }
+        Contests {
+            spots: HashMap::new(),
+            touched: BTreeSet::new(),
+            #[cfg(test)]
+            steps: 0,
+        }
     }
 }
 
 impl<A: Ip> Contests<A> {
-    /// `queue` is all who want the spot, best first; `name` has just joined it.
-    pub(super) fn joined<'q>(
-        &mut self,
-        spot: Spot<A>,
-        name: &ServiceKey,
-        mut queue: impl Iterator<Item = &'q ServiceKey>,
-    ) {
-        let Some(owner) = queue.next() else { return };
-        if owner != name {
-            return self.enter(owner, name, spot);
-        }
-        let Some(owned_before) = queue.next() else { return };
-        self.enter(name, owned_before, spot);
-        for loser in queue {
-            self.leave(owned_before, loser, spot);
-            self.enter(name, loser, spot);
-        }
-    }
-
-    /// `queue` is all who still want the spot, best first; `name`, which owned it or not, has just left.
-    pub(super) fn left<'q>(
-        &mut self,
-        spot: Spot<A>,
-        name: &ServiceKey,
-        had_owned: bool,
-        mut queue: impl Iterator<Item = &'q ServiceKey>,
-    ) {
-        let Some(owner) = queue.next() else { return };
-        if !had_owned {
-            return self.leave(owner, name, spot);
-        }
-        self.leave(name, owner, spot);
-        for loser in queue {
-            self.leave(name, loser, spot);
-            self.enter(owner, loser, spot);
-        }
-    }
-
-    fn enter(&mut self, owner: &ServiceKey, loser: &ServiceKey, spot: Spot<A>) {
+    pub(super) fn enter(&mut self, owner: &ServiceKey, loser: &ServiceKey, spot: Spot<A>) {
         let pair = Pair { owner: owner.clone(), loser: loser.clone() };
         self.spots.entry(pair.clone()).or_default().insert(spot);
-        self.touched.insert(pair);
+        self.touch(pair);
     }
 
-    fn leave(&mut self, owner: &ServiceKey, loser: &ServiceKey, spot: Spot<A>) {
+    pub(super) fn leave(&mut self, owner: &ServiceKey, loser: &ServiceKey, spot: Spot<A>) {
         let pair = Pair { owner: owner.clone(), loser: loser.clone() };
         if let Some(spots) = self.spots.get_mut(&pair) {
             spots.remove(&spot);
@@ -72,7 +42,15 @@ impl<A: Ip> Contests<A> {
                 self.spots.remove(&pair);
             }
         }
+        self.touch(pair);
+    }
+
+    fn touch(&mut self, pair: Pair) {
         self.touched.insert(pair);
+        #[cfg(test)]
+        {
+            self.steps += 1;
+        }
     }
 
     pub(super) fn pairs(&self) -> usize {

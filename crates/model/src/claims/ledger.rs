@@ -5,41 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::contests::Contests;
+use super::queues::Queues;
+use super::rank::{Rank, Title};
 use super::spot::{Ip, Spot};
 use super::{Claim, Contest, ContestNews, Pair};
 use crate::{Address, Protocol, Role, ServiceKey};
 
 /// What a service wants, and how good its claim is.
 type Wish<A> = (Spot<A>, Title);
-
-/// By what a service claims an address, the better claim first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Title {
-    ClusterIp,
-    LoadBalancerIp,
-    /// External IPs, and node ports among themselves.
-    Other,
-}
-
-impl Title {
-    fn of(role: Role) -> Title {
-        match role {
-            Role::ClusterIp => Title::ClusterIp,
-            Role::LoadBalancerIp => Title::LoadBalancerIp,
-            Role::ExternalIp | Role::NodePort => Title::Other,
-        }
-    }
-}
-
-/// A place in the queue for a contested spot; the least one owns it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Rank {
-    title: Title,
-    created: i64,
-    name: ServiceKey,
-    seat: u32,
-}
 
 #[derive(Debug)]
 struct Claimant<A> {
@@ -56,8 +29,7 @@ pub(super) struct Ledger<A> {
     free: Vec<u32>,
     /// The owner's seat.
     held: BTreeMap<Spot<A>, u32>,
-    contested: BTreeMap<Spot<A>, BTreeSet<Rank>>,
-    contests: Contests<A>,
+    contested: Queues<A>,
 }
 
 impl<A> Default for Ledger<A> {
@@ -67,8 +39,7 @@ impl<A> Default for Ledger<A> {
             claimants: Vec::new(),
             free: Vec::new(),
             held: BTreeMap::new(),
-            contested: BTreeMap::new(),
-            contests: Contests::default(),
+            contested: Queues::default(),
         }
     }
 }
@@ -82,24 +53,20 @@ impl<A: Ip> Ledger<A> {
     ) -> Vec<ServiceKey> {
         let wishes = wishes(wanted);
         let known = self.seat_of.get(service).copied();
-        let had = known.and_then(|seat| self.claimant(seat));
-        let same = had.map_or(wishes.is_empty(), |had| had.created == created && had.wishes == wishes);
-        if same {
+        let changed = changed_spots(known.and_then(|seat| self.claimant(seat)), created, &wishes);
+        if changed.is_empty() {
             return Vec::new();
         }
         let seat = known.unwrap_or_else(|| self.seat(service));
-        let mut touched: Vec<Spot<A>> = self.spots(seat);
-        touched.extend(wishes.iter().map(|(spot, _)| *spot));
-        touched.sort_unstable();
-        touched.dedup();
-        let before: Vec<Option<u32>> = touched.iter().map(|spot| self.held.get(spot).copied()).collect();
+        let before: Vec<Option<u32>> = changed.iter().map(|spot| self.held.get(spot).copied()).collect();
 
-        self.withdraw(seat);
+        changed.iter().for_each(|spot| self.withdraw(seat, *spot));
         match wishes.is_empty() {
             true => self.vacate(seat, service),
-            false => self.enter(seat, Claimant { name: service.clone(), created, wishes }),
+            false => self.take_on(seat, Claimant { name: service.clone(), created, wishes }),
         }
-        self.others_moved(seat, &touched, &before)
+        changed.iter().for_each(|spot| self.enter(seat, *spot));
+        self.others_moved(seat, &changed, &before)
     }
 
     pub(super) fn owner(&self, claim: Claim) -> Option<&ServiceKey> {
@@ -112,22 +79,18 @@ impl<A: Ip> Ledger<A> {
     }
 
     pub(super) fn news(&mut self) -> Option<ContestNews> {
-        let pairs = self.contests.take_touched();
-        let (total_pairs, addresses) = (self.contests.pairs(), self.contested.len());
+        self.contested.settle();
+        let pairs = self.contested.contests.take_touched();
+        let (total_pairs, addresses) = (self.contested.contests.pairs(), self.contested.len());
         (!pairs.is_empty()).then_some(ContestNews { pairs, total_pairs, addresses })
     }
 
     pub(super) fn contest(&self, pair: &Pair) -> Option<Contest> {
-        self.contests.between(pair)
+        self.contested.contests.between(pair)
     }
 
     fn claimant(&self, seat: u32) -> Option<&Claimant<A>> {
         self.claimants.get(seat as usize)?.as_ref()
-    }
-
-    fn spots(&self, seat: u32) -> Vec<Spot<A>> {
-        let wishes = self.claimant(seat).into_iter().flat_map(|claimant| claimant.wishes.iter());
-        wishes.map(|(spot, _)| *spot).collect()
     }
 
     fn rank(&self, seat: u32, spot: &Spot<A>) -> Option<Rank> {
@@ -156,57 +119,39 @@ impl<A: Ip> Ledger<A> {
         }
     }
 
-    /// Take a service out of every queue it stands in.
-    fn withdraw(&mut self, seat: u32) {
-        for spot in self.spots(seat) {
-            let rank = self.rank(seat, &spot);
-            let Some(queue) = self.contested.get_mut(&spot) else {
-                self.held.remove(&spot);
-                continue;
-            };
-            if let Some(rank) = rank {
-                let had_owned = queue.first() == Some(&rank);
-                queue.remove(&rank);
-                self.contests.left(spot, &rank.name, had_owned, queue.iter().map(|rank| &rank.name));
-            }
-            if let Some(first) = queue.first() {
-                self.held.insert(spot, first.seat);
-            }
-            if queue.len() < 2 {
-                self.contested.remove(&spot);
-            }
-        }
-    }
-
-    /// Put a service into the queue of every spot it wants.
-    fn enter(&mut self, seat: u32, claimant: Claimant<A>) {
+    fn take_on(&mut self, seat: u32, claimant: Claimant<A>) {
         if let Some(place) = self.claimants.get_mut(seat as usize) {
             *place = Some(claimant);
         }
-        for spot in self.spots(seat) {
-            let Some(incumbent) = self.held.get(&spot).copied() else {
-                self.held.insert(spot, seat);
-                continue;
-            };
-            let ranks = (self.rank(incumbent, &spot), self.rank(seat, &spot));
-            let queue = self.contested.entry(spot).or_default();
-            queue.extend(ranks.0);
-            if let Some(rank) = ranks.1 {
-                queue.insert(rank.clone());
-                self.contests.joined(spot, &rank.name, queue.iter().map(|rank| &rank.name));
-            }
-            if let Some(first) = queue.first() {
-                self.held.insert(spot, first.seat);
-            }
-        }
     }
 
-    /// Who, other than `seat`, gained or lost one of the touched spots.
-    fn others_moved(&self, seat: u32, touched: &[Spot<A>], before: &[Option<u32>]) -> Vec<ServiceKey> {
+    /// A service no longer wants a spot, if it did.
+    fn withdraw(&mut self, seat: u32, spot: Spot<A>) {
+        let Some(rank) = self.rank(seat, &spot) else { return };
+        match self.contested.leave(spot, &rank) {
+            Some(owner) => self.held.insert(spot, owner),
+            None => self.held.remove(&spot),
+        };
+    }
+
+    /// A service wants a spot, if it does.
+    fn enter(&mut self, seat: u32, spot: Spot<A>) {
+        let Some(rank) = self.rank(seat, &spot) else { return };
+        let incumbent = self.held.get(&spot).and_then(|incumbent| self.rank(*incumbent, &spot));
+        let owner = match incumbent {
+            Some(incumbent) => self.contested.join(spot, incumbent, rank),
+            None => seat,
+        };
+        self.held.insert(spot, owner);
+    }
+
+    /// Who, other than `seat`, gained or lost one of these spots. Those who wait there are counted against the new owner later.
+    fn others_moved(&mut self, seat: u32, spots: &[Spot<A>], before: &[Option<u32>]) -> Vec<ServiceKey> {
         let mut moved = BTreeSet::new();
-        for (spot, was) in touched.iter().zip(before) {
+        for (spot, was) in spots.iter().zip(before) {
             let is = self.held.get(spot).copied();
             if *was != is {
+                self.contested.owner_changed(*spot);
                 moved.extend([*was, is].into_iter().flatten().filter(|other| *other != seat));
             }
         }
@@ -215,6 +160,19 @@ impl<A: Ip> Ledger<A> {
         names.sort_unstable();
         names
     }
+}
+
+/// Where a service wants something else than before, or by another title; sorted. With its age every claim changes.
+fn changed_spots<A: Ip>(had: Option<&Claimant<A>>, created: i64, wishes: &[Wish<A>]) -> Vec<Spot<A>> {
+    let old = had.map_or(&[][..], |had| &had.wishes);
+    let is_same_age = had.is_some_and(|had| had.created == created);
+    let missing_in = |others: &[Wish<A>], wish: &Wish<A>| !is_same_age || others.binary_search(wish).is_err();
+    let gone = old.iter().filter(|wish| missing_in(wishes, wish));
+    let new = wishes.iter().filter(|wish| missing_in(old, wish));
+    let mut spots: Vec<Spot<A>> = gone.chain(new).map(|(spot, _)| *spot).collect();
+    spots.sort_unstable();
+    spots.dedup();
+    spots
 }
 
 fn wishes<A: Ip>(wanted: impl IntoIterator<Item = (Protocol, Address, Role)>) -> Box<[Wish<A>]> {
@@ -229,6 +187,7 @@ fn wishes<A: Ip>(wanted: impl IntoIterator<Item = (Protocol, Address, Role)>) ->
 mod tests {
     use std::net::Ipv4Addr;
 
+    use super::super::queues::MOST_VISITS;
     use super::*;
 
     #[test]
@@ -241,5 +200,46 @@ mod tests {
             ledger.update(&ServiceKey::from(format!("d/{round}")), 0, []);
         }
         assert_eq!((ledger.claimants.len(), ledger.seat_of.len(), ledger.held.len()), (2, 1, 1));
+    }
+
+    fn external(last: std::ops::Range<u8>) -> impl Iterator<Item = (Protocol, Address, Role)> {
+        let at = |last| Address::Vip(Ipv4Addr::new(198, 51, 100, last).into(), 80);
+        last.map(move |last| (Protocol::Tcp, at(last), Role::ExternalIp))
+    }
+
+    /// What changes of the owner cost while so many others want the same 50 addresses, and what the news after each do.
+    fn steps_beside(others: u32) -> [(usize, usize); 5] {
+        let mut ledger = Ledger::<Ipv4Addr>::default();
+        let owner = ServiceKey::from("d/owner");
+        ledger.update(&owner, 1, external(0..50));
+        for other in 0..others {
+            ledger.update(&ServiceKey::from(format!("d/{other}")), 2, external(0..50));
+        }
+        while ledger.news().is_some() {}
+        let node_port = (Protocol::Tcp, Address::NodePort(1), Role::NodePort);
+        let changes: [(i64, Vec<_>); 5] = [
+            (1, external(0..50).chain([node_port]).collect()),
+            (1, external(1..50).collect()),
+            (1, external(0..50).collect()),
+            (0, external(0..50).collect()),
+            (1, vec![]),
+        ];
+        changes.map(|(created, wanted)| {
+            ledger.contested.contests.steps = 0;
+            ledger.update(&owner, created, wanted);
+            let steps = std::mem::take(&mut ledger.contested.contests.steps);
+            ledger.news();
+            (steps, ledger.contested.contests.steps)
+        })
+    }
+
+    #[test]
+    fn a_change_costs_the_same_however_many_others_want_the_addresses() {
+        let (few, many) = (steps_beside(3), steps_beside(300));
+        let steps = |costs: [(usize, usize); 5]| costs.map(|(steps, _)| steps);
+        assert_eq!(steps(few), steps(many));
+        assert_eq!(steps(many), [0, 1, 1, 100, 50], "elsewhere, one address, all of them");
+        let most = 2 * MOST_VISITS;
+        assert!(many.iter().all(|(_, by_news)| *by_news <= most), "{many:?}");
     }
 }

@@ -149,3 +149,45 @@ fn ten_thousand_contested_addresses_are_one_piece_of_news() {
     claims.update(&key("d/b"), 2, wanted());
     assert_eq!(claims.news(), None, "nothing changed for anybody who contests");
 }
+
+/// They cannot all be told at once, and the owner changes again meanwhile.
+#[test]
+fn everybody_behind_a_new_owner_is_told_in_the_end() {
+    let mut claims = Claims::new(Family::V4);
+    let name = |number: i64| key(&format!("d/{number}"));
+    let wanted = [vip(ExternalIp), node_port(1), node_port(2)];
+    for number in 0..3000 {
+        claims.update(&name(number), number, wanted);
+    }
+    let mut heard = std::collections::BTreeMap::new();
+    let mut hear = |claims: &mut Claims, times: usize| {
+        for news in (0..times).filter_map(|_| claims.news()) {
+            heard.extend(news.pairs);
+            heard.retain(|_, contest| contest.is_some());
+            assert_eq!(news.total_pairs, heard.len());
+        }
+        heard.clone()
+    };
+    assert_eq!(hear(&mut claims, 1).len(), 2999, "who joins is told at once");
+    assert_eq!(names(&claims.remove(&name(0))), ["d/1"]);
+    let told = hear(&mut claims, 1).keys().filter(|pair| pair.owner == name(1)).count();
+    assert!((1..2998).contains(&told), "{told}");
+    claims.remove(&name(1));
+    claims.remove(&name(1500));
+    claims.update(&name(2999), 2999, [vip(LoadBalancerIp)]);
+    let heard = hear(&mut claims, 30);
+    let example = |at| Claim { at, protocol: Tcp };
+    for number in 3..2999 {
+        let ports = Contest { example: example(Address::NodePort(1)), addresses: 2 };
+        let address = Contest { example: example(vip(ExternalIp).1), addresses: 1 };
+        let expected = (number != 1500).then_some((Some(ports), Some(address)));
+        let between =
+            |owner: i64| heard.get(&Pair { owner: name(owner), loser: name(number) }).copied().flatten();
+        assert_eq!(
+            between(2).zip(between(2999)).map(|(one, other)| (Some(one), Some(other))),
+            expected,
+            "{number}"
+        );
+    }
+    assert_eq!(heard.len(), 2 * 2995 + 1, "and the former owner of the address");
+}
