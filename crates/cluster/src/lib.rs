@@ -4,6 +4,7 @@
 //! [`ClusterState`] keeps all of them packed and remembers which services changed. Sources (the
 //! [`manifests`] folder, the [`apiserver`]) speak to it in [`Update`]s. Nothing here knows the kernel.
 
+mod allowance;
 pub mod apiserver;
 mod backlog;
 mod dirty;
@@ -16,6 +17,7 @@ mod state;
 pub mod timestamp;
 pub mod translate;
 
+pub use allowance::{Allowance, Rate, SharedAllowance};
 pub use backlog::Backlog;
 pub use dirty::{ChangeCount, DirtySet, Trigger};
 pub use object::{Change, EndpointRecord, Kind, NodeFacts, Object, ObjectKey, SliceRecord, Update, Value};

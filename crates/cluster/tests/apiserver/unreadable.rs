@@ -318,9 +318,9 @@ fn an_event_on_the_object_says_what_is_wrong() {
     assert_eq!(
         told,
         [
-            "IgnoredEntries on EndpointSlice team/a-1: Node node-1 ignores entries of this object, the rest of it is in force: ports[0].port: 0 is not a port (1-65535)",
-            "IgnoredEntries on ServiceCIDR default/more: Node node-1 ignores entries of this object, the rest of it is in force: spec.cidrs[0]: \"10.99/16\" is not a CIDR like 10.0.0.0/8",
-            "UnusableObject on Service default/bad: Node node-1 cannot use this object, and keeps its last usable version in force: spec.clusterIPs[0]: \"10.0.0.one\" is not an IP address",
+            "IgnoredEntries on EndpointSlice team/a-1: Node node-1 ignores entries of this object and uses the rest: ports[0].port: 0 is not a port (1-65535)",
+            "IgnoredEntries on ServiceCIDR default/more: Node node-1 ignores entries of this object and uses the rest: spec.cidrs[0]: \"10.99/16\" is not a CIDR like 10.0.0.0/8",
+            "UnusableObject on Service default/bad: Node node-1 cannot use this object and keeps its last usable version: spec.clusterIPs[0]: \"10.0.0.one\" is not an IP address",
         ]
     );
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use prost::bytes::Bytes;
 
-use super::super::complaints::{Extent, Word};
+use super::super::complaints::{Extent, Late, Word};
 use super::super::events::{Event, IGNORED_ENTRIES, Regarding, UNUSABLE_OBJECT};
 use super::super::resource::{Decoded, Identity};
 use super::super::wire::Encoding;
@@ -14,7 +14,7 @@ use super::Reflector;
 use crate::{Change, ObjectKey};
 
 impl Reflector {
-    /// An object that cannot be used leaves its last usable version in force.
+    /// An object that cannot be used leaves its last usable version in use.
     pub(super) fn take_object(
         &mut self,
         object: Bytes,
@@ -25,7 +25,7 @@ impl Reflector {
         match outcome {
             Ok(translated) => {
                 match translated.flaws.is_empty() {
-                    true => self.is_fine(identity.key.as_ref()),
+                    true => self.note_usable(identity.key.as_ref()),
                     false => self.complain(&identity, Extent::Part, &translated.flaws.to_string()),
                 }
                 changes.push(translated.outcome.into_change());
@@ -35,13 +35,13 @@ impl Reflector {
         identity
     }
 
-    fn is_fine(&mut self, key: Option<&ObjectKey>) {
+    fn note_usable(&mut self, key: Option<&ObjectKey>) {
         if self.complaints.is_empty() {
             return;
         }
         let Some(key) = key else { return };
-        if self.complaints.is_fine(&key.path) == Word::Resolved {
-            tracing::info!(object = %key, "Resolved: the object can be used as a whole");
+        if self.complaints.resolve(&key.path) == Word::Resolved {
+            tracing::info!(object = %key, "Resolved: the object is valid again");
         }
         self.tell_unusable();
     }
@@ -57,7 +57,7 @@ impl Reflector {
         match &identity.key {
             Some(key) => {
                 if !self.complaints.is_empty() {
-                    self.complaints.is_gone(&key.path);
+                    self.complaints.forget(&key.path);
                     self.tell_unusable();
                 }
                 changes.push(Change::Delete(key.clone()));
@@ -72,30 +72,54 @@ impl Reflector {
         let path: Arc<str> = identity.key.as_ref().map(|key| key.path.clone()).unwrap_or_default();
         let word = self.complaints.complain(&path, extent, why, Instant::now());
         self.tell_unusable();
-        let object = match &identity.key {
-            Some(key) => key.to_string(),
-            None => format!("{} without a readable name", self.resource.kind),
-        };
-        let version = identity.version.as_deref().unwrap_or_default();
+        let version = identity.version.as_deref();
         let Word::Complaint { left_out } = word else {
+            let object = self.named(identity.key.as_ref());
             tracing::debug!(object, version, "An object of the apiserver cannot be used: {why}");
             return;
         };
+        self.report(identity.key.as_ref(), version, extent, why, left_out);
+    }
+
+    /// Complaints that had to wait, as far as they may be made now.
+    pub(super) fn report_late(&mut self) {
+        while let Some(Late { path, extent, why, left_out }) = self.complaints.take_late(Instant::now()) {
+            let key = (!path.is_empty()).then_some(ObjectKey { kind: self.resource.kind, path });
+            self.report(key.as_ref(), None, extent, &why, left_out);
+        }
+    }
+
+    fn report(
+        &self,
+        key: Option<&ObjectKey>,
+        version: Option<&str>,
+        extent: Extent,
+        why: &str,
+        left_out: u64,
+    ) {
+        let object = self.named(key);
         match extent {
             Extent::Whole => tracing::error!(
                 object,
                 version,
                 left_out,
-                "Cannot use an object of the apiserver: {why}; its last usable version stays in force"
+                "Cannot use an object of the apiserver: {why}; keeping its last usable version"
             ),
             Extent::Part => tracing::warn!(
                 object,
                 version,
                 left_out,
-                "Ignoring entries of an object of the apiserver: {why}; the rest of it is in force"
+                "Ignoring entries of an object of the apiserver: {why}; using the rest"
             ),
         }
-        self.record(identity.key.as_ref(), extent, why);
+        self.record(key, extent, why);
+    }
+
+    fn named(&self, key: Option<&ObjectKey>) -> String {
+        match key {
+            Some(key) => key.to_string(),
+            None => format!("{} without a readable name", self.resource.kind),
+        }
     }
 
     fn record(&self, key: Option<&ObjectKey>, extent: Extent, why: &str) {
@@ -104,13 +128,11 @@ impl Reflector {
         let (reason, note) = match extent {
             Extent::Whole => (
                 UNUSABLE_OBJECT,
-                format!(
-                    "Node {node} cannot use this object, and keeps its last usable version in force: {why}"
-                ),
+                format!("Node {node} cannot use this object and keeps its last usable version: {why}"),
             ),
             Extent::Part => (
                 IGNORED_ENTRIES,
-                format!("Node {node} ignores entries of this object, the rest of it is in force: {why}"),
+                format!("Node {node} ignores entries of this object and uses the rest: {why}"),
             ),
         };
         let regarding = Regarding::from(key);

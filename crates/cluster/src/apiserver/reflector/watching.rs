@@ -60,6 +60,7 @@ impl Reflector {
         let (mut started, mut last_item, mut proven) = (Instant::now(), Instant::now(), false);
         let mut changes = Vec::new();
         loop {
+            self.report_late();
             if !proven && listing.is_none() && started.elapsed() >= timing.shortest_watch {
                 proven = true;
                 self.works();
