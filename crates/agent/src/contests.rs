@@ -1,9 +1,14 @@
 //! Tells people which services claim addresses that others have: once per pair of services, in the log and in an event
 //! on the service that goes without, and again when it is over.
+//!
+//! Any tenant can begin and end contests as often as he likes. So all of this keeps to a rate, of which each namespace and
+//! each service has a share; pairs that cannot be named are summed up, and named later.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::time::{Duration, Instant};
 
 use cluster::apiserver::Recorder;
+use cluster::{Allowance, Rate, SharedAllowance};
 use model::{Contest, ContestNews, Family, Pair};
 
 use crate::events;
@@ -12,37 +17,77 @@ use crate::events;
 const NAMED_PER_SYNC: usize = 10;
 /// Pairs that are named and not over yet. More than this nobody works through one by one.
 const MOST_NAMED: usize = 1000;
+/// Pairs that wait to be named; there may be more, which are named if they change.
+const MOST_WAITING: usize = 1000;
+/// How often those that are not named are summed up.
+const SUMS: Rate = Rate { burst: 1, pace: Duration::from_secs(60) };
 
 /// What was said about the contested addresses of one family.
 pub(crate) struct Contests {
     family: Family,
     recorder: Recorder,
+    allowance: SharedAllowance,
     named: HashSet<Pair>,
+    waiting: BTreeMap<Pair, Contest>,
+    sums: Allowance,
+    /// Pairs that began since the last sum and could not be named.
+    left_out: usize,
     /// There are pairs that were only summed up.
     has_unnamed: bool,
 }
 
 impl Contests {
     pub(crate) fn new(family: Family, recorder: Recorder) -> Contests {
-        Contests { family, recorder, named: HashSet::new(), has_unnamed: false }
+        Contests {
+            family,
+            recorder,
+            allowance: SharedAllowance::default(),
+            named: HashSet::new(),
+            waiting: BTreeMap::new(),
+            sums: Allowance::new(SUMS),
+            left_out: 0,
+            has_unnamed: false,
+        }
     }
 
     pub(crate) fn report(&mut self, news: &ContestNews) {
+        self.report_at(news, Instant::now());
+    }
+
+    fn report_at(&mut self, news: &ContestNews, now: Instant) {
         self.report_ended(news);
-        let begun = |(pair, contest): &'_ (Pair, Option<Contest>)| Some((pair.clone(), (*contest)?));
-        let mut new: Vec<(Pair, Contest)> = news.pairs.iter().filter_map(begun).collect();
-        new.retain(|(pair, _)| !self.named.contains(pair));
-        let room = MOST_NAMED.saturating_sub(self.named.len()).min(NAMED_PER_SYNC);
-        for (pair, contest) in new.iter().take(room) {
-            self.name(pair, contest);
+        let mut room = MOST_NAMED.saturating_sub(self.named.len()).min(NAMED_PER_SYNC);
+        // What is new before what waits: those who wait are no obstacle to anybody else.
+        for (pair, contest) in &news.pairs {
+            let Some(contest) = contest.filter(|_| !self.named.contains(pair)) else { continue };
+            if room > 0 && self.allowance.take(&pair.loser, now) {
+                room -= 1;
+                self.name(pair, &contest);
+            } else {
+                self.put_off(pair, contest);
+            }
         }
-        let unnamed = new.len().saturating_sub(room);
-        if unnamed > 0 {
+        let may_be_named = |(pair, _): &(&Pair, &Contest)| self.allowance.take(&pair.loser, now);
+        let due = self.waiting.iter().filter(may_be_named).take(room);
+        let due: Vec<(Pair, Contest)> = due.map(|(pair, contest)| (pair.clone(), *contest)).collect();
+        due.iter().for_each(|(pair, contest)| self.name(pair, contest));
+        if self.left_out > 0 && self.sums.take(now) {
             self.has_unnamed = true;
             tracing::warn!(
-                family = %self.family, pairs = unnamed, allPairs = news.total_pairs, addresses = news.addresses,
-                "More services claim addresses that other services keep"
+                family = %self.family, pairs = std::mem::take(&mut self.left_out), allPairs = news.total_pairs,
+                addresses = news.addresses, "More services claim addresses that other services keep"
             );
+        }
+    }
+
+    fn put_off(&mut self, pair: &Pair, contest: Contest) {
+        if let Some(waiting) = self.waiting.get_mut(pair) {
+            *waiting = contest;
+            return;
+        }
+        self.left_out += 1;
+        if self.waiting.len() < MOST_WAITING {
+            self.waiting.insert(pair.clone(), contest);
         }
     }
 
@@ -53,12 +98,14 @@ impl Contests {
             family = %self.family, service = %loser, %owner, addresses = contest.addresses, "{note}"
         );
         self.recorder.record(events::addresses_taken(loser, note));
+        self.waiting.remove(pair);
         self.named.insert(pair.clone());
     }
 
     fn report_ended(&mut self, news: &ContestNews) {
         let ended = news.pairs.iter().filter(|(_, contest)| contest.is_none()).map(|(pair, _)| pair);
-        let ended: Vec<&Pair> = ended.filter(|pair| self.named.remove(*pair)).collect();
+        let was_named = |pair: &&Pair| self.waiting.remove(*pair).is_none() && self.named.remove(*pair);
+        let ended: Vec<&Pair> = ended.filter(was_named).collect();
         for Pair { owner, loser } in ended.iter().take(NAMED_PER_SYNC) {
             tracing::info!(
                 family = %self.family, service = %loser, %owner,
@@ -102,8 +149,12 @@ mod tests {
     }
 
     fn report(contests: &mut Contests, claims: &mut Claims) -> String {
+        report_at(contests, claims, Instant::now())
+    }
+
+    fn report_at(contests: &mut Contests, claims: &mut Claims, now: Instant) -> String {
         let Some(news) = claims.news() else { return String::new() };
-        heard(&["v=2"], |_| contests.report(&news)).1
+        heard(&["v=2"], |_| contests.report_at(&news, now)).1
     }
 
     #[test]
@@ -136,7 +187,8 @@ mod tests {
     }
 
     #[test]
-    fn many_pairs_are_summed_up() {
+    fn many_pairs_are_summed_up_and_named_later() {
+        let start = Instant::now();
         let mut claims = Claims::new(Family::V4);
         let mut contests = Contests::new(Family::V4, Recorder::nowhere());
         let name = |number: u16| format!("default/web-{number}");
@@ -144,19 +196,51 @@ mod tests {
         for number in 1..=5000 {
             claim(&mut claims, &name(number), 2, number..=number);
         }
-        let log = report(&mut contests, &mut claims);
+        let log = report_at(&mut contests, &mut claims, start);
         assert_eq!(log.lines().count(), NAMED_PER_SYNC + 1, "{log}");
         assert!(log.contains("pairs=4990 allPairs=5000 addresses=5000"), "{log}");
-        // One sync each: the rest is named as it is touched, up to the bound.
-        for number in 1..=5000 {
-            claim(&mut claims, &name(number), 3, number..=number);
-            report(&mut contests, &mut claims);
+        // With the time the others are named too, up to the bound.
+        for turn in 1..=200 {
+            claim(&mut claims, &name(5000), 2 + turn, 5000..=5000);
+            let later = start + Duration::from_secs(600 * u64::try_from(turn).unwrap());
+            report_at(&mut contests, &mut claims, later);
         }
         assert_eq!(contests.named.len(), MOST_NAMED);
         claim(&mut claims, "default/aa", 1, 6000..=6000);
         let log = report(&mut contests, &mut claims);
         assert_eq!(log.lines().count(), NAMED_PER_SYNC + 2, "{log}");
         assert!(log.contains("Resolved: no address is claimed by two services any more"), "{log}");
-        assert!(contests.named.is_empty());
+        assert!(contests.named.is_empty() && contests.waiting.is_empty());
+    }
+
+    /// Whoever begins and ends a contest all the time neither fills the log nor silences it.
+    #[test]
+    fn a_contest_that_comes_and_goes_is_reported_at_a_rate() {
+        let start = Instant::now();
+        let mut claims = Claims::new(Family::V4);
+        let mut contests = Contests::new(Family::V4, Recorder::nowhere());
+        claim(&mut claims, "default/aa", 1, 80..=90);
+        let toggle = |contests: &mut Contests, claims: &mut Claims, now| {
+            claim(claims, "tenant/bad", 2, 80..=80);
+            let log = report_at(contests, claims, now);
+            claim(claims, "tenant/bad", 2, 1..=1);
+            log + &report_at(contests, claims, now)
+        };
+        let log: String = (0..500).map(|_| toggle(&mut contests, &mut claims, start)).collect();
+        let named = log.lines().filter(|line| line.contains("Change tenant/bad")).count();
+        assert!((1..=3).contains(&named) && log.lines().count() < 20, "{log}");
+        assert!(contests.waiting.is_empty() && contests.named.is_empty());
+        claim(&mut claims, "other/web", 2, 81..=81);
+        let log = report_at(&mut contests, &mut claims, start);
+        assert!(log.contains("default/aa keeps it. Change other/web"), "{log}");
+        let log = toggle(&mut contests, &mut claims, start + Duration::from_secs(3600));
+        assert!(log.contains("Change tenant/bad") && log.contains("pairs=49"), "{log}");
+        let lines: usize = (0..3600)
+            .map(|second| {
+                let now = start + Duration::from_secs(7200 + second);
+                toggle(&mut contests, &mut claims, now).lines().count()
+            })
+            .sum();
+        assert!(lines < 200, "{lines} in an hour");
     }
 }
