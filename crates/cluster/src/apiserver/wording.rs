@@ -28,7 +28,7 @@ pub(super) fn bottom<'a>(mut error: &'a (dyn Error + 'static)) -> &'a (dyn Error
 /// The last line of what an exec plugin wrote to stderr.
 pub(super) fn last_complaint(stderr: &[u8]) -> String {
     let complaint = String::from_utf8_lossy(stderr);
-    let last = complaint.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("no word on stderr");
+    let last = complaint.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("nothing on stderr");
     last.chars().take(LONGEST_COMPLAINT).collect()
 }
 

@@ -23,6 +23,17 @@ pub(crate) struct Answer {
     /// Each goes out as a chunk of its own.
     chunks: Vec<Bytes>,
     end: End,
+    until: Option<Until>,
+}
+
+/// An answer with one of these is given again and again, until this holds of a request: that one gets the next answer.
+#[derive(Clone)]
+struct Until(Arc<dyn Fn(&Asked) -> bool + Send + Sync>);
+
+impl std::fmt::Debug for Until {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Until")
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +55,7 @@ impl Answer {
 
     pub(crate) fn typed(content_type: &str, body: Vec<u8>, end: End) -> Answer {
         let headers = vec![("content-type", content_type.to_owned())];
-        Answer { status: 200, headers, chunks: vec![body.into()], end }
+        Answer { status: 200, headers, chunks: vec![body.into()], end, until: None }
     }
 
     /// A refusal in the words of an apiserver.
@@ -55,7 +66,12 @@ impl Answer {
 
     /// Nothing, not even a status.
     pub(crate) fn none() -> Answer {
-        Answer { status: 0, headers: Vec::new(), chunks: Vec::new(), end: End::Silence }
+        Answer { status: 0, headers: Vec::new(), chunks: Vec::new(), end: End::Silence, until: None }
+    }
+
+    /// Give this answer to every request until something holds of one.
+    pub(crate) fn until(self, condition: impl Fn(&Asked) -> bool + Send + Sync + 'static) -> Answer {
+        Answer { until: Some(Until(Arc::new(condition))), ..self }
     }
 
     pub(crate) fn header(mut self, name: &'static str, value: &str) -> Answer {
@@ -200,10 +216,24 @@ impl Server {
 
     fn answer(&self, asked: &Asked) -> Answer {
         match self.scripts.lock().unwrap().get_mut(&asked.kind) {
-            Some(script) => script.pop_front().unwrap_or_else(Answer::none),
+            Some(script) => next(script, asked).unwrap_or_else(Answer::none),
             None => quiet(asked.wish),
         }
     }
+}
+
+fn next(script: &mut VecDeque<Answer>, asked: &Asked) -> Option<Answer> {
+    while let Some(answer) = script.pop_front() {
+        match &answer.until {
+            Some(Until(holds)) if holds(asked) => {}
+            Some(_) => {
+                script.push_front(answer.clone());
+                return Some(answer);
+            }
+            None => return Some(answer),
+        }
+    }
+    None
 }
 
 /// A kind of which there is nothing.
