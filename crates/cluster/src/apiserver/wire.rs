@@ -207,16 +207,12 @@ impl WatchDecoder {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
-
     use super::*;
 
-    /// Searched from the beginning with each chunk, these would be eight billion bytes.
     #[test]
     fn a_long_line_in_short_chunks_is_searched_once() {
         let line = format!("{{\"type\":\"ADDED\",\"object\":\"{}\"}}\n", "x".repeat(1 << 20));
         let mut decoder = WatchDecoder::new(Encoding::Json);
-        let started = Instant::now();
         let mut events = 0;
         for chunk in [&line[..], &line[..]].concat().as_bytes().chunks(64) {
             decoder.feed(chunk);
@@ -224,8 +220,8 @@ mod tests {
                 assert_eq!(event.object.len(), (1 << 20) + 2);
                 events += 1;
             }
+            assert_eq!(decoder.searched, decoder.buffer.len(), "the next chunk is searched alone");
         }
         assert!(events == 2 && decoder.is_between_events());
-        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     }
 }
