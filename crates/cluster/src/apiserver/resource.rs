@@ -158,9 +158,21 @@ fn parse<T: Message + Default + DeserializeOwned>(object: Bytes, encoding: Encod
         Encoding::Protobuf => T::decode(object).map_err(|error| error.to_string()),
         Encoding::Json => {
             let mut text = serde_json::Deserializer::from_slice(&object);
-            serde_path_to_error::deserialize(&mut text).map_err(|error| error.to_string())
+            serde_path_to_error::deserialize(&mut text).map_err(|error| shortened(&error.to_string()))
         }
     }
+}
+
+/// serde quotes the value that it could not use, all of it. What was expected, and where, stands behind it.
+fn shortened(error: &str) -> String {
+    const START: usize = 120;
+    const END: usize = 80;
+    let length = error.chars().count();
+    if length <= START + END {
+        return error.to_owned();
+    }
+    let (start, end) = (error.chars().take(START), error.chars().skip(length - END));
+    start.chain("...".chars()).chain(end).collect()
 }
 
 /// A kind that can be read from the wire.
@@ -208,4 +220,24 @@ pub(super) fn escape(value: &str) -> String {
         }
     }
     escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_shows_little_of_the_object() {
+        let long = "\u{e9}".repeat(1 << 20);
+        let services = Resource::new::<objects::Service>("/api/v1/services", String::new());
+        for object in [
+            format!(r#"{{"metadata": {{"name": "a"}}, "spec": {{"ports": [{{"port": "{long}"}}]}}}}"#),
+            format!(r#"{{"metadata": {{"name": "a"}}, "spec": "{long}"}}"#),
+            format!(r#"{{"metadata": {{"name": "a", "labels": "{long}"}}}}"#),
+        ] {
+            let why = services.decode(object.into(), Encoding::Json).outcome.unwrap_err();
+            assert!(why.chars().count() < 250, "{why}");
+            assert!(why.contains("expected") && why.contains("line 1 column"), "{why}");
+        }
+    }
 }
