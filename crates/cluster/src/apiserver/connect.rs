@@ -16,7 +16,7 @@ use super::wording::{masked, of_kubeconfig, one_line};
 /// A server that takes longer to take a connection is tried again.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// Why there is no way to the apiserver: something the operator has to mend.
+/// Why there is no way to the apiserver: something the operator has to fix.
 #[derive(Debug)]
 pub enum ConnectError {
     Kubeconfig {
@@ -68,7 +68,7 @@ impl fmt::Display for ConnectError {
             }
             ConnectError::NotInTime => write!(
                 f,
-                "credentials for the apiserver are still not there; does the exec plugin of the kubeconfig hang?"
+                "still waiting for apiserver credentials; is the exec plugin in the kubeconfig hanging?"
             ),
         }
     }
@@ -104,7 +104,7 @@ impl Issued {
     }
 }
 
-/// Read everything anew. Nothing is asked of the server. An exec plugin is not run if what it issued before can still be used.
+/// Read everything again. Nothing is asked of the server. An exec plugin is not run if what it issued before can still be used.
 pub(super) async fn connect(
     settings: &Settings,
     plugin_deadline: Duration,

@@ -130,12 +130,12 @@ impl Recorder {
         Recorder(Arc::default())
     }
 
-    pub(super) fn new() -> (Recorder, Receiver<Event>, QuietDesk, Leash) {
+    pub(super) fn new() -> (Recorder, Receiver<Event>, WeakRecorder, Leash) {
         let (events, receiver) = channel(QUEUE);
         let (hold, held) = oneshot::channel();
-        let quiet = QuietDesk(events.downgrade());
+        let own = WeakRecorder(events.downgrade());
         let desk = Desk { events, _hold: Arc::new(hold) };
-        (Recorder(Arc::new(Mutex::new(Some(desk)))), receiver, quiet, Leash(held))
+        (Recorder(Arc::new(Mutex::new(Some(desk)))), receiver, own, Leash(held))
     }
 
     /// Record where `other` does from now on, with all clones.
@@ -165,9 +165,9 @@ fn put(events: &Sender<Event>, event: Event) {
 
 /// Where the source itself records: it does not keep itself running by that.
 #[derive(Clone, Debug)]
-pub(super) struct QuietDesk(WeakSender<Event>);
+pub(super) struct WeakRecorder(WeakSender<Event>);
 
-impl QuietDesk {
+impl WeakRecorder {
     pub(super) fn record(&self, event: Event) {
         if let Some(events) = self.0.upgrade() {
             put(&events, event);
@@ -227,7 +227,7 @@ impl Writer {
                     return Written::Done;
                 }
                 _ => tracing::debug!(
-                    event = writing.name(), error = %failure, "An event could not be written; trying again"
+                    event = writing.name(), error = %failure, "Failed to write an event; retrying"
                 ),
             }
             tokio::time::sleep(BETWEEN_TRIES.max(failure.retry_after())).await;
@@ -239,7 +239,7 @@ impl Writer {
         if !self.has_complained {
             tracing::warn!(
                 event = writing.name(), error = %failure,
-                "An event could not be written; see that the role allows to create and patch events.events.k8s.io"
+                "Failed to write an event; check that the role may create and patch events.events.k8s.io"
             );
         }
         self.has_complained = true;

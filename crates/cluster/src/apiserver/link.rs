@@ -49,7 +49,7 @@ pub(super) struct Link {
     pub(super) observer: Arc<dyn Observer>,
     access: RefCell<Access>,
     renewed: Cell<Instant>,
-    /// Somebody is reading the way anew; that there is one is enough.
+    /// The credentials are being reloaded; once at a time is enough.
     is_renewing: Cell<bool>,
     complaint: RefCell<Option<(String, Instant)>>,
     budget: RefCell<Budget>,
@@ -213,10 +213,10 @@ impl Link {
         let text = error.to_string();
         let is_old = |(said, at): &(String, Instant)| *said == text && at.elapsed() < REMINDER;
         if self.complaint.borrow().as_ref().is_some_and(is_old) {
-            tracing::debug!(%error, "Failed to read the way to the apiserver again; the last one is used");
+            tracing::debug!(%error, "Failed to reload the apiserver credentials; keeping the previous ones");
             return;
         }
-        tracing::warn!(%error, "Failed to read the way to the apiserver again; the last one is used");
+        tracing::warn!(%error, "Failed to reload the apiserver credentials; keeping the previous ones");
         *self.complaint.borrow_mut() = Some((text, Instant::now()));
     }
 }

@@ -43,7 +43,7 @@ use resource::Resource;
 pub use complaints::Extent;
 pub use connect::ConnectError;
 pub use events::{Event, IGNORED_ENTRIES, Recorder, Regarding, UNUSABLE_OBJECT};
-use events::{Leash, QuietDesk};
+use events::{Leash, WeakRecorder};
 pub use observer::{Observer, Phase, RequestSeen};
 pub use timing::Timing;
 pub use wire::Encoding;
@@ -88,7 +88,8 @@ pub struct Opened {
 struct Order {
     deliver: Deliver,
     events: Receiver<Event>,
-    desk: QuietDesk,
+    /// For what the source has to say itself.
+    own: WeakRecorder,
     leash: Leash,
     /// Somebody else delivered before: what is not in the first lists is to go.
     replaces: bool,
@@ -104,7 +105,7 @@ impl Opened {
     pub fn watch(self, deliver: impl Fn(Update) -> ControlFlow<()> + Send + 'static) -> Recorder {
         if !self.is_ready {
             tracing::warn!(
-                "Credentials for the apiserver are still not there; does the exec plugin of the kubeconfig hang? \
+                "Still waiting for apiserver credentials; is the exec plugin in the kubeconfig hanging? \
                  Rules of an earlier run stay as they are"
             );
         }
@@ -117,9 +118,9 @@ impl Opened {
     }
 
     fn start(self, deliver: Deliver, replaces: bool) -> Recorder {
-        let (recorder, events, desk, leash) = Recorder::new();
+        let (recorder, events, own, leash) = Recorder::new();
         // The thread waits for this, or still for its credentials.
-        let _ = self.start.send(Order { deliver, events, desk, leash, replaces });
+        let _ = self.start.send(Order { deliver, events, own, leash, replaces });
         recorder
     }
 }
@@ -215,13 +216,13 @@ fn try_open(
 /// Everything ends with the last recorder, events that wait included.
 fn run(runtime: &Runtime, link: Link, order: Order) {
     tracing::info!(server = %link.server(), "Watching the apiserver");
-    let Order { deliver, events, desk, leash, replaces } = order;
+    let Order { deliver, events, own, leash, replaces } = order;
     let outages = Rc::new(Outages::new(link.server()));
     let (link, deliver) = (Rc::new(link), Rc::new(deliver));
     let tasks = LocalSet::new();
     for resource in Resource::all(link.node()) {
         let (link, deliver, outages) = (link.clone(), deliver.clone(), outages.clone());
-        let reflector = Reflector::new(resource, link, deliver, outages, desk.clone(), replaces);
+        let reflector = Reflector::new(resource, link, deliver, outages, own.clone(), replaces);
         tasks.spawn_local(reflector.run());
     }
     tasks.spawn_local(events::write(link, events));

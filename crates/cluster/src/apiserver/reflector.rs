@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::Deliver;
 use super::complaints::Complaints;
-use super::events::QuietDesk;
+use super::events::WeakRecorder;
 use super::failure::Failure;
 use super::link::Link;
 use super::observer::Phase;
@@ -52,7 +52,7 @@ pub(super) struct Reflector {
     /// Something may have gone without our knowing what: list again when this watch is over.
     is_list_due: bool,
     complaints: Complaints,
-    desk: QuietDesk,
+    recorder: WeakRecorder,
 }
 
 /// Whether lists come as streams.
@@ -114,7 +114,7 @@ impl Reflector {
         link: Rc<Link>,
         deliver: Rc<Deliver>,
         outages: Rc<Outages>,
-        desk: QuietDesk,
+        recorder: WeakRecorder,
         replaces: bool,
     ) -> Reflector {
         Reflector {
@@ -133,7 +133,7 @@ impl Reflector {
             replaces,
             is_list_due: false,
             complaints: Complaints::default(),
-            desk,
+            recorder,
         }
     }
 
@@ -191,7 +191,7 @@ impl Reflector {
         // Roles of older releases do not name the kind, and rules can be written without it.
         if failure.is_forbidden() && self.resource.is_optional() {
             if !self.is_denied {
-                tracing::warn!(kind = %self.resource.kind, "Going on without news of this kind: {failure}");
+                tracing::warn!(kind = %self.resource.kind, "Continuing without watching this kind: {failure}");
             }
             self.is_denied = true;
             self.phase(Phase::Absent);
@@ -217,7 +217,7 @@ impl Reflector {
     /// A server of an older release has no such kind: then there are none.
     fn without_kind(&mut self) -> Result<Duration, Stopped> {
         if !self.synced {
-            tracing::info!(kind = %self.resource.kind, "The apiserver does not have this kind; going on without");
+            tracing::info!(kind = %self.resource.kind, "The apiserver does not have this kind; continuing without it");
         }
         self.version = None;
         self.works();

@@ -99,7 +99,7 @@ impl fmt::Display for Consequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Consequence::NothingProgrammed => {
-                "nothing is programmed until this is mended or removed; rules of an earlier run stay as they are"
+                "nothing is programmed until this is fixed or removed; rules of an earlier run stay as they are"
             }
             Consequence::LastGoodStays => "its last good version stays in force",
             Consequence::OtherIsUsed => "another document provides it",

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Invalid;
 
-/// Whoever mends these sees the others afterwards.
+/// Once these are fixed, the others are reported.
 const EXAMPLES: usize = 3;
 
 /// Nearly always empty, and then it costs nothing.

@@ -32,7 +32,8 @@ fn an_object_that_cannot_be_used_is_passed_over() {
         let seen = source.await_services(&format!("b=10.0.0.8 {bad}=10.0.0.1"));
         assert_eq!(seen.count("delete"), 0, "{:?}", seen.updates);
         for (name, value) in [(&bad, "10.0.0.one"), (&worse, "300.1.2.3")] {
-            let said = log::complaints(&[&format!("default/{name}"), value, "last usable version stays"]);
+            let said =
+                log::complaints(&[&format!("default/{name}"), value, "keeping its last usable version"]);
             assert!(!said.is_empty(), "no word about {name}");
         }
         assert_eq!(source.wishes()[1].1, "12", "{encoding:?}: the watch went on behind the bad object");

@@ -61,7 +61,7 @@ fn documents(texts: &[String]) -> String {
 
 /// What a problem ends in before everything was read whole.
 const UNTOUCHED: &str =
-    "nothing is programmed until this is mended or removed; rules of an earlier run stay as they are";
+    "nothing is programmed until this is fixed or removed; rules of an earlier run stay as they are";
 
 /// The source together with a state that follows it.
 struct Followed {

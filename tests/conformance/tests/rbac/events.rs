@@ -97,7 +97,7 @@ pub(crate) fn unwritten(party: &Party<'_>, agent: &mut NodeAgent, give_back: imp
     let before = about(party, "Starting").len();
     let mark = Mark::now(agent);
     agent.launch().unwrap();
-    mark.await_line(agent, &["An event could not be written", &refusal("create", "events")]);
+    mark.await_line(agent, &["Failed to write an event", &refusal("create", "events")]);
     agent.await_ready().unwrap();
     assert_eq!(about(party, "Starting").len(), before);
     give_back();
@@ -112,7 +112,7 @@ pub(crate) fn uncounted(party: &Party<'_>, agent: &mut NodeAgent) {
     let other = party.site.node().run(|| TcpListener::bind(PROBES)).unwrap();
     let mark = Mark::now(agent);
     agent.launch().unwrap();
-    mark.await_line(agent, &["An event could not be written", &refusal("patch", "events")]);
+    mark.await_line(agent, &["Failed to write an event", &refusal("patch", "events")]);
     assert_eq!(about(party, NOT_SERVED).len(), 1, "{}", agent.log());
     assert_eq!(count(party), None);
     drop(other);

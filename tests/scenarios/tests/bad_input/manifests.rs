@@ -87,7 +87,7 @@ const PROBLEMS: [(&str, &str); 3] =
 
 /// What each problem of a start ends in.
 const UNTOUCHED: &str =
-    "nothing is programmed until this is mended or removed; rules of an earlier run stay as they are";
+    "nothing is programmed until this is fixed or removed; rules of an earlier run stay as they are";
 
 fn lines_about(log: &str, words: &[&str]) -> usize {
     log.lines().filter(|line| words.iter().all(|word| line.contains(word))).count()

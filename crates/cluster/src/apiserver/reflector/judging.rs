@@ -136,7 +136,7 @@ impl Reflector {
             ),
         };
         let regarding = Regarding::from(key);
-        self.desk.record(Event { regarding, reason, action: "Read", is_warning: true, note });
+        self.recorder.record(Event { regarding, reason, action: "Read", is_warning: true, note });
     }
 
     pub(super) fn tell_unusable(&self) {

@@ -76,7 +76,7 @@ impl Reflector {
                     return Err(Failure::Stalled(timing.list_silence).into());
                 }
                 Arrived::Nothing if proven => {
-                    tracing::debug!(kind = %self.resource.kind, "A silent watch is begun anew");
+                    tracing::debug!(kind = %self.resource.kind, "Restarting a silent watch");
                     return Ok(());
                 }
                 Arrived::Nothing => {}
