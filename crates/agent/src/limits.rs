@@ -1,42 +1,60 @@
 //! Tells people which services ask for more than one service may have: once, in the log and in an event on the service.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::time::Instant;
 
+use cluster::SharedAllowance;
 use cluster::apiserver::Recorder;
 use model::{Excess, Family, ServiceKey};
 
 use crate::events;
 
-/// Services that are named at a time; beyond this many the log has said enough.
-const MOST_NAMED: usize = 100;
+/// Services that are named and still too large. More than this nobody works through one by one.
+const MOST_NAMED: usize = 1000;
+/// Services that wait to be named.
+const MOST_WAITING: usize = 1000;
 
-/// What was said about the services of one family.
+/// What was said about the services of one family. Any tenant can make services too large as often as he likes, so that
+/// this keeps to a rate, of which each namespace and each service has a share.
 pub(crate) struct Limits {
     family: Family,
     recorder: Recorder,
+    allowance: SharedAllowance,
     named: HashSet<ServiceKey>,
+    waiting: BTreeMap<ServiceKey, Excess>,
 }
 
 impl Limits {
     pub(crate) fn new(family: Family, recorder: Recorder) -> Limits {
-        Limits { family, recorder, named: HashSet::new() }
+        let allowance = SharedAllowance::default();
+        Limits { family, recorder, allowance, named: HashSet::new(), waiting: BTreeMap::new() }
     }
 
     /// `is_all`: every service that is too large is among these.
     pub(crate) fn report(&mut self, limited: &[(ServiceKey, Excess)], is_all: bool) {
+        self.report_at(limited, is_all, Instant::now());
+    }
+
+    fn report_at(&mut self, limited: &[(ServiceKey, Excess)], is_all: bool, now: Instant) {
         if is_all {
             let still: HashSet<&ServiceKey> = limited.iter().map(|(service, _)| service).collect();
-            let gone: Vec<ServiceKey> =
-                self.named.iter().filter(|service| !still.contains(service)).cloned().collect();
+            let known = self.named.iter().chain(self.waiting.keys());
+            let gone: Vec<ServiceKey> = known.filter(|service| !still.contains(service)).cloned().collect();
             gone.iter().for_each(|service| self.resolve(service));
         }
         for (service, excess) in limited {
             if excess.is_none() {
                 self.resolve(service);
-            } else if self.named.len() < MOST_NAMED && !self.named.contains(service) {
-                self.name(service, *excess);
+            } else if !self.named.contains(service) && self.waiting.len() < MOST_WAITING {
+                self.waiting.insert(service.clone(), *excess);
             }
         }
+        let room = MOST_NAMED.saturating_sub(self.named.len());
+        let may_be_named = |(service, _): &(&ServiceKey, &Excess)| self.allowance.take(service, now);
+        let due = self.waiting.iter().filter(may_be_named).take(room);
+        let due: Vec<(ServiceKey, Excess)> =
+            due.map(|(service, excess)| (service.clone(), *excess)).collect();
+        due.iter().for_each(|(service, excess)| self.name(service, *excess));
     }
 
     fn name(&mut self, service: &ServiceKey, excess: Excess) {
@@ -45,10 +63,12 @@ impl Limits {
             family = %self.family, %service, ports = excess.ports, endpoints = excess.endpoints, "{note}"
         );
         self.recorder.record(events::too_large(service, note));
+        self.waiting.remove(service);
         self.named.insert(service.clone());
     }
 
     fn resolve(&mut self, service: &ServiceKey) {
+        self.waiting.remove(service);
         if self.named.remove(service) {
             tracing::info!(family = %self.family, %service, "Resolved: the service is no longer too large");
         }
@@ -84,5 +104,23 @@ mod tests {
             assert!(line.contains("Resolved") && line.contains(service), "{log}");
         }
         assert!(limits.named.is_empty());
+    }
+
+    #[test]
+    fn a_tenant_whose_services_come_and_go_neither_fills_the_log_nor_silences_others() {
+        let mut limits = Limits::new(Family::V4, Recorder::nowhere());
+        let start = Instant::now();
+        let too_large = |name: String| (ServiceKey::from(name), Excess { ports: 1, endpoints: 0 });
+        let (_, log) = heard(&["v=2"], |_| {
+            for turn in 0..1000 {
+                let one = too_large(format!("loud/s{}", turn % 10));
+                limits.report_at(std::slice::from_ref(&one), false, start);
+                limits.report_at(&[(one.0, Excess::default())], false, start);
+            }
+            limits.report_at(&[too_large("quiet/web".into())], false, start);
+        });
+        let lines = |part: &str| log.lines().filter(|line| line.contains(part)).count();
+        assert_eq!(lines("quiet/web"), 1, "{log}");
+        assert!((1..=100).contains(&lines("loud/")), "{} lines", lines("loud/"));
     }
 }
