@@ -16,8 +16,9 @@ use crate::{Object, ObjectKey};
 /// Far above any cluster's size in one file; a mistake (a log, a disk image) stops here.
 const LARGEST_FILE: u64 = 256 * 1024 * 1024;
 
-/// Whoever writes a file anew empties it first, and the kernel tells of that only some time after it did it.
-const NEWS_OF_EMPTYING: Duration = Duration::from_millis(50);
+/// Rewriting a file in place empties it first, and the kernel reports that only some time later: tens of milliseconds on a
+/// busy machine.
+const NEWS_OF_EMPTYING: Duration = Duration::from_millis(500);
 
 /// What is remembered of a file between two readings.
 #[derive(Debug)]
