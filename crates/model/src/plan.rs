@@ -10,10 +10,13 @@ use ipnet::IpNet;
 use crate::{EndpointSlice, Family, NodeView, Protocol, Service, ServicePort, TrafficPolicy};
 use fronts::{Fronts, Taken};
 use limit::Share;
-use pools::{Offers, Usable};
+use offers::Offers;
+use pools::Usable;
 
+mod candidate;
 mod fronts;
 mod limit;
+mod offers;
 mod pools;
 mod share;
 #[cfg(test)]
@@ -184,7 +187,7 @@ pub fn plan(
     let Some(fronts) = Fronts::of(service, node, settings, family) else {
         return ServicePlan::default();
     };
-    let offers = Offers::of(slices, node, family);
+    let mut offers = Offers::of(slices, node, family);
     let mut taken = Taken::new();
     let mut share = Share::whole();
     let mut ports: Vec<PortPlan> = Vec::with_capacity(service.ports.len());
@@ -198,7 +201,11 @@ pub fn plan(
         if found.is_empty() {
             continue;
         }
-        ports.extend(share.take(plan_port(service, port, found, &fronts, &offers.usable(port), settings)));
+        let Some(usable) = offers.usable(port) else {
+            share.excess.ports += 1;
+            continue;
+        };
+        ports.extend(share.take(plan_port(service, port, found, &fronts, &usable, settings)));
     }
     ports.sort_by(|a, b| (&a.name, a.protocol).cmp(&(&b.name, b.protocol)));
     ServicePlan {
@@ -214,7 +221,7 @@ fn plan_port(
     port: &ServicePort,
     found: Vec<(Role, Address)>,
     fronts: &Fronts,
-    usable: &Usable,
+    usable: &Usable<'_>,
     settings: &Settings,
 ) -> PortPlan {
     let inside = found.iter().any(|(role, _)| *role == Role::ClusterIp).then_some(service.internal_policy);

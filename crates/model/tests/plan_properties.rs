@@ -1,5 +1,6 @@
 //! What holds for the plan of every service, whatever its endpoints.
 
+mod pools;
 mod world;
 
 use model::{

@@ -10,6 +10,11 @@ pub const MOST_WEIGHT: usize = 300_000;
 /// Beyond this many copies a pool is not copied for each address, but shared by them.
 pub const MOST_COPIES: usize = 4096;
 
+/// Beyond this many endpoints no other combination of slices with different ports is read, and the ports that need one
+/// are left out. The slices that Kubernetes writes for a service have the same ports, or make up a handful of
+/// combinations.
+pub(super) const MOST_READ: usize = 1_000_000;
+
 /// What was left out because a service asks for more than [`MOST_WEIGHT`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Excess {

@@ -41,6 +41,12 @@ pub(crate) const NODE: &str = "n1";
 
 impl World {
     pub(crate) fn plan(&self, family: Family) -> ServicePlan {
+        let slices: Vec<_> = self.slices.iter().map(|slice| slice.view(&slice.ports)).collect();
+        self.plan_of(&slices, family)
+    }
+
+    /// The plan with other slices.
+    pub(crate) fn plan_of(&self, slices: &[EndpointSlice<'_>], family: Family) -> ServicePlan {
         let node = NodeView {
             name: NODE.into(),
             zone: Some("z1".into()),
@@ -48,14 +54,14 @@ impl World {
             addresses: Vec::new(),
         };
         let settings = Settings { masquerade_all: self.masquerade_all, ..Settings::default() };
-        let slices: Vec<_> = self.slices.iter().map(Slice::view).collect();
-        model::plan(&self.service, &slices, &node, &settings, family)
+        model::plan(&self.service, slices, &node, &settings, family)
     }
 }
 
 impl Slice {
-    fn view(&self) -> EndpointSlice<'_> {
-        EndpointSlice { ports: &self.ports, endpoints: self.endpoints.iter().map(Spot::view).collect() }
+    /// Its endpoints, at these ports.
+    pub(crate) fn view<'a>(&'a self, ports: &'a [SlicePort]) -> EndpointSlice<'a> {
+        EndpointSlice { ports, endpoints: self.endpoints.iter().map(Spot::view).collect() }
     }
 }
 

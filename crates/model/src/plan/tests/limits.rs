@@ -2,14 +2,20 @@
 
 use super::*;
 use crate::MOST_WEIGHT;
-use crate::fixtures::{port, ready, service};
+use crate::fixtures::{on, port, ready, service};
+use crate::plan::limit::MOST_READ;
+
+fn name(number: u16) -> String {
+    format!("p{number:05}")
+}
+
+fn service_of(ports: u16) -> Service {
+    let ports = (1..=ports).map(|number| port(&name(number), Protocol::Tcp, number, 0)).collect();
+    Service { ports, ..service() }
+}
 
 fn wide(ports: u16, endpoints: u32) -> ServicePlan {
-    let name = |number: u16| format!("p{number:05}");
-    let service = Service {
-        ports: (1..=ports).map(|number| port(&name(number), Protocol::Tcp, number, 0)).collect(),
-        ..service()
-    };
+    let service = service_of(ports);
     let offered: Vec<SlicePort> = (1..=ports)
         .map(|number| SlicePort { name: name(number).into(), protocol: Protocol::Tcp, port: 80 })
         .collect();
@@ -46,4 +52,36 @@ fn a_pool_that_is_too_large_is_served_in_part() {
     let served = plan.ports[0].cluster_pool.len();
     assert!(served > 100_000);
     assert_eq!((plan.excess.ports, served + plan.excess.endpoints), (0, 200_000));
+}
+
+/// Thirteen slices, and each port is offered by others of them: what is left for this node is nothing, but all of it has
+/// to be looked at.
+#[test]
+fn endpoints_in_ever_different_combinations_are_read_up_to_a_limit() {
+    const PORTS: u16 = 8_000;
+    let lists = (0..13).map(|bit| {
+        let offered = (1..=PORTS).filter(move |number| number >> bit & 1 == 1);
+        offered.map(|number| slice_port(&name(number), Protocol::Tcp, 80)).collect::<Vec<_>>()
+    });
+    let lists: Vec<_> = lists.collect();
+    let of_slice = |slice: u32| {
+        let addresses =
+            (0..1_000).map(move |n| std::net::Ipv4Addr::from_bits(0x0a00_0001 + slice * 1_000 + n));
+        addresses.map(|address| on("other", ready(&address.to_string()))).collect::<Vec<_>>()
+    };
+    let slices: Vec<_> = lists
+        .iter()
+        .zip(0..)
+        .map(|(ports, slice)| EndpointSlice { ports, endpoints: of_slice(slice) })
+        .collect();
+    let service = Service { internal_policy: TrafficPolicy::Local, ..service_of(PORTS) };
+    let plan = plan_v4(&service, &slices);
+
+    assert!(plan.excess.ports > 0);
+    assert_eq!(plan.ports.len() + plan.excess.ports, usize::from(PORTS));
+    let slices_of = |port: &PortPlan| port.name[1..].parse::<u16>().unwrap().count_ones() as usize;
+    let combined = plan.ports.iter().map(slices_of).filter(|slices| *slices > 1);
+    let read = 1_000 * combined.sum::<usize>();
+    assert!((MOST_READ..MOST_READ + 13_000).contains(&read), "{read}");
+    assert!(plan.port(&name(4096), Protocol::Tcp).is_some(), "one slice alone is read anyway");
 }
