@@ -1,13 +1,16 @@
 //! How much one service may ask of a node. Whoever may write a Service and its slices could else fill the kernel's
 //! memory, and hold up what others change.
 
-use super::{Backend, Pool, PortPlan};
+use super::{Destination, Pool, PortPlan};
 
 /// What a service may weigh at most, per family. 20,000 ports with three endpoints each, or one port with a hundred
 /// thousand, are below it; in the kernel it is some 40 MB.
 pub const MOST_WEIGHT: usize = 300_000;
 
-/// Beyond this many copies a pool is not copied for each address, but shared by them.
+/// Pools that are larger are not copied for each address.
+pub const LARGEST_COPIED: usize = 256;
+
+/// Pools that would have more copies, endpoints times addresses, are not copied for each address either.
 pub const MOST_COPIES: usize = 4096;
 
 /// Beyond this many endpoints no other combination of slices with different ports is read, and the ports that need one
@@ -29,25 +32,47 @@ impl Excess {
     }
 }
 
+/// Numbers for the pool of policy Cluster and that of policy Local.
+type Both = [usize; 2];
+
 impl PortPlan {
+    /// Whether each pool of the port stands once in the kernel, and all addresses lead there; if not, each address has a
+    /// copy of the pools it leads to.
+    pub fn shares_pools(&self) -> bool {
+        shares(self.sizes(), self.addresses())
+    }
+
     /// About how many objects the port is in the kernel.
     pub fn weight(&self) -> usize {
-        let addresses = self.destinations.len();
-        let ranges = |ranges: &[ipnet::IpNet]| ranges.len();
-        let sources: usize = self
-            .destinations
-            .iter()
-            .map(|destination| destination.allowed_sources.as_deref().map_or(0, ranges))
-            .sum();
-        let pools: usize = Pool::BOTH.into_iter().map(|pool| pool_weight(self.pool(pool), addresses)).sum();
-        3 * addresses + sources + pools
+        self.weight_with(self.sizes())
+    }
+
+    /// The same if its pools were of these sizes.
+    fn weight_with(&self, sizes: Both) -> usize {
+        let addresses = self.addresses();
+        let copies = if shares(sizes, addresses) { [1; 2] } else { addresses };
+        // A slot, and beside it a member or a hairpin.
+        let pools: usize = sizes.iter().zip(copies).map(|(endpoints, copies)| 2 * endpoints * copies).sum();
+        let sources = |at: &Destination| at.allowed_sources.as_ref().map_or(0, |nets| nets.len());
+        self.destinations.iter().map(|at| 3 + sources(at)).sum::<usize>() + pools
+    }
+
+    fn sizes(&self) -> Both {
+        Pool::BOTH.map(|pool| self.pool(pool).len())
+    }
+
+    /// How many addresses of the port lead to each pool.
+    fn addresses(&self) -> Both {
+        let leads = |pool| self.destinations.iter().filter(move |at| at.routing.forwards_to(pool));
+        Pool::BOTH.map(|pool| leads(pool).count())
     }
 }
 
-/// A slot, and beside it a member or a hairpin.
-fn pool_weight(pool: &[Backend], addresses: usize) -> usize {
-    let copies = pool.len().saturating_mul(addresses);
-    2 * if copies > MOST_COPIES { pool.len() } else { copies }
+fn shares(sizes: Both, addresses: Both) -> bool {
+    // Both or none: a pin may name endpoints of either, and they are looked up in one way.
+    sizes.into_iter().zip(addresses).any(|(endpoints, addresses)| {
+        endpoints > LARGEST_COPIED || endpoints.saturating_mul(addresses) > MOST_COPIES
+    })
 }
 
 /// What is left of a service's share while its ports are planned.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::MOST_WEIGHT;
-use crate::fixtures::{on, port, ready, service};
+use crate::fixtures::{ips, on, port, ready, service, terminating};
 use crate::plan::limit::MOST_READ;
 
 fn name(number: u16) -> String {
@@ -84,4 +84,42 @@ fn endpoints_in_ever_different_combinations_are_read_up_to_a_limit() {
     let read = 1_000 * combined.sum::<usize>();
     assert!((MOST_READ..MOST_READ + 13_000).contains(&read), "{read}");
     assert!(plan.port(&name(4096), Protocol::Tcp).is_some(), "one slice alone is read anyway");
+}
+
+/// What the kernel holds: a small pool once for each address that leads to it, a large one once.
+#[test]
+fn pools_are_weighed_as_they_are_copied() {
+    let endpoints = |count: u32| {
+        let addresses = (0..count).map(|n| std::net::Ipv4Addr::from_bits(0x0a00_0001 + n));
+        addresses.map(|address| on("n1", ready(&address.to_string()))).collect::<Vec<_>>()
+    };
+    let service = |addresses: u8| Service {
+        external_ips: (1..addresses).map(|n| IpAddr::from([198, 51, 100, n])).collect(),
+        ..service()
+    };
+    // Addresses, endpoints, whether the pool is shared.
+    for (addresses, count, is_shared) in
+        [(1, 256, false), (1, 257, true), (2, 300, true), (16, 256, false), (17, 240, false), (17, 241, true)]
+    {
+        let plan = plan_one(&service(addresses), &endpoints(count));
+        assert_eq!(plan.shares_pools(), is_shared, "{addresses} addresses, {count} endpoints");
+        let (addresses, count) = (usize::from(addresses), plan.cluster_pool.len());
+        let copies = if is_shared { 1 } else { addresses };
+        assert_eq!(plan.weight(), 3 * addresses + 2 * count * copies);
+    }
+
+    // Only the cluster IP leads to the pool of policy Local, and only the others to that of policy Cluster.
+    let inside = Service { internal_policy: TrafficPolicy::Local, ..service(31) };
+    let plan = plan_one(&inside, &endpoints(136));
+    assert!(!plan.shares_pools());
+    assert_eq!(plan.weight(), 3 * 31 + 2 * 136 * (30 + 1));
+    let plan = plan_one(&inside, &endpoints(137));
+    assert!(plan.shares_pools(), "both or none");
+    assert_eq!(plan.weight(), 3 * 31 + 2 * (137 + 137));
+
+    // An address whose clients are split leads to both.
+    let split =
+        Service { external_policy: TrafficPolicy::Local, external_ips: ips(&["198.51.100.1"]), ..service(1) };
+    let plan = plan_one(&split, &[ready("10.0.0.1"), on("n1", ready("10.0.0.2")), terminating("10.0.0.3")]);
+    assert_eq!(plan.weight(), 3 * 2 + 2 * (2 * 2 + 1));
 }
