@@ -61,11 +61,26 @@ impl PortPlan {
         Pool::BOTH.map(|pool| self.pool(pool).len())
     }
 
+    /// Sizes of its pools with which it weighs no more than this, in proportion, and none of them empty.
+    fn sizes_within(&self, most: usize) -> Option<Both> {
+        let room = most.checked_sub(self.weight_with([0; 2]))? / 2;
+        // What is left of shared pools may be so little that it is copied.
+        let copies = self.addresses().into_iter().max()?.max(1);
+        let mut cuts = [room, room / copies].into_iter().map(|room| cut(self.sizes(), room));
+        cuts.find(|sizes| self.weight_with(*sizes) <= most)
+    }
+
     /// How many addresses of the port lead to each pool.
     fn addresses(&self) -> Both {
         let leads = |pool| self.destinations.iter().filter(move |at| at.routing.forwards_to(pool));
         Pool::BOTH.map(|pool| leads(pool).count())
     }
+}
+
+/// So many endpoints in all, but at least one of each pool that has any.
+fn cut([cluster, local]: Both, room: usize) -> Both {
+    let first = (cluster * room / (cluster + local).max(1)).max(1).min(cluster);
+    [first, room.saturating_sub(first).max(1).min(local)]
 }
 
 fn shares(sizes: Both, addresses: Both) -> bool {
@@ -98,17 +113,13 @@ impl Share {
             self.left -= weight;
             return Some(port);
         }
-        let pools: usize = Pool::BOTH.into_iter().map(|pool| port.pool(pool).len()).sum();
-        let without = weight.saturating_sub(2 * pools);
-        let room = std::mem::take(&mut self.left).saturating_sub(without) / 2;
-        if room < Pool::BOTH.len() {
+        let Some(sizes) = port.sizes_within(std::mem::take(&mut self.left)) else {
             self.excess.ports += 1;
             return None;
-        }
-        for pool in [&mut port.cluster_pool, &mut port.local_pool] {
-            let share = (pool.len() * room / pools).max(1).min(pool.len());
-            self.excess.endpoints += pool.len() - share;
-            *pool = pool[..share].into();
+        };
+        for (pool, size) in [&mut port.cluster_pool, &mut port.local_pool].into_iter().zip(sizes) {
+            self.excess.endpoints += pool.len() - size;
+            *pool = pool[..size].into();
         }
         Some(port)
     }

@@ -15,10 +15,12 @@ fn service_of(ports: u16) -> Service {
 }
 
 fn wide(ports: u16, endpoints: u32) -> ServicePlan {
-    let service = service_of(ports);
-    let offered: Vec<SlicePort> = (1..=ports)
-        .map(|number| SlicePort { name: name(number).into(), protocol: Protocol::Tcp, port: 80 })
-        .collect();
+    wide_of(service_of(ports), endpoints)
+}
+
+fn wide_of(service: Service, endpoints: u32) -> ServicePlan {
+    let offer = |port: &ServicePort| slice_port(&port.name, port.protocol, 80);
+    let offered: Vec<SlicePort> = service.ports.iter().map(offer).collect();
     let addresses: Vec<String> = (0..endpoints)
         .map(|number| std::net::Ipv4Addr::from_bits(0x0a00_0001 + number).to_string())
         .collect();
@@ -52,6 +54,17 @@ fn a_pool_that_is_too_large_is_served_in_part() {
     let served = plan.ports[0].cluster_pool.len();
     assert!(served > 100_000);
     assert_eq!((plan.excess.ports, served + plan.excess.endpoints), (0, 200_000));
+}
+
+/// A pool that stood once for all addresses is copied for each when little of it is left.
+#[test]
+fn what_is_cut_of_the_last_port_fits_as_it_is_copied_then() {
+    let external_ips = (1..=30).map(|n| IpAddr::from([198, 51, 100, n])).collect();
+    let plan = wide_of(Service { external_ips, ..service_of(40) }, 4_950);
+    assert!(plan.weight() <= MOST_WEIGHT, "{}", plan.weight());
+    let sizes: Vec<usize> = plan.ports.iter().map(|port| port.cluster_pool.len()).collect();
+    assert_eq!(sizes, [vec![4_950; 30], vec![1]].concat());
+    assert_eq!(plan.excess, Excess { ports: 9, endpoints: 4_949 });
 }
 
 /// Thirteen slices, and each port is offered by others of them: what is left for this node is nothing, but all of it has
