@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fuzz::mutate::Mutator;
+use fuzz::targets::Reached;
 use fuzz::{Target, kept, limits, targets};
 
 /// Mutations stop here however few they were: the machine may be slow.
@@ -61,6 +62,18 @@ fn inputs(target: &Target, mut run: impl FnMut(&[u8])) {
         }
         run(&mutator.input());
     }
+}
+
+/// Mutations of kept inputs seldom make a service large: some have to be there already.
+#[test]
+fn kept_inputs_reach_what_only_large_services_do() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let kept = kept::corpus(targets::find("nftables_states").unwrap());
+    let reached: Vec<Reached> = kept.iter().map(|input| targets::reached(input)).collect();
+    let any = |what: fn(&Reached) -> bool| reached.iter().any(what);
+    assert!(any(|reached| reached.shared_pools), "no pool that is shared by addresses");
+    assert!(any(|reached| reached.pieces), "no service that is changed in pieces");
+    assert!(any(|reached| reached.long_pool), "no pool that is changed in pieces");
 }
 
 macro_rules! short {

@@ -1,10 +1,13 @@
 //! Objects that an apiserver would let pass, chosen by bytes, as JSON. From small pools, so that names, addresses and
 //! ports collide often, with the odd ones that validation allows.
 
+mod crowd;
+
 use cluster::Kind;
 use serde_json::{Value, json};
 
 use crate::choices::Choices;
+use crowd::Count;
 
 /// As long as a label may be.
 const LONG: &str = "abcdefghijklmnopqrstuvwxyz-0123456789-abcdefghijklmnopqrstuvwxy";
@@ -13,6 +16,7 @@ const NAMESPACES: [&str; 3] = ["default", "x", LONG];
 const PORT_NAMES: [&str; 5] = ["", "http", "dns", "p-1", LONG];
 const PROTOCOLS: [&str; 3] = ["TCP", "UDP", "SCTP"];
 const PORTS: [u16; 6] = [80, 443, 53, 1, 65535, 30080];
+const TARGET_PORTS: [Option<u16>; 4] = [Some(8080), Some(80), Some(65535), None];
 const NODE_PORTS: [u16; 6] = [0, 0, 30080, 30081, 1, 65535];
 const V4: [&str; 6] =
     ["10.96.0.1", "10.96.0.2", "10.97.255.255", "192.168.50.2", "10.244.1.10", "255.255.255.255"];
@@ -72,17 +76,21 @@ fn service(choices: &mut Choices<'_>) -> Value {
     let (name, namespace) = (choices.below(NAMES.len()), choices.below(NAMESPACES.len()));
     // The apiserver hands out each of these ports once.
     let health_check_port = 30_100 + name * NAMESPACES.len() + namespace;
+    let created = choices.pick(&["2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z"]);
+    let external_ips = external_ips(choices, &addresses);
+    // Crowds do not multiply: an input is to be run within the limits.
+    let may_crowd = external_ips.len() <= addresses.len();
     json!({
         "metadata": {
             "name": NAMES[name], "namespace": NAMESPACES[namespace],
-            "creationTimestamp": choices.pick(&["2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z"]),
+            "creationTimestamp": created,
         },
         "spec": {
             "type": kind,
             "clusterIP": cluster_ips[0],
             "clusterIPs": cluster_ips,
-            "externalIPs": some(choices, &addresses, 4),
-            "ports": ports(choices, kind != "ClusterIP"),
+            "externalIPs": external_ips,
+            "ports": ports(choices, kind != "ClusterIP", may_crowd),
             "loadBalancerSourceRanges": some(choices, &RANGES, 4),
             "sessionAffinity": if affinity.is_some() { "ClientIP" } else { "None" },
             "sessionAffinityConfig": affinity.map(|seconds| json!({"clientIP": {"timeoutSeconds": seconds}})),
@@ -94,11 +102,23 @@ fn service(choices: &mut Choices<'_>) -> Value {
     })
 }
 
+fn external_ips(choices: &mut Choices<'_>, addresses: &[&str]) -> Vec<String> {
+    match Count::any(choices, 5) {
+        Count::Few(count) => (0..count).map(|_| choices.pick(addresses).to_owned()).collect(),
+        Count::Crowd => crowd::addresses(choices),
+    }
+}
+
 /// Unlike in name, in protocol and number, and in protocol and node port.
-fn ports(choices: &mut Choices<'_>, has_node_ports: bool) -> Vec<Value> {
+fn ports(choices: &mut Choices<'_>, has_node_ports: bool, may_crowd: bool) -> Vec<Value> {
+    let most = match Count::any(choices, MOST_PORTS) {
+        Count::Few(count) => count,
+        Count::Crowd if may_crowd => return crowd::ports(choices, has_node_ports),
+        Count::Crowd => 0,
+    };
     let mut taken = Vec::new();
     let mut ports = Vec::new();
-    for _ in 0..=choices.below(MOST_PORTS) {
+    for _ in 0..=most {
         let name = choices.pick(&PORT_NAMES);
         let protocol = choices.pick(&PROTOCOLS);
         let (port, node_port) = (choices.pick(&PORTS), choices.pick(&NODE_PORTS));
@@ -117,25 +137,44 @@ fn ports(choices: &mut Choices<'_>, has_node_ports: bool) -> Vec<Value> {
 fn slice(choices: &mut Choices<'_>) -> Value {
     let service = choices.pick(&NAMES);
     let is_v6 = choices.below(2) == 1;
-    let mut ports: Vec<Value> = Vec::new();
-    for _ in 0..choices.below(MOST_PORTS) {
-        let name = choices.pick(&PORT_NAMES);
-        if ports.iter().all(|port| port["name"] != name) {
-            let port = choices.pick(&[Some(8080), Some(80), Some(65535), None]);
-            ports.push(json!({"name": name, "protocol": choices.pick(&PROTOCOLS), "port": port}));
-        }
-    }
-    let count = if choices.chance(8) { choices.below(MANY) } else { choices.below(6) };
-    let endpoints: Vec<Value> = (0..count).map(|number| endpoint(choices, is_v6, number)).collect();
+    let ports = slice_ports(choices);
+    let is_crowded = ports.len() >= MOST_PORTS;
+    let endpoints = endpoints(choices, is_v6, !is_crowded);
+    let name = choices.pick(&["web-a", "web-b", "x", "a-1", "b-1"]);
     json!({
         "metadata": {
-            "name": choices.pick(&["web-a", "web-b", "x", "a-1", "b-1"]), "namespace": choices.pick(&NAMESPACES),
+            "name": if is_crowded { "crowd" } else { name }, "namespace": choices.pick(&NAMESPACES),
             "labels": {"kubernetes.io/service-name": service},
         },
         "addressType": if is_v6 { "IPv6" } else { "IPv4" },
         "ports": ports,
         "endpoints": endpoints,
     })
+}
+
+fn slice_ports(choices: &mut Choices<'_>) -> Vec<Value> {
+    let most = match Count::any(choices, MOST_PORTS) {
+        Count::Few(count) => count,
+        Count::Crowd => return crowd::slice_ports(choices),
+    };
+    let mut ports: Vec<Value> = Vec::new();
+    for _ in 0..most {
+        let name = choices.pick(&PORT_NAMES);
+        if ports.iter().all(|port| port["name"] != name) {
+            let port = choices.pick(&TARGET_PORTS);
+            ports.push(json!({"name": name, "protocol": choices.pick(&PROTOCOLS), "port": port}));
+        }
+    }
+    ports
+}
+
+fn endpoints(choices: &mut Choices<'_>, is_v6: bool, may_be_many: bool) -> Vec<Value> {
+    let count = match choices.byte() {
+        u8::MAX if may_be_many => return crowd::endpoints(choices, is_v6),
+        248.. if may_be_many => choices.below(MANY),
+        _ => choices.below(6),
+    };
+    (0..count).map(|number| endpoint(choices, is_v6, number)).collect()
 }
 
 fn endpoint(choices: &mut Choices<'_>, is_v6: bool, number: usize) -> Value {

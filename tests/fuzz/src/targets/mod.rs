@@ -11,6 +11,8 @@ mod tools;
 
 use crate::Limits;
 
+pub use states::{Reached, reached};
+
 /// One reader, or one chain of them.
 #[derive(Clone, Copy)]
 pub struct Target {

@@ -7,7 +7,7 @@ use dataplane::iptables::Iptables;
 use dataplane::nftables::Nftables;
 use dataplane::{Planner, Reconciler};
 use kernel::{iptables, nft};
-use model::{Family, ServiceKey};
+use model::{Family, PortPlan, ServiceKey};
 use scenarios::Variant;
 use scenarios::interpreted::{StatePlanner, node_view};
 use scenarios::simulated::Simulated;
@@ -21,10 +21,12 @@ const LIMITS: Limits = Limits { fixed: 128 << 20, per_byte: 16 << 10 };
 /// Enough to come and go.
 const MOST_SYNCS: usize = 5;
 const MOST_CHANGES: usize = 12;
+/// So many endpoints of one port are changed in several pieces.
+const LONG_POOL: usize = 1_000;
 
 pub(super) const NFTABLES: Target = Target {
     name: "nftables_states",
-    run: |input| run::<Nftables<nft::simulate::Simulator>>(input, &Variant::ALL),
+    run: |input| run::<Nftables<nft::simulate::Simulator>>(input, &Variant::ALL, &mut |_, _, _, _| {}),
     limits: LIMITS,
     seeds,
     dictionary: &[],
@@ -33,14 +35,47 @@ pub(super) const NFTABLES: Target = Target {
 
 pub(super) const IPTABLES: Target = Target {
     name: "iptables_states",
-    run: |input| run::<Iptables<iptables::simulate::Simulator>>(input, &Variant::OF_EVERY_MODE),
+    run: |input| {
+        run::<Iptables<iptables::simulate::Simulator>>(input, &Variant::OF_EVERY_MODE, &mut |_, _, _, _| {});
+    },
     limits: LIMITS,
     seeds,
     dictionary: &[],
     longest: 1024,
 };
 
-fn run<B: Simulated>(input: &[u8], variants: &[Variant]) {
+/// Looks on before each sync, with the services that are dirty.
+type Look<'a, B> = &'a mut dyn FnMut(&Reconciler<B>, Family, &[ServiceKey], &dyn Planner);
+
+/// Which ways an input went that only large services go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reached {
+    /// A port whose pools are not copied for each address.
+    pub shared_pools: bool,
+    /// A service that was changed in pieces.
+    pub pieces: bool,
+    /// One of them with a pool that is too long for a piece.
+    pub long_pool: bool,
+}
+
+/// Where an input for nftables comes to.
+pub fn reached(input: &[u8]) -> Reached {
+    let mut reached = Reached::default();
+    let mut look = |reconciler: &Reconciler<_>, family, services: &[ServiceKey], planner: &dyn Planner| {
+        for service in services {
+            let plan = planner.plan(service, family).map(|planned| planned.plan).unwrap_or_default();
+            let in_pieces = !reconciler.is_unknown(family) && reconciler.is_large(family, service, planner);
+            reached.shared_pools |= plan.ports.iter().any(PortPlan::shares_pools);
+            reached.pieces |= in_pieces;
+            reached.long_pool |=
+                in_pieces && plan.ports.iter().any(|port| port.cluster_pool.len() > LONG_POOL);
+        }
+    };
+    run::<Nftables<nft::simulate::Simulator>>(input, &Variant::ALL, &mut look);
+    reached
+}
+
+fn run<B: Simulated>(input: &[u8], variants: &[Variant], look: Look<'_, B>) {
     let mut choices = Choices::new(input);
     let variant = choices.pick(variants);
     let mut state = ClusterState::default();
@@ -53,13 +88,13 @@ fn run<B: Simulated>(input: &[u8], variants: &[Variant]) {
         }
         let node = node_view(&state);
         let is_same_node = (node.zone, node.primary) == (before.zone, before.primary);
-        sync(&mut reconciler, &mut state, variant, is_same_node);
+        sync(&mut reconciler, &mut state, variant, is_same_node, look);
         if choices.is_over() {
             break;
         }
     }
     let mut fresh = Reconciler::new(B::new(variant));
-    sync(&mut fresh, &mut state, variant, false);
+    sync(&mut fresh, &mut state, variant, false, &mut |_, _, _, _| {});
     let (held, wanted) = (reconciler.backend().contents(), fresh.backend().contents());
     for place in wanted.keys().chain(held.keys()) {
         assert_eq!(held.get(place), wanted.get(place), "{place}: left held, right wanted");
@@ -83,6 +118,7 @@ fn sync<B: Simulated>(
     state: &mut ClusterState,
     variant: Variant,
     is_same_node: bool,
+    look: Look<'_, B>,
 ) {
     let dirty = state.dirty();
     let planner = StatePlanner {
@@ -96,6 +132,7 @@ fn sync<B: Simulated>(
         services.extend(planner.services());
     }
     for family in Family::BOTH {
+        look(reconciler, family, &services, &planner);
         let synced = reconciler.sync_and_sweep(family, &services, &planner);
         synced.unwrap_or_else(|error| panic!("{family}, {}: {error}", variant.name()));
     }
