@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
-use model::{Address, Backend, MOST_COPIES, Pool, PortPlan, Protocol, ServicePlan, merged_ports};
+use model::{Address, Backend, Pool, PortPlan, Protocol, ServicePlan, merged_ports};
 
 use crate::ports::ports_of;
 
@@ -148,11 +148,9 @@ fn is_same_front(before: &PortPlan, after: &PortPlan) -> bool {
     (&before.destinations, before.affinity_seconds) == (&after.destinations, after.affinity_seconds)
 }
 
-/// How often each endpoint stands in the kernel.
+/// How often each endpoint stands in the kernel, at most.
 fn copies(port: &PortPlan) -> usize {
-    let addresses = port.destinations.len();
-    let endpoints = port.cluster_pool.len().max(port.local_pool.len());
-    if endpoints.saturating_mul(addresses) > MOST_COPIES { 1 } else { addresses }
+    if port.shares_pools() { 1 } else { port.destinations.len() }
 }
 
 fn differing(old: &[Backend], new: &[Backend]) -> usize {

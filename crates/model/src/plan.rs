@@ -22,7 +22,7 @@ mod share;
 #[cfg(test)]
 mod tests;
 
-pub use limit::{Excess, LARGEST_COPIED, MOST_COPIES, MOST_WEIGHT};
+pub use limit::{Excess, MOST_WEIGHT};
 pub use share::merged_ports;
 
 /// Settings of the agent that decide over packets.

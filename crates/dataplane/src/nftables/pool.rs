@@ -6,14 +6,8 @@
 
 use std::fmt;
 
-use model::{Address, MOST_COPIES, Pool, PortPlan};
+use model::{Address, Pool, PortPlan};
 use sha2::{Digest, Sha256};
-
-use super::render::pools_of;
-
-/// Pools that are larger get a map of their own, so that the common maps know few pool sizes; and so do those whose copies
-/// would be more elements than [`MOST_COPIES`].
-pub(crate) const LARGEST_COMMON: usize = 256;
 
 /// A service port, the same after a restart: a hash of names that a tenant chooses, long enough that nobody finds two
 /// services with the same one.
@@ -63,12 +57,7 @@ pub(crate) struct OwnPools(Option<PortId>);
 
 impl OwnPools {
     pub(crate) fn of(service: &str, port: &PortPlan) -> OwnPools {
-        let is_own = |pool| {
-            let endpoints = port.pool(pool).len();
-            endpoints > LARGEST_COMMON || endpoints.saturating_mul(addresses(port, pool)) > MOST_COPIES
-        };
-        // Both or none: a pin may name endpoints of either, and they are looked up in one way.
-        if !Pool::BOTH.into_iter().any(is_own) {
+        if !port.shares_pools() {
             return OwnPools(None);
         }
         OwnPools(Some(PortId::of(service, port)))
@@ -77,12 +66,6 @@ impl OwnPools {
     pub(crate) fn get(&self, pool: Pool) -> Option<PoolId> {
         self.0.map(|port| PoolId { port, pool })
     }
-}
-
-/// How many addresses of the port lead to the pool.
-fn addresses(port: &PortPlan, pool: Pool) -> usize {
-    let leads_there = |routing| pools_of(routing).contains(&Some(pool));
-    port.destinations.iter().filter(|destination| leads_there(destination.routing)).count()
 }
 
 /// The affinity timeout that pins of a port get. Each one that is in use has chains of its own, so that their number has

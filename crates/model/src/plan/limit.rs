@@ -8,10 +8,10 @@ use super::{Destination, Pool, PortPlan};
 pub const MOST_WEIGHT: usize = 300_000;
 
 /// Pools that are larger are not copied for each address.
-pub const LARGEST_COPIED: usize = 256;
+const LARGEST_COPIED: usize = 256;
 
 /// Pools that would have more copies, endpoints times addresses, are not copied for each address either.
-pub const MOST_COPIES: usize = 4096;
+const MOST_COPIES: usize = 4096;
 
 /// Beyond this many endpoints no other combination of slices with different ports is read, and the ports that need one
 /// are left out. The slices that Kubernetes writes for a service have the same ports, or make up a handful of
