@@ -1,6 +1,7 @@
 //! Keeps the kernel equal to the plans: only dirty services are planned and committed; after a failure or a
 //! change by somebody else nothing is assumed and everything is written anew.
 
+mod lingering;
 mod planning;
 
 use std::collections::{HashMap, HashSet};
@@ -15,6 +16,7 @@ use crate::backend::{Backend, Change, Committed, SyncError};
 use crate::nftables::{Pin, PinSweep};
 use crate::pieces::{self, LARGE};
 use crate::programmed::Programmed;
+use lingering::Lingering;
 use planning::{Fresh, LargeServices, Plans, plan_all, plan_dirty, settle_claims, take_steps};
 
 /// Where plans come from: the cluster state, seen through the model.
@@ -106,6 +108,8 @@ struct FamilyState {
     stepped: Vec<ServiceKey>,
     /// Large services that are being changed piece by piece, and what each is to become; some of them.
     under_way: HashMap<ServiceKey, Option<ServicePlan>>,
+    /// What large services that are being changed still have and no longer want.
+    lingering: Lingering,
     /// Large services whose last change the kernel refused: they keep what they had until it is tried again.
     held: HashSet<ServiceKey>,
 }
@@ -126,6 +130,7 @@ impl<B: Backend> Reconciler<B> {
             stepping: HashSet::new(),
             stepped: Vec::new(),
             under_way: HashMap::new(),
+            lingering: Lingering::default(),
             held: HashSet::new(),
         });
         Reconciler { backend, families }
@@ -225,6 +230,7 @@ impl<B: Backend> Reconciler<B> {
                 };
                 let mut fresh = plan_dirty(state, &known, family, dirty, large, planner);
                 take_steps(&self.backend, state, &known, &mut fresh.plans);
+                state.lingering.note(&fresh, &state.claims);
                 update(&mut self.backend, state, *known, family, fresh, planner)
             }
         };
@@ -244,7 +250,9 @@ impl<B: Backend> Reconciler<B> {
             Applied::Unknown => return self.sync(family, &[], planner),
             Applied::Known(known) => *known,
         };
-        let mut fresh = match state.under_way.remove(service) {
+        let planned_before = state.under_way.remove(service);
+        let is_new = planned_before.is_none();
+        let mut fresh = match planned_before {
             Some(wanted) => Fresh { plans: HashMap::from([(service.clone(), wanted)]), ..Fresh::default() },
             None => {
                 let dirty = std::slice::from_ref(service);
@@ -253,15 +261,20 @@ impl<B: Backend> Reconciler<B> {
         };
         take_steps(&self.backend, state, &known, &mut fresh.plans);
         let wanted = fresh.plans.remove(service).flatten();
-        let piece =
-            pieces::next(known.plans.get(service), wanted.as_ref(), &known.destinations(&fresh.plans));
+        let free = state.without_lingering(service, wanted.as_ref());
+        let towards = free.as_ref().or(wanted.as_ref());
+        let piece = pieces::next(known.plans.get(service), towards, &known.destinations(&fresh.plans));
         fresh.plans.insert(service.clone(), piece.plan);
-        if !piece.is_last {
+        if !piece.is_last || free.is_some() {
             // Without it, it is planned again for the next piece.
             if state.under_way.len() < MOST_UNDER_WAY {
                 state.under_way.insert(service.clone(), wanted);
             }
             fresh.unfinished.push(service.clone());
+        }
+        match is_new {
+            true => state.lingering.note(&fresh, &state.claims),
+            false => state.lingering.note_piece(service, fresh.plans.get(service).and_then(Option::as_ref)),
         }
         let result = update(&mut self.backend, state, known, family, fresh, planner);
         match &result {
@@ -349,6 +362,18 @@ impl Known {
 }
 
 impl FamilyState {
+    /// The plan without what other large services have not let go of yet, if there is anything like that in it.
+    fn without_lingering(&self, service: &ServiceKey, plan: Option<&ServicePlan>) -> Option<ServicePlan> {
+        let plan = plan?;
+        let waits = self.lingering.wanted(std::iter::once((service, plan)));
+        if waits.is_empty() {
+            return None;
+        }
+        let mut free = plan.clone();
+        free.retain(|protocol, at| !waits.contains_key(&(protocol, at)));
+        Some(free)
+    }
+
     fn forget(&mut self) {
         if let Applied::Known(known) = std::mem::replace(&mut self.applied, Applied::Unknown) {
             self.remembered = known.plans;
@@ -368,6 +393,7 @@ fn rewrite<B: Backend>(
     state.stepping.clear();
     state.stepped.clear();
     state.under_way.clear();
+    state.lingering.clear();
     settle_claims(state, family, planner);
     let (plans, unfinished) = plan_all(state, family, backend.works_in_pieces(), planner);
     let node = planner.node(family);

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
-use model::{Family, ServiceKey, ServicePlan, stale_flows};
+use model::{Address, Family, Protocol, ServiceKey, ServicePlan, stale_flows};
 
 use super::{FamilyState, Known, Planned, Planner};
 use crate::backend::{Backend, Change};
@@ -134,7 +134,13 @@ pub(super) fn plan_dirty(
             .entry(service)
             .or_insert_with_key(|service| planner.plan(service, family).map(|planned| planned.plan));
     }
-    // A large one loses what it has to lose at once, and all else comes in its turn, in pieces.
+    let taken = take_over(state, fresh, large);
+    for holder in taken.values() {
+        // What a large one is to become is planned when its turn comes.
+        let plan = || planner.plan(holder, family).map(|planned| planned.plan);
+        fresh.entry(holder.clone()).or_insert_with(|| if known.is_large(holder) { None } else { plan() });
+    }
+    // A large one loses what others take at once, and all else comes in its turn, in pieces.
     for (service, plan) in fresh.iter_mut().filter(|(service, _)| large.defers(service)) {
         if known.is_large(service) || plan.as_ref().is_some_and(|plan| plan.weight() > LARGE) {
             result.unfinished.push(service.clone());
@@ -145,12 +151,29 @@ pub(super) fn plan_dirty(
     state.under_way.retain(|service, _| !fresh.contains_key(service));
     for (service, plan) in &mut *fresh {
         let Some(plan) = plan else { continue };
-        plan.retain(|protocol, at| state.claims.owns(service, protocol, at));
+        let is_deferred = result.unfinished.contains(service);
+        plan.retain(|protocol, at| {
+            let goes_later =
+                || state.lingering.is_of(service, protocol, at) && !taken.contains_key(&(protocol, at));
+            state.claims.owns(service, protocol, at) || is_deferred && goes_later()
+        });
         if let Some(old) = known.plans.get(service) {
             keep_order(old, plan);
         }
     }
     result
+}
+
+/// What ordinary services take of large ones that no longer want it and have not let go of it yet. (Large ones wait for it.)
+fn take_over(
+    state: &FamilyState,
+    fresh: &Plans,
+    large: LargeServices<'_>,
+) -> HashMap<(Protocol, Address), ServiceKey> {
+    let takes = |service: &ServiceKey, plan: &ServicePlan| large.defers(service) && plan.weight() <= LARGE;
+    let plans = fresh.iter().filter_map(|(service, plan)| Some((service, plan.as_ref()?)));
+    let wanted = state.lingering.wanted(plans.filter(|(service, plan)| takes(service, plan)));
+    wanted.into_iter().map(|(at, holder)| (at, holder.clone())).collect()
 }
 
 /// Where a change takes two steps, this is the first, until [`Reconciler::swept`] allows the second.
