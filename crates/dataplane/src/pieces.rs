@@ -3,6 +3,8 @@
 //! from one port of a service to another, they are given up first, and nobody serves them in between.) Between two
 //! pieces others get their turn.
 
+mod front;
+
 use std::collections::HashSet;
 use std::net::IpAddr;
 
@@ -55,7 +57,7 @@ pub(crate) fn next(
             continue;
         }
         is_last = false;
-        let part = if left > 0 { partly(before, after, left) } else { None };
+        let part = if left > 0 { part(before, after, left) } else { None };
         match part {
             Some(part) => {
                 left = 0;
@@ -132,20 +134,26 @@ fn has_any(port: &PortPlan, destinations: &HashSet<(Protocol, Address)>) -> bool
 /// About how many objects of the kernel a change of a port touches.
 fn cost(before: Option<&PortPlan>, after: Option<&PortPlan>) -> usize {
     match (before, after) {
-        (Some(before), Some(after)) if is_same_front(before, after) => {
-            let copies = copies(before).max(copies(after));
-            let pools =
-                [(&before.cluster_pool, &after.cluster_pool), (&before.local_pool, &after.local_pool)];
-            let slots: usize = pools.into_iter().map(|(old, new)| differing(old, new)).sum();
-            // The size of a pool stands beside each address.
-            4 * slots.saturating_mul(copies) + before.destinations.len()
-        }
+        (Some(before), Some(after)) => cost_of_pools(before, after) + front::cost(before, after),
         _ => before.map_or(0, PortPlan::weight) + after.map_or(0, PortPlan::weight),
     }
 }
 
-fn is_same_front(before: &PortPlan, after: &PortPlan) -> bool {
-    (&before.destinations, before.affinity_seconds) == (&after.destinations, after.affinity_seconds)
+fn cost_of_pools(before: &PortPlan, after: &PortPlan) -> usize {
+    // Each address says of which size the pool is, and where it stands.
+    let addresses = before.destinations.len();
+    let kind = |port: &PortPlan| (port.affinity_seconds, port.shares_pools());
+    if kind(before) != kind(after) {
+        let endpoints =
+            |port: &PortPlan| Pool::BOTH.into_iter().map(|pool| port.pool(pool).len()).sum::<usize>();
+        let all = |port: &PortPlan| 2 * endpoints(port).saturating_mul(copies(port));
+        return all(before) + all(after) + 2 * addresses;
+    }
+    let pools = Pool::BOTH.into_iter().map(|pool| differing(before.pool(pool), after.pool(pool)));
+    match pools.sum::<usize>() {
+        0 => 0,
+        slots => 4 * slots.saturating_mul(copies(before).max(copies(after))) + addresses,
+    }
 }
 
 /// How often each endpoint stands in the kernel, at most.
@@ -156,6 +164,28 @@ fn copies(port: &PortPlan) -> usize {
 fn differing(old: &[Backend], new: &[Backend]) -> usize {
     let same = old.iter().zip(new).filter(|(old, new)| old == new).count();
     old.len().max(new.len()) - same
+}
+
+/// The port on its way from one to the other; `None` if parting it helps nothing.
+fn part(before: Option<&PortPlan>, after: Option<&PortPlan>, left: usize) -> Option<PortPlan> {
+    let towards = match (before, after) {
+        (Some(before), Some(after)) if front::cost(before, after) > left => {
+            match front::has_same_pools(before, after) {
+                true => front::partly(before, after, left),
+                // First the endpoints, then the addresses.
+                false => Some(front::carried(before, after)),
+            }
+        }
+        (None, Some(after)) => front::partly(&after.with_destinations(Vec::new()), after, left),
+        (Some(before), None) if front::weight(before) > left => {
+            return front::partly(before, &before.with_destinations(Vec::new()), left);
+        }
+        _ => None,
+    };
+    let Some(towards) = towards else { return partly(before, after, left) };
+    let fits = cost(before, Some(&towards)) <= left;
+    let part = if fits { None } else { partly(before, Some(&towards), left) };
+    Some(part.unwrap_or(towards)).filter(|part| Some(part) != before)
 }
 
 /// The port as it is wanted, with as many of its new endpoints as fit; `None` if parting it helps nothing. Where no
@@ -205,5 +235,4 @@ fn mixed(old: &[Backend], new: &[Backend], slots: usize) -> Box<[Backend]> {
 }
 
 #[cfg(test)]
-#[path = "pieces_tests.rs"]
 mod tests;

@@ -17,7 +17,7 @@ type Rules = Reconciler<Nftables<Simulator>>;
 const ADDRESS: &str = "203.0.113.77";
 const POD: [(&str, &str); 1] = [("10.244.1.12", "here")];
 const OTHER_POD: [(&str, &str); 1] = [("10.244.1.13", "here")];
-const LARGE: u16 = 1_200;
+const LARGE: u16 = 1_800;
 const SETS: [&str; 4] = ["service-ips", "endpoints", "no-endpoint-reject-ips", "cluster-ips"];
 
 /// With ports from 80 on, at its cluster IP and perhaps at the address that moves.

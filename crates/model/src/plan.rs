@@ -106,8 +106,31 @@ pub struct Destination {
     pub at: Address,
     pub role: Role,
     pub routing: Routing,
-    /// `Some`: only these sources may open connections (never empty, never a /0); all others are dropped.
-    pub allowed_sources: Option<Arc<[IpNet]>>,
+    /// `Some`: only these sources may open connections; all others are dropped.
+    pub allowed_sources: Option<AllowedSources>,
+}
+
+impl Destination {
+    /// The sources that may open connections, each once; none if everybody may.
+    pub fn sources(&self) -> impl Iterator<Item = IpNet> {
+        let allowed = self.allowed_sources.as_ref();
+        let own = match self.at {
+            Address::Vip(ip, _) => allowed.filter(|allowed| allowed.itself).map(|_| IpNet::from(ip)),
+            Address::NodePort(_) => None,
+        };
+        let nets = allowed.map(|allowed| &*allowed.nets).unwrap_or_default();
+        nets.iter().copied().chain(own.filter(|own| nets.binary_search(own).is_err()))
+    }
+}
+
+/// Who may use a load-balancer address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowedSources {
+    /// Sorted; never empty, never a /0. Shared by the addresses of a service.
+    pub nets: Arc<[IpNet]>,
+    /// The node is among them, and may come with the address itself as its source, because that can be bound on the
+    /// node. Of several addresses each admits itself only: all of them for each would be a number squared.
+    pub itself: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

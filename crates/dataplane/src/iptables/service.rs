@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
+use ipnet::IpNet;
 use kernel::iptables::Table;
 use model::{
-    Backend, Destination, Masquerade, Pool, PortPlan, Role, Routing, ServiceKey, ServicePlan, Verdict,
+    Address, Backend, Destination, Masquerade, Pool, PortPlan, Role, Routing, ServiceKey, ServicePlan,
+    Verdict,
 };
 
 use super::dialect::{Dialect, MARK_MASQ, comment};
@@ -111,9 +113,17 @@ impl ServicePort<'_> {
             true => self.name.chain(ChainKind::External).to_string(),
             false => "RETURN".to_owned(),
         };
-        for net in guarded.allowed_sources.as_deref().unwrap_or_default() {
+        let nets = guarded.allowed_sources.iter().flat_map(|allowed| &*allowed.nets);
+        let own = self.port.destinations.iter().filter_map(|to| match to {
+            Destination { at: Address::Vip(ip, _), allowed_sources: Some(allowed), .. } if allowed.itself => {
+                Some(IpNet::from(*ip))
+            }
+            _ => None,
+        });
+        let who = nets.map(|net| format!(" -s {net}")).chain(own.map(|ip| format!(" -s {ip} -d {ip}")));
+        for who in who {
             let about = if chain.rules == 0 { &about } else { "" };
-            chain.rule(format_args!(" -s {net}{about} -j {accepted}"));
+            chain.rule(format_args!("{who}{about} -j {accepted}"));
         }
         if !in_nat {
             chain.rule(format_args!(" -j DROP"));

@@ -86,8 +86,7 @@ pub(crate) fn of_port(rendered: &RenderedPort<'_>) -> BTreeSet<Demand> {
                 demands.insert(Demand::Pinning(pinning));
             }
         }
-        let sources = destination.allowed_sources.as_deref().unwrap_or_default();
-        demands.extend(sources.iter().map(|net| Demand::PrefixLength(net.prefix_len())));
+        demands.extend(destination.sources().map(|net| Demand::PrefixLength(net.prefix_len())));
     }
     demands
 }

@@ -174,9 +174,11 @@ impl<'a> DestinationRenderer<'a> {
     }
 
     fn firewall(&mut self) {
-        let Some(sources) = &self.destination.allowed_sources else { return };
+        if self.destination.allowed_sources.is_none() {
+            return;
+        }
         self.push_labelled(SetName::Firewall, Data::None);
-        for net in sources.iter() {
+        for net in self.destination.sources() {
             let key = self.key.ip(net.network());
             self.push(SetName::FirewallAllow(net.prefix_len()), key, Data::None);
         }

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use super::{Address, Role};
+use super::{Address, AllowedSources, Role};
 use crate::{Family, NodeView, Protocol, Service, ServicePort, Settings};
 
 /// What the ports of one service share, for one family.
@@ -14,7 +13,7 @@ pub(super) struct Fronts {
     /// Sorted by role and address, no address twice.
     ips: Vec<(Role, IpAddr)>,
     /// Who may use the load-balancer addresses; `None` is everyone.
-    pub(super) allowed_sources: Option<Arc<[IpNet]>>,
+    pub(super) allowed_sources: Option<AllowedSources>,
 }
 
 /// Destinations that an earlier port of the same service has.
@@ -42,8 +41,7 @@ impl Fronts {
         }
         let mut ips: Vec<_> = roles.into_iter().map(|(ip, role)| (role, ip)).collect();
         ips.sort_unstable();
-        let allowed_sources =
-            allowed_sources(&service.source_ranges, balancers(), node.primary[family.index()], family);
+        let allowed_sources = allowed_sources(&service.source_ranges, node.primary[family.index()], family);
         Some(Fronts { ips, allowed_sources })
     }
 
@@ -61,23 +59,14 @@ fn of_family(ips: &[IpAddr], family: Family) -> impl Iterator<Item = IpAddr> {
 
 /// `loadBalancerSourceRanges` of one family, sorted; `None` if they keep nobody out. Ranges of the other family
 /// alone do not close this one: upstream judges each family by its own list.
-fn allowed_sources(
-    ranges: &[IpNet],
-    balancers: impl Iterator<Item = IpAddr>,
-    node_ip: Option<IpAddr>,
-    family: Family,
-) -> Option<Arc<[IpNet]>> {
+fn allowed_sources(ranges: &[IpNet], node_ip: Option<IpAddr>, family: Family) -> Option<AllowedSources> {
     let mut nets: Vec<IpNet> =
         ranges.iter().filter(|net| Family::of_net(net) == family).map(IpNet::trunc).collect();
     if nets.is_empty() || nets.iter().any(|net| net.prefix_len() == 0) {
         return None;
     }
-    // A node that may use the balancer may come with the balancer's address as its source, because the
-    // address can be bound on the node.
-    if node_ip.is_some_and(|ip| nets.iter().any(|net| net.contains(&ip))) {
-        nets.extend(balancers.map(IpNet::from));
-    }
+    let itself = node_ip.is_some_and(|ip| nets.iter().any(|net| net.contains(&ip)));
     nets.sort_unstable();
     nets.dedup();
-    Some(nets.into())
+    Some(AllowedSources { nets: nets.into(), itself })
 }

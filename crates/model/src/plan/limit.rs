@@ -53,7 +53,8 @@ impl PortPlan {
         let copies = if shares(sizes, addresses) { [1; 2] } else { addresses };
         // A slot, and beside it a member or a hairpin.
         let pools: usize = sizes.iter().zip(copies).map(|(endpoints, copies)| 2 * endpoints * copies).sum();
-        let sources = |at: &Destination| at.allowed_sources.as_ref().map_or(0, |nets| nets.len());
+        let sources =
+            |at: &Destination| at.allowed_sources.as_ref().map_or(0, |allowed| allowed.nets.len() + 1);
         self.destinations.iter().map(|at| 3 + sources(at)).sum::<usize>() + pools
     }
 

@@ -1,6 +1,6 @@
 //! What is left of a plan where other services own some of the addresses it names.
 
-use super::{Address, Pool, PortPlan, Role, Routing, ServicePlan, Verdict};
+use super::{Address, Destination, Pool, PortPlan, Role, Routing, ServicePlan, Verdict};
 use crate::Protocol;
 
 impl ServicePlan {
@@ -28,17 +28,28 @@ impl PortPlan {
         self.destinations.iter().any(|destination| destination.routing.forwards_to(pool))
     }
 
+    /// The same port at these destinations.
+    pub fn with_destinations(&self, destinations: Vec<Destination>) -> PortPlan {
+        let mut port = PortPlan { destinations: destinations.into(), ..self.clone() };
+        port.drop_unused_pools();
+        port
+    }
+
     fn retain(&mut self, owns: impl Fn(Protocol, Address) -> bool) -> bool {
         let mut destinations = std::mem::take(&mut self.destinations).into_vec();
         destinations.retain(|destination| owns(self.protocol, destination.at));
         self.destinations = destinations.into_boxed_slice();
+        self.drop_unused_pools();
+        !self.destinations.is_empty()
+    }
+
+    fn drop_unused_pools(&mut self) {
         if !self.uses(Pool::Cluster) {
             self.cluster_pool = Box::default();
         }
         if !self.uses(Pool::Local) {
             self.local_pool = Box::default();
         }
-        !self.destinations.is_empty()
     }
 }
 

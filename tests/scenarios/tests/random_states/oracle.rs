@@ -87,8 +87,8 @@ impl Oracle {
             serves.then(|| self.destinations.get(&(protocol, Address::NodePort(to.port()))))?
         };
         let Some(owned) = at_vip.or_else(at_node) else { return self.unowned(to.ip()) };
-        let allowed = owned.destination.allowed_sources.as_deref();
-        if allowed.is_some_and(|nets| !nets.iter().any(|net| net.contains(&source))) {
+        let is_guarded = owned.destination.allowed_sources.is_some();
+        if is_guarded && !owned.destination.sources().any(|net| net.contains(&source)) {
             return Answer::Dropped;
         }
         let (verdict, everyone) = match owned.destination.routing {

@@ -105,7 +105,7 @@ fn of_two_ports_at_one_address_the_first_listed_has_it() {
 fn load_balancer_source_ranges() {
     // What it shows, ranges, wanted for IPv4.
     type Case<'a> = (&'a str, &'a [&'a str], Option<&'a [&'a str]>);
-    let cases: [Case<'_>; 7] = [
+    let cases: [Case<'_>; 8] = [
         ("none", &[], None),
         (
             "sorted, truncated, unique",
@@ -116,9 +116,10 @@ fn load_balancer_source_ranges() {
         ("any address with /0 too", &["1.2.3.4/0"], None),
         ("the other family only", &["fd00::/8"], None),
         ("the other family's /0", &["10.0.0.0/8", "::/0"], Some(&["10.0.0.0/8"])),
+        ("the node may come as the balancer", &["192.0.2.0/24"], Some(&["192.0.2.0/24", "itself"])),
         (
-            "the node may come as the balancer",
-            &["192.0.2.0/24"],
+            "once, if a range is the balancer's address",
+            &["192.0.2.0/24", "203.0.113.1/32", "203.0.113.2/32"],
             Some(&["192.0.2.0/24", "203.0.113.1/32", "203.0.113.2/32"]),
         ),
     ];
@@ -130,11 +131,20 @@ fn load_balancer_source_ranges() {
             source_ranges: ranges.iter().map(|net| net.parse().unwrap()).collect(),
             ..service()
         };
-        let wanted: Option<Box<[IpNet]>> =
-            wanted.map(|nets| nets.iter().map(|net| net.parse().unwrap()).collect());
         for destination in plan_one(&service, &[ready("10.0.0.1")]).destinations {
-            let wanted = wanted.as_deref().filter(|_| destination.role == Role::LoadBalancerIp);
-            assert_eq!(destination.allowed_sources.as_deref(), wanted, "{what}: {:?}", destination.role);
+            let wanted = wanted.filter(|_| destination.role == Role::LoadBalancerIp);
+            assert_eq!(
+                destination.allowed_sources.is_some(),
+                wanted.is_some(),
+                "{what}: {:?}",
+                destination.role
+            );
+            let net = |text: &&str| match (*text, destination.at) {
+                ("itself", Address::Vip(ip, _)) => IpNet::from(ip),
+                (net, _) => net.parse().unwrap(),
+            };
+            let wanted: Vec<IpNet> = wanted.unwrap_or_default().iter().map(net).collect();
+            assert_eq!(destination.sources().collect::<Vec<_>>(), wanted, "{what}: {:?}", destination.role);
         }
     }
 }
@@ -147,7 +157,7 @@ fn an_ipv6_balancer_is_admitted_with_its_full_length() {
         ..service()
     };
     let plan = plan(&service, &[], &node(), &Settings::default(), Family::V6);
-    let allowed = plan.ports[0].destinations[1].allowed_sources.as_deref().unwrap();
+    let allowed: Vec<IpNet> = plan.ports[0].destinations[1].sources().collect();
     assert_eq!(allowed, ["2001:db8::/64".parse().unwrap(), "2001:db8:1::7/128".parse::<IpNet>().unwrap()]);
 }
 

@@ -1,6 +1,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
-use model::{Destination, Masquerade, Pool, Role, Routing, Verdict};
+use ipnet::IpNet;
+use model::{AllowedSources, Destination, Masquerade, Pool, Role, Routing, Verdict};
 
 use super::*;
 
@@ -125,4 +126,44 @@ fn many_ports_that_change_their_numbers_give_them_up_first() {
         }))
     };
     walk(Some(&turned(0)), Some(&turned(7)));
+}
+
+/// A port at so many addresses of a load balancer, which only so many ranges may use.
+fn guarded(addresses: u32, ranges: u32, endpoints: u32) -> PortPlan {
+    let nets = (0..ranges).map(|number| IpNet::from(IpAddr::V4(Ipv4Addr::from_bits(0xc000_0000 + number))));
+    let allowed = AllowedSources { nets: nets.collect(), itself: true };
+    let plain = port(80, 0..endpoints);
+    let own = plain.destinations[0].clone();
+    let at = |number| Address::Vip(Ipv4Addr::from_bits(0xcb00_0000 + number).into(), 80);
+    let guarded = |number| Destination {
+        at: at(number),
+        role: Role::LoadBalancerIp,
+        allowed_sources: Some(allowed.clone()),
+        ..own.clone()
+    };
+    let destinations = std::iter::once(own.clone()).chain((0..addresses).map(guarded)).collect();
+    PortPlan { destinations, ..plain }
+}
+
+#[test]
+fn a_port_with_many_addresses_and_source_ranges_is_changed_in_pieces() {
+    let of = |port: PortPlan| plan(std::iter::once(port));
+    let (few, many) = (of(guarded(300, 300, 2)), of(guarded(600, 301, 2)));
+    assert!(many.weight() > 40 * PIECE);
+    assert!(walk(None, Some(&many)) > 30, "created");
+    assert!(walk(Some(&many), None) > 30, "removed");
+    assert!(walk(Some(&few), Some(&many)) > 30, "more addresses, and all of them with other ranges");
+    assert!(walk(Some(&many), Some(&few)) > 30, "fewer of them");
+    let wide = of(guarded(600, 300, 5_000));
+    assert!(walk(Some(&few), Some(&wide)) > 30, "other endpoints, too");
+    assert!(walk(None, Some(&wide)) > 30, "created with many endpoints");
+    assert!(walk(Some(&wide), None) > 30, "removed with many endpoints");
+    let refused = |mut port: PortPlan| {
+        port.cluster_pool = Box::default();
+        let refused = Routing::Same(Verdict::Reject, Masquerade::Outsiders);
+        port.destinations.iter_mut().for_each(|at| at.routing = refused);
+        of(port)
+    };
+    assert!(walk(Some(&wide), Some(&refused(guarded(600, 300, 0)))) > 30, "all endpoints gone");
+    assert!(walk(Some(&refused(guarded(600, 300, 0))), Some(&wide)) > 30, "and back");
 }
