@@ -4,7 +4,7 @@
 mod lingering;
 mod planning;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use model::{
@@ -317,23 +317,29 @@ impl<B: Backend> Reconciler<B> {
         planner: &dyn Planner,
     ) -> Result<Synced, SyncError> {
         let mut synced = self.sync(family, dirty, planner)?;
-        let mut unfinished = std::mem::take(&mut synced.unfinished);
-        while let Some(service) = unfinished.pop() {
-            let piece = self.sync_piece(family, &service, planner)?;
-            synced.committed.bytes += piece.committed.bytes;
-            synced.services += piece.services;
-            synced.sweeps.extend(piece.sweeps);
-            synced.stale.extend(piece.stale);
-            unfinished.extend(piece.unfinished);
+        // In turn: one may wait for what another lets go of.
+        let mut unfinished = VecDeque::from(std::mem::take(&mut synced.unfinished));
+        let mut sweeps = std::mem::take(&mut synced.sweeps);
+        loop {
+            let next = if let Some(service) = unfinished.pop_front() {
+                self.sync_piece(family, &service, planner)?
+            } else if let Some(sweep) = sweeps.pop() {
+                self.backend.sweep(&sweep)?;
+                match self.swept(family, &sweep) {
+                    waiting if waiting.is_empty() => continue,
+                    // One that is large takes its second step in pieces too.
+                    waiting => self.sync(family, &waiting, planner)?,
+                }
+            } else {
+                return Ok(synced);
+            };
+            synced.committed.bytes += next.committed.bytes;
+            synced.services += next.services;
+            synced.stale.extend(next.stale);
+            unfinished.retain(|service| !next.unfinished.contains(service));
+            unfinished.extend(next.unfinished);
+            sweeps.extend(next.sweeps);
         }
-        for sweep in std::mem::take(&mut synced.sweeps) {
-            self.backend.sweep(&sweep)?;
-            let waiting = self.swept(family, &sweep);
-            if !waiting.is_empty() {
-                self.sync(family, &waiting, planner)?;
-            }
-        }
-        Ok(synced)
     }
 
     /// Delete pins that a sweep found. Returns how many went.
