@@ -100,8 +100,8 @@ impl Collector for PacketCounters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kernel::iptables::simulate::Simulator;
     use kernel::iptables::{Stamp, Table};
+    use simulate::iptables::Simulator;
 
     const MADE: Counters = Counters { invalid: true, localhost: true };
 

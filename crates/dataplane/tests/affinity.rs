@@ -8,9 +8,10 @@ use std::net::IpAddr;
 use common::{Fixture, MARK, ip, pod_cidrs, service};
 use dataplane::Reconciler;
 use dataplane::nftables::{Nftables, TABLE_NAME};
-use kernel::nft::simulate::{Host, Journey, Origin, Packet, Protocol, Simulator, walk};
 use kernel::nft::{self, Batch, ElementData, Transport};
 use model::{Family, Service, ServiceKey, ServicePort, TrafficPolicy};
+use simulate::nft::{Simulator, walk};
+use simulate::{Host, Journey, Origin, Packet, Protocol};
 
 const PODS: [(&str, &str); 3] = [("10.244.1.11", "here"), ("10.244.1.12", "here"), ("10.244.2.21", "there")];
 const ROOM_FOR_PINS: u32 = 65_536;

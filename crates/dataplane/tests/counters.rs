@@ -6,9 +6,10 @@ mod common;
 use common::{Fixture, MARK, ip, pod_cidrs, service};
 use dataplane::Reconciler;
 use dataplane::nftables::{Nftables, PortTraffic, TABLE_NAME, read_traffic};
-use kernel::nft::simulate::{Host, Origin, Packet, Protocol, Simulator, walk};
 use kernel::nft::{self, Transport};
 use model::{Family, Service, ServiceKey};
+use simulate::nft::{Simulator, walk};
+use simulate::{Host, Origin, Packet, Protocol};
 
 type Simulated = Reconciler<Nftables<Simulator>>;
 

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use common::{Fixture, MARK, ip, pod_cidrs, service};
 use dataplane::Reconciler;
 use dataplane::nftables::{Nftables, TABLE_NAME};
-use kernel::nft::simulate::Simulator;
 use kernel::nft::{self, ElementData, Transport};
 use model::{Family, Protocol, Service, ServiceKey, ServicePort};
+use simulate::nft::Simulator;
 
 type Rules = Reconciler<Nftables<Simulator>>;
 

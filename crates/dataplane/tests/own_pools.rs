@@ -8,9 +8,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use common::{Fixture, MARK, in_namespace, ip, pod_cidrs, service};
 use dataplane::nftables::{Nftables, TABLE_NAME};
 use dataplane::{Reconciler, Synced};
-use kernel::nft::simulate::{Host, Origin, Packet, Protocol, Simulator, walk};
 use kernel::nft::{self, Transport};
 use model::{Family, Service, ServiceKey, TrafficPolicy};
+use simulate::nft::{Simulator, walk};
+use simulate::{Host, Origin, Packet, Protocol};
 
 type Simulated = Reconciler<Nftables<Simulator>>;
 

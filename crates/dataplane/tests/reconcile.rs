@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use common::{Fixture, MARK, ip, pod_cidrs, service};
 use dataplane::nftables::{Nftables, TABLE_NAME};
 use dataplane::{Planner, Reconciler};
-use kernel::nft::simulate::Simulator;
 use kernel::nft::{self, Batch, ElementData, Transport};
 use model::{Family, Pair, Service, ServiceKey, TrafficPolicy};
+use simulate::nft::Simulator;
 
 type Simulated = Reconciler<Nftables<Simulator>>;
 

@@ -6,8 +6,8 @@ mod common;
 use common::{Fixture, MARK, ip, pod_cidrs, service};
 use dataplane::Reconciler;
 use dataplane::nftables::Nftables;
-use kernel::nft::simulate::Simulator;
 use model::{Family, FlowTarget, Protocol, RecordedFlow, Service, StaleSet};
+use simulate::nft::Simulator;
 
 const ENOMEM: i32 = 12;
 const SERVICES: u8 = 6;

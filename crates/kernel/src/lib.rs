@@ -17,5 +17,4 @@ pub mod nfacct;
 pub mod nft;
 pub mod process;
 pub mod profile;
-pub mod simulate;
 pub mod sysctl;

@@ -13,8 +13,10 @@ pub struct Package {
     pub name: String,
     /// The SPDX expression; `None` if the package names only a file, or nothing.
     pub licence: Option<String>,
-    /// Names of what it asks for, for whatever purpose.
+    /// Names of what it is built from.
     pub dependencies: Vec<String>,
+    /// Names of what only its tests and examples use.
+    pub test_dependencies: Vec<String>,
     /// Where it lives, seen from the root; `None` for packages from elsewhere.
     pub folder: Option<String>,
 }
@@ -42,13 +44,16 @@ pub fn packages() -> Result<Vec<Package>, String> {
 
 fn package(value: &Value) -> Package {
     let text = |value: &Value| value.as_str().map(str::to_owned);
-    let dependencies = value["dependencies"].as_array().into_iter().flatten();
+    let (for_tests, dependencies): (Vec<&Value>, Vec<&Value>) =
+        value["dependencies"].as_array().into_iter().flatten().partition(|asked| asked["kind"] == "dev");
+    let names = |asked: Vec<&Value>| asked.into_iter().filter_map(|asked| text(&asked["name"])).collect();
     let manifest = Path::new(value["manifest_path"].as_str().unwrap_or_default());
     let folder = manifest.parent().and_then(|folder| folder.strip_prefix(root()).ok());
     Package {
         name: text(&value["name"]).unwrap_or_default(),
         licence: text(&value["license"]),
-        dependencies: dependencies.filter_map(|dependency| text(&dependency["name"])).collect(),
+        dependencies: names(dependencies),
+        test_dependencies: names(for_tests),
         folder: folder.filter(|_| value["source"].is_null()).map(|path| path.display().to_string()),
     }
 }

@@ -1,7 +1,7 @@
 //! A mutation driver without instrumentation, for `cargo test`: deterministic, and good for the shallow half of what
 //! libFuzzer finds.
 
-use kernel::simulate::Xorshift;
+use simulate::Xorshift;
 
 /// Numbers at which lengths and counters break.
 const EDGES: [u64; 14] = [

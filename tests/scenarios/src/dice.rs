@@ -1,6 +1,6 @@
 //! Random choices that a seed repeats.
 
-use kernel::nft::simulate::Xorshift;
+use simulate::Xorshift;
 
 /// A source of choices.
 #[derive(Debug)]

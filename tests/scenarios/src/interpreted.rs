@@ -6,8 +6,8 @@ use agent::{ClusterPlanner, observe_node};
 use cluster::manifests::ManifestSource;
 use cluster::{ClusterState, Kind, Update};
 use dataplane::{Planned, Planner, Reconciler};
-use kernel::simulate::{self, Host, Origin, Outcome, Packet, Xorshift};
 use model::{Family, NodePlan, NodePortAddresses, NodeView, Protocol, ServiceKey, Settings};
+use simulate::{Host, Origin, Outcome, Packet, Xorshift};
 
 use crate::directory::{NODE, node_addresses, server_at};
 use crate::flows::Flow;

@@ -8,9 +8,8 @@ use std::collections::BTreeMap;
 use dataplane::Backend;
 use dataplane::iptables::{Counters, INVALID_COUNTER, Iptables, LOCALHOST_COUNTER, Setup};
 use dataplane::nftables::Nftables;
-use kernel::simulate::{Host, Journey, Packet};
-use kernel::{iptables, nft};
 use model::Family;
+use simulate::{Host, Journey, Packet};
 
 use crate::variant::Variant;
 
@@ -42,28 +41,28 @@ pub trait Simulated: Backend {
 /// What a simulated kernel holds.
 #[derive(Clone)]
 pub enum Rules {
-    Nftables(nft::simulate::Simulator),
+    Nftables(simulate::nft::Simulator),
     /// By family.
-    Iptables(Box<[iptables::simulate::Simulator; 2]>),
+    Iptables(Box<[simulate::iptables::Simulator; 2]>),
 }
 
 impl Rules {
     pub fn walk(&mut self, host: &Host, packet: Packet, draw: &mut dyn FnMut(u32) -> u32) -> Journey {
         match self {
-            Rules::Nftables(simulator) => nft::simulate::walk(simulator, host, packet, draw),
+            Rules::Nftables(simulator) => simulate::nft::walk(simulator, host, packet, draw),
             Rules::Iptables(simulators) => {
                 let simulator = &mut simulators[Family::of(packet.destination).index()];
-                iptables::simulate::walk(simulator, host, packet, draw)
+                simulate::iptables::walk(simulator, host, packet, draw)
             }
         }
     }
 }
 
-impl Simulated for Nftables<nft::simulate::Simulator> {
+impl Simulated for Nftables<simulate::nft::Simulator> {
     const MODE: &'static str = "nftables";
 
     fn new(variant: Variant) -> Self {
-        Nftables::new(nft::simulate::Simulator::new(), &variant.detector(), MASQUERADE_MARK)
+        Nftables::new(simulate::nft::Simulator::new(), &variant.detector(), MASQUERADE_MARK)
             .count_traffic(variant.counts_traffic())
     }
 
@@ -76,7 +75,7 @@ impl Simulated for Nftables<nft::simulate::Simulator> {
     }
 
     fn walk(&mut self, host: &Host, packet: Packet, draw: &mut dyn FnMut(u32) -> u32) -> Journey {
-        nft::simulate::walk(self.transport(), host, packet, draw)
+        simulate::nft::walk(self.transport(), host, packet, draw)
     }
 
     fn set_now(&mut self, milliseconds: u64) {
@@ -84,12 +83,12 @@ impl Simulated for Nftables<nft::simulate::Simulator> {
     }
 }
 
-impl Simulated for Iptables<iptables::simulate::Simulator> {
+impl Simulated for Iptables<simulate::iptables::Simulator> {
     const MODE: &'static str = "iptables";
 
     fn new(variant: Variant) -> Self {
         let tables = Family::BOTH.map(|family| {
-            let mut tables = iptables::simulate::Simulator::new(family == Family::V6);
+            let mut tables = simulate::iptables::Simulator::new(family == Family::V6);
             [INVALID_COUNTER, LOCALHOST_COUNTER].iter().for_each(|name| tables.add_account(name));
             Some(tables)
         });
@@ -114,7 +113,7 @@ impl Simulated for Iptables<iptables::simulate::Simulator> {
 
     fn walk(&mut self, host: &Host, packet: Packet, draw: &mut dyn FnMut(u32) -> u32) -> Journey {
         let tables = self.tables(Family::of(packet.destination)).unwrap();
-        iptables::simulate::walk(tables, host, packet, draw)
+        simulate::iptables::walk(tables, host, packet, draw)
     }
 
     fn set_now(&mut self, milliseconds: u64) {

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use cluster::ClusterState;
 use dataplane::iptables::Iptables;
 use dataplane::nftables::Nftables;
-use kernel::{iptables, nft};
 use model::Family;
 use scenarios::flows::{self, Flow, judge::judge};
 use scenarios::interpreted::{Walks, load, program};
@@ -20,8 +19,8 @@ fn main() -> ExitCode {
     let folder = ManifestFolder::create();
     world.write_to(&folder);
     let state = load(&folder);
-    in_mode::<Nftables<nft::simulate::Simulator>>(&mut report, &world, &state, &Variant::ALL);
-    in_mode::<Iptables<iptables::simulate::Simulator>>(&mut report, &world, &state, &Variant::OF_EVERY_MODE);
+    in_mode::<Nftables<simulate::nft::Simulator>>(&mut report, &world, &state, &Variant::ALL);
+    in_mode::<Iptables<simulate::iptables::Simulator>>(&mut report, &world, &state, &Variant::OF_EVERY_MODE);
     report.finish()
 }
 

@@ -4,11 +4,11 @@ use crate::logging::capture::heard;
 use crate::metrics::Metrics;
 use dataplane::Planned;
 use dataplane::nftables::Nftables;
-use kernel::nft::simulate::Simulator;
 use model::{
     Endpoint, EndpointSlice, LocalDetector, NodePlan, NodeView, Protocol, Service, ServicePort, Settings,
     SlicePort, TrafficPolicy,
 };
+use simulate::nft::Simulator;
 
 struct Nothing;
 

@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 
 use kernel::iptables::Tables;
-use kernel::iptables::simulate::{Fault, walk};
-use kernel::simulate::Host;
 use model::Service;
+use simulate::Host;
+use simulate::iptables::{Fault, walk};
 
 use super::common::{ip, service};
 use super::packets::packet;

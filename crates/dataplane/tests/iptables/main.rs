@@ -16,8 +16,8 @@ use common::{Fixture, MARK, pod_cidrs};
 use dataplane::iptables::{Counters, INVALID_COUNTER, Iptables, LOCALHOST_COUNTER, Setup};
 use dataplane::{Planner, Reconciler, Synced};
 use kernel::iptables::Table;
-use kernel::iptables::simulate::Simulator;
 use model::{Family, ServiceKey};
+use simulate::iptables::Simulator;
 
 type Simulated = Reconciler<Iptables<Simulator>>;
 

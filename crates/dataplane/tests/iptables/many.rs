@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU16;
 
 use dataplane::Planned;
-use kernel::iptables::simulate::walk;
-use kernel::simulate::{Host, Outcome, Rejection, Xorshift};
 use model::{NodePlan, NodePortAddresses, Protocol, Service, ServicePort, plan_node};
+use simulate::iptables::walk;
+use simulate::{Host, Outcome, Rejection, Xorshift};
 
 use super::common::{ip, node, service};
 use super::packets::packet;

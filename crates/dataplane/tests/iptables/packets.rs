@@ -4,9 +4,9 @@ use std::num::NonZeroU16;
 
 use dataplane::Planned;
 use kernel::iptables::Tables as _;
-use kernel::iptables::simulate::walk;
-use kernel::simulate::{Host, Journey, Origin, Outcome, Packet, Protocol};
 use model::{NodePlan, NodePortAddresses, Service, plan_node};
+use simulate::iptables::walk;
+use simulate::{Host, Journey, Origin, Outcome, Packet, Protocol};
 
 use super::common::{ip, node, service};
 use super::*;

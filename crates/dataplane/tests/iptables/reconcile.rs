@@ -1,9 +1,9 @@
 //! Full and partial syncs, and what a failure is followed by.
 
 use dataplane::{Planned, SyncError};
-use kernel::iptables::simulate::Fault;
 use kernel::iptables::{Tables, ToolError};
 use model::{NodePlan, Service, TrafficPolicy};
+use simulate::iptables::Fault;
 
 use super::common::{ip, service};
 use super::*;

@@ -7,7 +7,6 @@ mod legacy;
 mod look;
 mod missing;
 mod run;
-pub mod simulate;
 mod stamp;
 mod toolbox;
 mod tools;

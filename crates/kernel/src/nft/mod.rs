@@ -11,8 +11,7 @@ pub(crate) mod monitor;
 mod object;
 mod probe;
 mod reason;
-pub mod simulate;
-pub(crate) mod sys;
+pub mod sys;
 mod transport;
 
 pub use batch::Batch;

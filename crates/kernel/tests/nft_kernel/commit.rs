@@ -17,13 +17,13 @@ const VERDICTS: Set<'_> = Set {
 
 const ADDRESSES: Set<'_> = Set { name: "cluster-ips", key_type: 7, key_length: 4, data: None, ..VERDICTS };
 
-pub(crate) fn key(last: u8, port: u16) -> [u8; 12] {
+fn key(last: u8, port: u16) -> [u8; 12] {
     let [high, low] = port.to_be_bytes();
     [10, 96, 0, last, 6, 0, 0, 0, high, low, 0, 0]
 }
 
 /// A table with the two sets above, and chains `lb-1` and `lb-2`.
-pub(crate) fn table() -> Batch {
+fn table() -> Batch {
     let mut batch = batch();
     batch.add_table("made by a test");
     batch.add_set(&VERDICTS);

@@ -3,7 +3,6 @@
 
 mod commit;
 mod counters;
-mod delete;
 mod dump;
 mod golden;
 mod instructions;

@@ -8,13 +8,17 @@ use checks::packages::{Package, packages};
 
 /// What each crate may use of ours. Packages outside `crates/` may use everything.
 const DIRECTIONS: &[(&str, &[&str])] = &[
-    ("crates/agent", &["cluster", "dataplane", "kernel", "model", "sandbox"]),
+    ("crates/agent", &["cluster", "dataplane", "kernel", "model", "sandbox", "simulate"]),
     ("crates/cluster", &["model"]),
     ("crates/dataplane", &["kernel", "model"]),
     ("crates/kernel", &[]),
     ("crates/model", &[]),
     ("crates/sandbox", &["kernel"]),
+    ("crates/simulate", &["kernel"]),
 ];
+
+/// What their tests may use besides.
+const DIRECTIONS_OF_TESTS: &[(&str, &[&str])] = &[("crates/dataplane", &["simulate"])];
 
 fn ours() -> Vec<Package> {
     packages().unwrap().into_iter().filter(Package::is_ours).collect()
@@ -48,11 +52,24 @@ fn crates_depend_in_the_allowed_directions() {
             wrong.push(format!("{folder} has no entry in DIRECTIONS"));
             continue;
         };
-        let used = package.dependencies.iter().filter_map(|name| name.strip_prefix("pointsman-"));
-        let used = used.filter(|name| !allowed.contains(name));
-        wrong.extend(used.map(|name| format!("{folder} must not depend on {name}")));
+        let besides = DIRECTIONS_OF_TESTS.iter().find(|(name, _)| *name == folder);
+        let besides = besides.map_or(&[][..], |(_, names)| names);
+        wrong.extend(
+            ours_of(&package.dependencies)
+                .filter(|name| !allowed.contains(name))
+                .map(|name| format!("{folder} must not depend on {name}")),
+        );
+        wrong.extend(
+            ours_of(&package.test_dependencies)
+                .filter(|name| !allowed.contains(name) && !besides.contains(name))
+                .map(|name| format!("tests of {folder} must not depend on {name}")),
+        );
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn ours_of(dependencies: &[String]) -> impl Iterator<Item = &str> {
+    dependencies.iter().filter_map(|name| name.strip_prefix("pointsman-"))
 }
 
 /// The table of docs/dependencies.md and the manifests say the same, in both directions.
@@ -62,7 +79,7 @@ fn direct_dependencies_are_written_down() {
     let document = std::fs::read_to_string(checks::root().join("docs/dependencies.md")).unwrap();
     let used: BTreeSet<String> = ours()
         .iter()
-        .flat_map(|package| package.dependencies.clone())
+        .flat_map(|package| [&package.dependencies[..], &package.test_dependencies[..]].concat())
         .filter(|name| !name.starts_with("pointsman-"))
         .collect();
     let named = |cells: &Vec<&str>| cells.first().is_some_and(|cell| cell.starts_with('`'));

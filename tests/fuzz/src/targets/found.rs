@@ -7,13 +7,13 @@ use cluster::apiserver::{Encoding, fuzz};
 use cluster::{ClusterState, Kind};
 use dataplane::Reconciler;
 use dataplane::nftables::{Nftables, TABLE_NAME, read_traffic};
-use kernel::nft::simulate::Simulator;
 use kernel::nft::{
     Batch, CommitError, CounterReading, DumpedElement, ElementData, Error, Family, Table, Transport,
 };
 use model::LocalDetector;
 use scenarios::Variant;
 use scenarios::interpreted::{StatePlanner, node_view};
+use simulate::nft::Simulator;
 
 use super::Target;
 use crate::Limits;
@@ -200,6 +200,6 @@ impl Transport for Found<'_> {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    let mut random = kernel::simulate::Xorshift::new(3);
+    let mut random = simulate::Xorshift::new(3);
     (1..=8_u32).map(|size| (0..size * 80).map(|_| random.draw(256) as u8).collect()).collect()
 }

@@ -6,7 +6,6 @@ use cluster::{Change, ClusterState, Kind};
 use dataplane::iptables::Iptables;
 use dataplane::nftables::Nftables;
 use dataplane::{Planner, Reconciler};
-use kernel::{iptables, nft};
 use model::{Family, PortPlan, ServiceKey};
 use scenarios::Variant;
 use scenarios::interpreted::{StatePlanner, node_view};
@@ -26,7 +25,7 @@ const LONG_POOL: usize = 1_000;
 
 pub(super) const NFTABLES: Target = Target {
     name: "nftables_states",
-    run: |input| run::<Nftables<nft::simulate::Simulator>>(input, &Variant::ALL, &mut |_, _, _, _| {}),
+    run: |input| run::<Nftables<simulate::nft::Simulator>>(input, &Variant::ALL, &mut |_, _, _, _| {}),
     limits: LIMITS,
     seeds,
     dictionary: &[],
@@ -36,7 +35,7 @@ pub(super) const NFTABLES: Target = Target {
 pub(super) const IPTABLES: Target = Target {
     name: "iptables_states",
     run: |input| {
-        run::<Iptables<iptables::simulate::Simulator>>(input, &Variant::OF_EVERY_MODE, &mut |_, _, _, _| {});
+        run::<Iptables<simulate::iptables::Simulator>>(input, &Variant::OF_EVERY_MODE, &mut |_, _, _, _| {});
     },
     limits: LIMITS,
     seeds,
@@ -71,7 +70,7 @@ pub fn reached(input: &[u8]) -> Reached {
                 in_pieces && plan.ports.iter().any(|port| port.cluster_pool.len() > LONG_POOL);
         }
     };
-    run::<Nftables<nft::simulate::Simulator>>(input, &Variant::ALL, &mut look);
+    run::<Nftables<simulate::nft::Simulator>>(input, &Variant::ALL, &mut look);
     reached
 }
 
@@ -141,6 +140,6 @@ fn sync<B: Simulated>(
 
 /// Random bytes are good objects.
 fn seeds() -> Vec<Vec<u8>> {
-    let mut random = kernel::simulate::Xorshift::new(1);
+    let mut random = simulate::Xorshift::new(1);
     (1..=12).map(|size| (0..size * 60).map(|_| random.draw(256) as u8).collect()).collect()
 }

@@ -1,7 +1,7 @@
 //! What simulated tables of iptables hold, in a form that does not depend on the order in which it came about.
 
 use kernel::iptables::Table;
-use kernel::iptables::simulate::Simulator;
+use simulate::iptables::Simulator;
 
 use super::Contents;
 

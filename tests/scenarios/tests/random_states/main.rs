@@ -11,7 +11,6 @@ mod run;
 
 use dataplane::iptables::Iptables;
 use dataplane::nftables::Nftables;
-use kernel::{iptables, nft};
 use modes::Tested;
 use scenarios::Variant;
 
@@ -30,11 +29,11 @@ fn seeds<B: Tested>(quarter: u64, variants: &[Variant]) {
 }
 
 fn nftables(quarter: u64) {
-    seeds::<Nftables<nft::simulate::Simulator>>(quarter, &Variant::ALL);
+    seeds::<Nftables<simulate::nft::Simulator>>(quarter, &Variant::ALL);
 }
 
 fn iptables(quarter: u64) {
-    seeds::<Iptables<iptables::simulate::Simulator>>(quarter, &Variant::OF_EVERY_MODE);
+    seeds::<Iptables<simulate::iptables::Simulator>>(quarter, &Variant::OF_EVERY_MODE);
 }
 
 #[test]

@@ -2,12 +2,11 @@
 
 use dataplane::iptables::Iptables;
 use dataplane::nftables::Nftables;
-use kernel::iptables::simulate::Fault;
-use kernel::iptables::{self, Table, Tables};
-use kernel::nft;
+use kernel::iptables::{Table, Tables};
 use model::Family;
 use scenarios::Dice;
 use scenarios::simulated::{Rules, Simulated};
+use simulate::iptables::Fault;
 
 /// What a kernel short of memory says.
 const ENOMEM: i32 = 12;
@@ -23,7 +22,7 @@ pub(crate) trait Tested: Simulated {
     fn between(&mut self, before: Rules) -> Vec<Rules>;
 }
 
-impl Tested for Nftables<nft::simulate::Simulator> {
+impl Tested for Nftables<simulate::nft::Simulator> {
     fn fail_next(&mut self, _: &mut Dice) {
         self.transport().fail_next(ENOMEM);
     }
@@ -35,7 +34,7 @@ impl Tested for Nftables<nft::simulate::Simulator> {
     }
 }
 
-impl Tested for Iptables<iptables::simulate::Simulator> {
+impl Tested for Iptables<simulate::iptables::Simulator> {
     /// Before anything, between two tables, or at some line, which there may be or not.
     fn fail_next(&mut self, dice: &mut Dice) {
         let faults = [

@@ -4,13 +4,13 @@ use std::net::{IpAddr, SocketAddr};
 
 use cluster::{ClusterState, Kind};
 use dataplane::Reconciler;
-use kernel::simulate::{Delivery, Host, Journey, Origin, Outcome, Packet};
 use model::{Backend, Family, Protocol, ServiceKey};
 use scenarios::directory::node_addresses;
 use scenarios::flows::Position;
 use scenarios::interpreted::{StatePlanner, node_view, protocol, rejection};
 use scenarios::simulated::Rules;
 use scenarios::{Dice, Variant};
+use simulate::{Delivery, Host, Journey, Origin, Outcome, Packet};
 
 use crate::generator;
 use crate::modes::Tested;

@@ -7,10 +7,11 @@ use cluster::manifests::ManifestSource;
 use cluster::{ClusterState, Update};
 use dataplane::Reconciler;
 use dataplane::nftables::{Nftables, TABLE_NAME};
-use kernel::nft::simulate::{self, Host, Journey, Origin, Outcome, Packet, Protocol, Simulator, Xorshift};
 use kernel::nft::{self, Batch, Transport as _};
 use model::{Family, LocalDetector, NodePortAddresses, NodeView, Settings};
 use sandbox::address;
+use simulate::nft::Simulator;
+use simulate::{Host, Journey, Origin, Outcome, Packet, Protocol, Xorshift};
 
 use super::DemoError;
 use super::cast::*;
@@ -119,7 +120,7 @@ impl InterpretedWorld {
         let host = Host::new(self.node.addresses.iter().copied());
         let random = &mut self.random;
         let simulator = self.reconciler.backend().transport();
-        simulate::walk(simulator, &host, packet, &mut |modulus| random.draw(modulus))
+        simulate::nft::walk(simulator, &host, packet, &mut |modulus| random.draw(modulus))
     }
 
     fn pod_at(&self, ip: IpAddr) -> Option<String> {
