@@ -4,7 +4,8 @@ help: ## Show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
 
 run: ## Build a small cluster out of network namespaces and show traffic being steered in it
-	cargo run --release -p pointsman-agent -- demo
+	cargo build --release -p pointsman-agent -p pointsman-demo
+	$(or $(CARGO_TARGET_DIR),target)/release/pointsman-demo
 
 test: ## Format, lints and all tests; ends with "N passed, N failed, N skipped"
 	@scripts/test

@@ -13,7 +13,6 @@ pub mod config;
 mod contests;
 mod data_plane;
 mod default_mode;
-pub mod demo;
 mod drift;
 mod duration;
 mod events;

@@ -26,14 +26,13 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(parsed: Parsed) -> Result<(), String> {
-    if !matches!(parsed.command, Command::Print(_) | Command::Demo(_)) {
+    if !matches!(parsed.command, Command::Print(_)) {
         agent::logging::configure(&parsed.logging);
     }
     parsed.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     match parsed.command {
         // Whoever closed the pipe has read enough.
         Command::Print(text) => drop(std::io::stdout().write_all(text.as_bytes())),
-        Command::Demo(invocation) => return agent::demo::run(invocation).map_err(|error| error.to_string()),
         Command::WriteConfig { path, yaml } => {
             std::fs::write(&path, yaml)
                 .map_err(|error| format!("--write-config-to: cannot write {}: {error}", path.display()))?;

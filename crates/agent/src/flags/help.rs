@@ -11,7 +11,6 @@ Usage:
   kube-proxy --config FILE           in a cluster, as kubeadm starts it
   kube-proxy [flags]                 in a cluster, or with --kubeconfig from outside
   kube-proxy --manifests PATH        without a cluster
-  kube-proxy demo [--shell]          try it in a sandbox of network namespaces
   kube-proxy completion SHELL        completions for bash, zsh or fish
 
 Defaults are in brackets. * has no effect in this build, or only in a mode that it does not have.

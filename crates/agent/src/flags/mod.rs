@@ -16,7 +16,7 @@ use crate::config::{
     self, ConfigFile, Configuration, DefaultMode, Loaded, Logging, Origin, Place, SourceFlags,
 };
 use crate::config::{Mode, Value};
-use crate::{Options, demo, version};
+use crate::{Options, version};
 use orders::Orders;
 use read::Line;
 
@@ -25,11 +25,13 @@ pub use help::help;
 pub(crate) use read::usages;
 pub(crate) use show::values;
 
+/// Where the demo went: `kube-proxy demo` was a command once.
+const DEMO: &str = "demo: the demo is a program of its own; start it with `make run` or `pointsman-demo`";
+
 /// What the command line asks for.
 #[derive(Debug)]
 pub enum Command {
     Run(Box<Options>),
-    Demo(demo::Invocation),
     /// Write the configuration to a file.
     WriteConfig {
         path: PathBuf,
@@ -77,7 +79,7 @@ pub(crate) fn parse_beside(
 ) -> Result<Parsed, String> {
     let mut arguments = arguments.peekable();
     if arguments.next_if(|first| first == "demo").is_some() {
-        return demo::parse(arguments).map(|invocation| Parsed::plain(Command::Demo(invocation)));
+        return Err(DEMO.into());
     }
     if arguments.next_if(|first| first == "completion").is_some() {
         return completion::script(arguments).map(|script| Parsed::plain(Command::Print(script)));

@@ -74,6 +74,15 @@ fn errors_are_one_line_each_and_exit_code_1() {
     assert_eq!(errors.lines().count(), 3, "{errors}");
 }
 
+#[test]
+fn the_demo_is_somewhere_else() {
+    let output = run(kube_proxy().args(["demo", "--shell"]));
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("`make run`") && said.contains("`pointsman-demo`"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
 /// A closed pipe is no reason to die with a core: `kube-proxy --help | head -1`.
 #[test]
 fn help_into_a_closed_pipe() {

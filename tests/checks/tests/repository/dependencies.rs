@@ -8,9 +8,10 @@ use checks::packages::{Package, packages};
 
 /// What each crate may use of ours. Packages outside `crates/` may use everything.
 const DIRECTIONS: &[(&str, &[&str])] = &[
-    ("crates/agent", &["cluster", "dataplane", "kernel", "model", "sandbox", "simulate"]),
+    ("crates/agent", &["cluster", "dataplane", "kernel", "model"]),
     ("crates/cluster", &["model"]),
     ("crates/dataplane", &["kernel", "model"]),
+    ("crates/demo", &["cluster", "dataplane", "kernel", "model", "sandbox", "simulate"]),
     ("crates/kernel", &[]),
     ("crates/model", &[]),
     ("crates/sandbox", &["kernel"]),
@@ -18,7 +19,12 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
 ];
 
 /// What their tests may use besides.
-const DIRECTIONS_OF_TESTS: &[(&str, &[&str])] = &[("crates/dataplane", &["simulate"])];
+const DIRECTIONS_OF_TESTS: &[(&str, &[&str])] = &[
+    ("crates/agent", &["simulate"]),
+    ("crates/dataplane", &["simulate"]),
+    // Where to find the binary of another package.
+    ("crates/demo", &["scenarios"]),
+];
 
 fn ours() -> Vec<Package> {
     packages().unwrap().into_iter().filter(Package::is_ours).collect()

@@ -22,10 +22,8 @@ Prints a script with which the shell completes the flags of kube-proxy and their
 ";
 
 /// What can stand before any flag, and what can follow it.
-const COMMANDS: [(&str, &str, &[&str]); 2] = [
-    ("demo", "Try it in a sandbox of network namespaces", &["--shell", "--help"]),
-    ("completion", "Print the completions of a shell", &["bash", "zsh", "fish"]),
-];
+const COMMANDS: [(&str, &str, &[&str]); 1] =
+    [("completion", "Print the completions of a shell", &["bash", "zsh", "fish"])];
 
 /// What follows a flag.
 enum Takes {

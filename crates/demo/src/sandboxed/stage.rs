@@ -1,6 +1,7 @@
 //! The stage: sandbox, servers in its pods, manifests, and the agent on the node.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::time::Duration;
 
 use kernel::netns::Privilege;
@@ -13,7 +14,7 @@ use super::cast::*;
 use super::folder::Folder;
 use super::slices::Backed;
 
-pub(in crate::demo) struct Stage {
+pub(crate) struct Stage {
     pub(super) privilege: Privilege,
     pub(super) sandbox: Sandbox,
     pub(super) folder: Folder,
@@ -30,13 +31,14 @@ impl Stage {
     pub(super) fn open(
         privilege: Privilege,
         sandbox: Sandbox,
+        kube_proxy: &Path,
         leftovers: &Leftovers,
     ) -> Result<Stage, DemoError> {
         let serving = || sandbox.pods().iter().filter(|pod| pod.name != FRONTEND);
         let members: Vec<Member> = serving().map(member).collect();
         let servers = serving().map(serve).collect::<Result<_, _>>()?;
         let folder = Folder::fill(leftovers.make_folder()?, &members)?;
-        let (agent, start) = Agent::start(&sandbox.node, &folder, leftovers)?;
+        let (agent, start) = Agent::start(kube_proxy, &sandbox.node, &folder, leftovers)?;
         Ok(Stage { privilege, sandbox, folder, agent, start, members, servers })
     }
 

@@ -1,4 +1,4 @@
-//! The real thing: namespaces, servers, and this very binary as the agent among them.
+//! The real thing: namespaces, servers, and the real `kube-proxy` among them.
 
 mod agent;
 mod changes;
@@ -13,7 +13,7 @@ use kernel::nft;
 
 use super::leftovers::Leftovers;
 use super::screen::Screen;
-use super::{DemoError, cast, commit, folder, scenes, screen, slices};
+use super::{DemoError, binary, cast, commit, folder, scenes, screen, slices};
 use stage::Stage;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +32,7 @@ pub(super) enum Opening {
 /// Build the sandbox and start the agent in it. Call it from the thread that lives longest: the agent is
 /// bound to it.
 pub(super) fn open(privilege: Privilege, leftovers: &Leftovers) -> Result<Opening, DemoError> {
+    let kube_proxy = binary::kube_proxy()?;
     let sandbox = match stage::build() {
         Ok(sandbox) => sandbox,
         Err(error) => return Ok(Opening::Impossible(error.to_string())),
@@ -39,7 +40,7 @@ pub(super) fn open(privilege: Privilege, leftovers: &Leftovers) -> Result<Openin
     if let Err(error) = sandbox.node.try_run(|| nft::probe(nft::OLDEST_KERNEL))? {
         return Ok(Opening::Impossible(error.to_string()));
     }
-    Ok(Opening::Stage(Box::new(Stage::open(privilege, sandbox, leftovers)?)))
+    Ok(Opening::Stage(Box::new(Stage::open(privilege, sandbox, &kube_proxy, leftovers)?)))
 }
 
 pub(super) fn play(

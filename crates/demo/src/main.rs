@@ -1,9 +1,10 @@
-//! `kube-proxy demo`: what the agent does, shown on a small cluster inside this machine.
+//! `pointsman-demo`: what the agent does, shown on a small cluster inside this machine.
 //!
 //! [`sandboxed`] runs the real agent among network namespaces and sends real packets. Where the machine
 //! refuses namespaces, [`interpreted`] walks the same manifests through an interpreter of the rules. What
 //! both show in the same way is in [`scenes`]; what they play on is in [`cast`].
 
+mod binary;
 mod cast;
 mod commit;
 mod error;
@@ -16,11 +17,13 @@ mod screen;
 mod slices;
 mod tally;
 
+use std::io::Write;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use kernel::netns::{self, Privilege};
 
-pub use error::DemoError;
+use error::DemoError;
 use leftovers::Leftovers;
 use sandboxed::{Act, Opening};
 use screen::Screen;
@@ -28,8 +31,8 @@ use screen::Screen;
 /// Set, the rules are interpreted although the machine may allow namespaces.
 const INTERPRETED: &str = "POINTSMAN_DEMO_INTERPRETED";
 
-pub const HELP: &str = "\
-Usage: kube-proxy demo [--shell]
+const HELP: &str = "\
+Usage: pointsman-demo [--shell]
 
 Shows the agent at work on a small cluster inside this machine: a node, pods, a second node and a client,
 each a network namespace. Takes some seconds, needs no cluster, and leaves nothing behind. It needs no root
@@ -38,26 +41,37 @@ where the kernel lets users make namespaces; where it does not, the rules are in
   --shell   no tour: a shell in the sandbox with the agent running, to try curl and nft yourself
   --help    this text
 
+The agent is the kube-proxy beside this program, or the one that POINTSMAN_KUBE_PROXY names.
 Colours go to terminals only, and never if NO_COLOR is set.
 ";
 
-/// What was asked for behind `demo`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Invocation {
+enum Invocation {
     Tour,
     Shell,
     Help,
 }
 
-/// Read the arguments behind `demo`.
-pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Invocation, String> {
+fn main() -> ExitCode {
+    let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    match parse(arguments).and_then(|invocation| run(invocation).map_err(|error| error.to_string())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            // Nobody may be left to read it.
+            let _ = writeln!(std::io::stderr(), "pointsman-demo: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(arguments: impl Iterator<Item = String>) -> Result<Invocation, String> {
     let mut invocation = Invocation::Tour;
     for argument in arguments {
         match &*argument {
             "--help" | "-h" | "-help" => return Ok(Invocation::Help),
             "--shell" | "-shell" => invocation = Invocation::Shell,
             other => {
-                return Err(format!("demo: unknown argument {other:?}; see kube-proxy demo --help"));
+                return Err(format!("unknown argument {other:?}; see pointsman-demo --help"));
             }
         }
     }
@@ -65,9 +79,10 @@ pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Invocation, Stri
 }
 
 /// Play. Call it while the process has one thread: a user namespace cannot be entered later.
-pub fn run(invocation: Invocation) -> Result<(), DemoError> {
+fn run(invocation: Invocation) -> Result<(), DemoError> {
     if invocation == Invocation::Help {
-        print!("{HELP}");
+        // Whoever closed the pipe has read enough.
+        let _ = std::io::stdout().write_all(HELP.as_bytes());
         return Ok(());
     }
     let right = match std::env::var_os(INTERPRETED) {

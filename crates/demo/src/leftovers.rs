@@ -137,7 +137,7 @@ fn end(agent: &mut Child) {
 
 fn remove(folder: &Path) {
     if let Err(error) = std::fs::remove_dir_all(folder) {
-        tracing::warn!(folder = %folder.display(), %error, "Could not remove the demo's folder");
+        let _ = writeln!(io::stderr(), "pointsman-demo: Failed to remove {}: {error}", folder.display());
     }
 }
 

@@ -1,4 +1,4 @@
-//! `kube-proxy demo` as a user starts it: what it shows, and that nothing is left behind.
+//! `pointsman-demo` as a user starts it: what it shows, and that nothing is left behind.
 
 mod room;
 
@@ -12,7 +12,8 @@ use std::process::{Command, Stdio};
 
 use kernel::netns::enter_user_namespace;
 use kernel::process::{Signal, send_signal};
-use room::{Room, namespaces_in_use, possible, read_up_to, until};
+use room::{DEMO, Room, kube_proxy, namespaces_in_use, possible, read_up_to, until};
+use scenarios::binary::OVERRIDE;
 
 const NOBODY: u32 = 65534;
 
@@ -64,13 +65,14 @@ fn the_tour_of_an_ordinary_user() {
     }
     let room = Room::new("user");
     let binary = room.0.join("binary");
-    fs::copy(env!("CARGO_BIN_EXE_kube-proxy"), &binary).unwrap();
+    fs::copy(DEMO, &binary).unwrap();
+    fs::copy(kube_proxy(), room.0.join("kube-proxy")).unwrap();
     let work = room.0.join("work");
     fs::create_dir(&work).unwrap();
     fs::set_permissions(&work, fs::Permissions::from_mode(0o777)).unwrap();
     let as_nobody = |program: &Path| {
         let mut command = Command::new(program);
-        command.uid(NOBODY).gid(NOBODY).current_dir("/").env("TMPDIR", &work);
+        command.uid(NOBODY).gid(NOBODY).current_dir("/").env("TMPDIR", &work).env_remove(OVERRIDE);
         command
     };
     let mut trial = as_nobody(Path::new("true"));
@@ -78,7 +80,7 @@ fn the_tour_of_an_ordinary_user() {
     if !trial.status().is_ok_and(|status| status.success()) {
         return println!("SKIPPED: this machine refuses user namespaces to ordinary users");
     }
-    let output = as_nobody(&binary).arg("demo").output().unwrap();
+    let output = as_nobody(&binary).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     assert!(text.contains("inside a user namespace"), "{text}");
@@ -188,11 +190,26 @@ fn without_namespaces_the_rules_are_interpreted() {
 }
 
 #[test]
+fn without_an_agent_it_says_where_it_looked() {
+    if !possible() {
+        return;
+    }
+    let room = Room::new("no-agent");
+    let missing = room.0.join("kube-proxy");
+    let output = room.command(&[]).env(OVERRIDE, &missing).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    let expected = format!("pointsman-demo: there is no kube-proxy at {}: build it", missing.display());
+    assert!(said.starts_with(&expected) && said.lines().count() == 1, "{said}");
+    room.assert_empty();
+}
+
+#[test]
 fn arguments_and_help() {
     let room = Room::new("arguments");
     let help = room.command(&["--help"]).output().unwrap();
     assert!(help.status.success());
-    assert!(String::from_utf8_lossy(&help.stdout).starts_with("Usage: kube-proxy demo"));
+    assert!(String::from_utf8_lossy(&help.stdout).starts_with("Usage: pointsman-demo"));
     let wrong = room.command(&["--shel"]).output().unwrap();
     assert_eq!(wrong.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("unknown argument \"--shel\""));

@@ -8,7 +8,7 @@ use cluster::{ClusterState, Update};
 use dataplane::Reconciler;
 use dataplane::nftables::{Nftables, TABLE_NAME};
 use kernel::nft::{self, Batch, Transport as _};
-use model::{Family, LocalDetector, NodePortAddresses, NodeView, Settings};
+use model::{Family, LocalDetector, NodeView};
 use sandbox::address;
 use simulate::nft::Simulator;
 use simulate::{Host, Journey, Origin, Outcome, Packet, Protocol, Xorshift};
@@ -17,8 +17,8 @@ use super::DemoError;
 use super::cast::*;
 use super::commit::Commit;
 use super::folder::Folder;
+use super::plans::Plans;
 use super::slices::Backed;
-use crate::planner::ClusterPlanner;
 
 /// As the agent's default.
 const MASQUERADE_MARK: u32 = 1 << 14;
@@ -62,13 +62,7 @@ impl InterpretedWorld {
         self.state.update(Update::Changes(loaded.changes));
         let started = Instant::now();
         let dirty = self.state.dirty();
-        let planner = ClusterPlanner {
-            state: &self.state,
-            node: &self.node,
-            settings: &Settings::default(),
-            nodeport_addresses: &NodePortAddresses::Primary,
-            nodeports_on_loopback: false,
-        };
+        let planner = Plans { state: &self.state, node: &self.node };
         let mut commit = Commit::default();
         for family in Family::BOTH {
             let synced = self.reconciler.sync_and_sweep(family, &dirty.services, &planner)?;

@@ -40,7 +40,7 @@ pub(in super::super) fn play(
     screen.heading("7. Somebody deletes the rules");
     repair(&mut world, screen)?;
     screen.line("\nNext:");
-    screen.line("  sudo kube-proxy demo             the same with the real agent and real packets");
+    screen.line("  sudo pointsman-demo              the same with the real agent and real packets");
     screen.line("  kube-proxy --manifests FOLDER    the agent on this machine, with services of your own");
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The same manifests and the same rules without a kernel: packets are walked through an interpreter.
 
+mod plans;
 mod tour;
 mod world;
 

@@ -10,8 +10,10 @@ use kernel::netns::NamespaceError;
 use kernel::nft;
 use sandbox::SandboxError;
 
+use super::binary::OVERRIDE;
+
 #[derive(Debug)]
-pub enum DemoError {
+pub(super) enum DemoError {
     /// `--shell` where namespaces are refused.
     NoSandbox(String),
     Sandbox(SandboxError),
@@ -24,6 +26,8 @@ pub enum DemoError {
         what: &'static str,
         source: io::Error,
     },
+    /// There is no `kube-proxy` at this path.
+    NoAgent(PathBuf),
     /// The agent ended or never got ready; with what it said last.
     Agent {
         what: &'static str,
@@ -40,18 +44,23 @@ impl fmt::Display for DemoError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DemoError::NoSandbox(why) => {
-                write!(f, "demo: a shell needs a sandbox of network namespaces, and there is none: {why}")
+                write!(f, "a shell needs a sandbox of network namespaces, and there is none: {why}")
             }
-            DemoError::Sandbox(source) => write!(f, "demo: {source}"),
-            DemoError::Namespace(source) => write!(f, "demo: {source}"),
-            DemoError::File { path, source } => write!(f, "demo: {}: {source}", path.display()),
-            DemoError::System { what, source } => write!(f, "demo: cannot {what}: {source}"),
-            DemoError::Agent { what, said } if said.is_empty() => write!(f, "demo: the agent {what}"),
-            DemoError::Agent { what, said } => write!(f, "demo: the agent {what}; it said last: {said}"),
-            DemoError::NotSeen(what) => write!(f, "demo: {what}"),
-            DemoError::Manifests(source) => write!(f, "demo: {source}"),
-            DemoError::Sync(source) => write!(f, "demo: {source}"),
-            DemoError::Netlink(source) => write!(f, "demo: {source}"),
+            DemoError::Sandbox(source) => source.fmt(f),
+            DemoError::Namespace(source) => source.fmt(f),
+            DemoError::File { path, source } => write!(f, "{}: {source}", path.display()),
+            DemoError::System { what, source } => write!(f, "cannot {what}: {source}"),
+            DemoError::NoAgent(path) => write!(
+                f,
+                "there is no kube-proxy at {}: build it with `make build`, or name one in {OVERRIDE}",
+                path.display()
+            ),
+            DemoError::Agent { what, said } if said.is_empty() => write!(f, "the agent {what}"),
+            DemoError::Agent { what, said } => write!(f, "the agent {what}; it said last: {said}"),
+            DemoError::NotSeen(what) => f.write_str(what),
+            DemoError::Manifests(source) => source.fmt(f),
+            DemoError::Sync(source) => source.fmt(f),
+            DemoError::Netlink(source) => source.fmt(f),
         }
     }
 }

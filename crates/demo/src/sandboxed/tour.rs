@@ -91,7 +91,7 @@ fn summary(
 fn next_steps(screen: &Screen) {
     screen.line("\nNext:");
     screen
-        .line("  kube-proxy demo --shell          a shell in this sandbox, with curl, nft and the manifests");
+        .line("  pointsman-demo --shell           a shell in this sandbox, with curl, nft and the manifests");
     screen.line("  kube-proxy --manifests FOLDER    the agent on this machine, with services of your own");
     screen.line("  kube-proxy --help                every flag");
 }

@@ -7,11 +7,20 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use kernel::netns::{Namespace, enter_user_namespace};
+use scenarios::binary::{self, OVERRIDE};
 
+pub(crate) const DEMO: &str = env!("CARGO_BIN_EXE_pointsman-demo");
 const DEADLINE: Duration = Duration::from_secs(60);
+
+/// The agent of all these runs.
+pub(crate) fn kube_proxy() -> &'static Path {
+    static BUILT: LazyLock<PathBuf> = LazyLock::new(|| binary::kube_proxy().unwrap());
+    &BUILT
+}
 
 /// A place of its own for a run's temporary files, by which its processes are recognised, too.
 pub(crate) struct Room(pub(crate) PathBuf);
@@ -25,8 +34,9 @@ impl Room {
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kube-proxy"));
-        command.arg("demo").args(arguments).env("TMPDIR", &self.0).env_remove("POINTSMAN_DEMO_INTERPRETED");
+        let mut command = Command::new(DEMO);
+        command.args(arguments).env("TMPDIR", &self.0).env_remove("POINTSMAN_DEMO_INTERPRETED");
+        command.env(OVERRIDE, kube_proxy());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

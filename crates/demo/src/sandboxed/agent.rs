@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{ChildStderr, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -29,12 +30,13 @@ pub(super) struct Agent {
 impl Agent {
     /// Start it in the node's namespace and wait until all rules are in place; gives how long that took.
     pub(super) fn start(
+        kube_proxy: &Path,
         node: &Namespace,
         folder: &Folder,
         leftovers: &Leftovers,
     ) -> Result<(Agent, Duration), DemoError> {
         let system = |source| DemoError::System { what: "start the agent", source };
-        let mut command = command(folder);
+        let mut command = command(kube_proxy, folder);
         node.enter(&mut command)?;
         let copy = File::create(folder.file("agent.log")).map_err(system)?;
         let started = Instant::now();
@@ -109,10 +111,9 @@ fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     words.find_map(|word| word.strip_prefix(name)?.strip_prefix('=')).map(|value| value.trim_matches('"'))
 }
 
-fn command(folder: &Folder) -> Command {
-    let mut command = Command::new("/proc/self/exe");
+fn command(kube_proxy: &Path, folder: &Folder) -> Command {
+    let mut command = Command::new(kube_proxy);
     command
-        .arg0("kube-proxy")
         .arg("--manifests")
         .arg(folder.manifests())
         .arg("--hostname-override")
