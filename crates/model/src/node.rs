@@ -1,6 +1,6 @@
 //! The node the agent runs on, and what it means for every service alike.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net};
 
@@ -79,13 +79,23 @@ pub fn plan_node(
         .collect();
     nodeport_ips.sort_unstable();
     nodeport_ips.dedup();
-    let of_family: Vec<IpNet> =
-        service_cidrs.iter().filter(|net| Family::of_net(net) == family).copied().collect();
+    // Dropping what is for an address that no service has would cut the node off from itself.
+    let own = [Some(loopback(family)), primary];
+    let has_node = |net: &IpNet| own.iter().flatten().any(|ip| net.contains(ip));
+    let of_family = service_cidrs.iter().filter(|net| Family::of_net(net) == family && !has_node(net));
+    let of_family: Vec<IpNet> = of_family.copied().collect();
     let mut service_cidrs = IpNet::aggregate(&of_family);
     service_cidrs.sort_unstable();
     let nodeport_loopback = nodeport_loopback(selection, on_loopback, family);
     let nodeports_everywhere = is_everywhere(selection, family);
     NodePlan { nodeport_ips, nodeports_everywhere, nodeport_loopback, service_cidrs }
+}
+
+fn loopback(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => Ipv4Addr::LOCALHOST.into(),
+        Family::V6 => Ipv6Addr::LOCALHOST.into(),
+    }
 }
 
 fn is_everywhere(selection: &NodePortAddresses, family: Family) -> bool {
@@ -306,5 +316,17 @@ mod tests {
         };
         assert_eq!(merged(Family::V4), ["10.5.0.0/24", "10.96.0.0/15"]);
         assert_eq!(merged(Family::V6), ["fd00::/112"]);
+    }
+    #[test]
+    fn a_service_cidr_that_holds_the_node_closes_nothing() {
+        let node = node();
+        for family in Family::BOTH {
+            let primary = node.primary[family.index()].unwrap();
+            let all: IpNet = if family == Family::V4 { "0.0.0.0/0" } else { "::/0" }.parse().unwrap();
+            for net in [all, IpNet::from(loopback(family)), IpNet::from(primary)] {
+                let plan = plan_node(&node, &NodePortAddresses::All, false, &[net], family);
+                assert_eq!(plan.service_cidrs, [], "{net}");
+            }
+        }
     }
 }
