@@ -2,19 +2,19 @@
 
 use std::collections::HashMap;
 
-use dataplane::iptables::{Counters, Iptables, Setup};
+use dataplane::iptables::Iptables;
 use dataplane::nftables::{Nftables, Pin, PinSweep};
-use dataplane::{Backend, Change, Committed, SyncError};
+use dataplane::{Backend, Change, Committed, Setup, SyncError};
 use kernel::iptables::{Chosen, Missing, Tools};
 use kernel::nft::{self, Connection};
-use model::{Family, LocalDetector, NodePlan, ServiceKey, ServicePlan};
+use model::{Family, NodePlan, ServiceKey, ServicePlan};
 
 use crate::config::Mode;
 use crate::inbox::Sender;
 use crate::leftovers::Own;
 use crate::run::StartError;
 use crate::sync::StartGuard;
-use crate::{DetectLocal, Options, drift, node_setup, packet_counters, pins};
+use crate::{Options, drift, packet_counters, pins};
 
 /// What a mode stands on, found before anything is changed.
 pub(crate) enum Ground {
@@ -81,30 +81,18 @@ pub(crate) enum DataPlane {
 
 impl DataPlane {
     /// Call it once the node is set up.
-    pub(crate) fn build(ground: Ground, options: &Options) -> Result<DataPlane, StartError> {
-        let detector = match &options.detect_local {
-            DetectLocal::Fixed(detector) => detector.clone(),
-            // The sync loop sets it before its first sync.
-            DetectLocal::NodeCidr => LocalDetector::None,
-        };
+    pub(crate) fn build(ground: Ground, setup: &Setup, options: &Options) -> Result<DataPlane, StartError> {
         match ground {
             Ground::Nftables => {
                 let connection = Connection::open()
                     .map_err(|source| StartError::System { what: "open a netlink socket", source })?;
-                let backend =
-                    Nftables::new(connection, &detector, options.masquerade_mark).room_for_pins(pins::room());
+                let backend = Nftables::new(connection, &setup.detector, setup.masquerade_mark)
+                    .room_for_pins(pins::room());
                 Ok(DataPlane::Nftables(Box::new(backend.count_traffic(options.service_counters))))
             }
             Ground::Iptables(chosen) => {
-                let setup = Setup {
-                    detector,
-                    masquerade_mark: options.masquerade_mark,
-                    drop_invalid: node_setup::drops_invalid(options),
-                    // Each full sync looks which there are.
-                    counters: Counters::default(),
-                };
                 let is_absent = chosen.missing.map(|missing| matches!(missing, Some(Missing::NoIpv6)));
-                let backend = Box::new(Iptables::new(chosen.tools, &setup));
+                let backend = Box::new(Iptables::new(chosen.tools, setup));
                 Ok(DataPlane::Iptables { backend, counters: packet_counters::Keeper::default(), is_absent })
             }
         }
@@ -208,16 +196,8 @@ impl Backend for DataPlane {
         self.backend().forget(family, pins)
     }
 
-    fn detect_local(&mut self, family: Family, detector: &LocalDetector) -> bool {
-        self.backend().detect_local(family, detector)
-    }
-
-    fn masquerade_by(&mut self, family: Family, mark: u32) -> bool {
-        self.backend().masquerade_by(family, mark)
-    }
-
-    fn drop_invalid(&mut self, family: Family, on: bool) -> bool {
-        self.backend().drop_invalid(family, on)
+    fn configure(&mut self, family: Family, setup: &Setup) -> bool {
+        self.backend().configure(family, setup)
     }
 
     fn is_intact(
@@ -237,15 +217,11 @@ impl Backend for DataPlane {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::LocalDetector;
 
     #[test]
     fn a_family_that_the_kernel_lacks_is_no_error_and_one_without_tools_is() {
-        let setup = Setup {
-            detector: LocalDetector::None,
-            masquerade_mark: 1 << 14,
-            drop_invalid: true,
-            counters: Counters::default(),
-        };
+        let setup = Setup { detector: LocalDetector::None, masquerade_mark: 1 << 14, drop_invalid: true };
         let backend = Box::new(Iptables::new([None, None], &setup));
         let counters = packet_counters::Keeper::default();
         let mut data_plane = DataPlane::Iptables { backend, counters, is_absent: [false, true] };

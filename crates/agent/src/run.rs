@@ -9,9 +9,11 @@ use std::time::{Duration, SystemTime};
 
 use cluster::apiserver::{ConnectError, Recorder};
 use cluster::manifests::ManifestError;
+use dataplane::Setup;
 use kernel::iptables::ChooseError;
 use kernel::link::LinkError;
 use kernel::nft::ProbeError;
+use model::LocalDetector;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::{ConfigWatch, Mode};
@@ -22,8 +24,8 @@ use crate::inbox::{self, Sender};
 use crate::metrics::Metrics;
 use crate::sync::{Event, Outlets, SyncLoop};
 use crate::{
-    Options, addresses, data_plane, default_mode, events, flags, flows, leftovers, logging, node_setup,
-    packet_counters, pins, reload, service_counters, source,
+    DetectLocal, Options, addresses, data_plane, default_mode, events, flags, flows, leftovers, logging,
+    node_setup, packet_counters, pins, reload, service_counters, source,
 };
 
 /// How long the threads may take to end.
@@ -122,6 +124,17 @@ async fn serve_until_stopped(options: Options, ground: Ground) -> Result<(), Sta
     Ok(())
 }
 
+/// What the rules depend on at the start. Ask once the node is set up.
+fn setup(options: &Options) -> Setup {
+    let detector = match &options.detect_local {
+        DetectLocal::Fixed(detector) => detector.clone(),
+        // The sync loop sets it before its first sync.
+        DetectLocal::NodeCidr => LocalDetector::None,
+    };
+    let drop_invalid = node_setup::drops_invalid(options);
+    Setup { detector, masquerade_mark: options.masquerade_mark, drop_invalid }
+}
+
 /// The running threads.
 pub(crate) struct Agent {
     options: Options,
@@ -157,10 +170,11 @@ impl Agent {
         ground.tell();
         let (own, node, recorder) = (ground.own(), options.node_name.clone(), source.recorder.clone());
         let guard = data_plane::guard(sender.clone(), move || leftovers::remove(own, node, recorder));
-        let backend = DataPlane::build(ground, &options)?;
+        let setup = setup(&options);
+        let backend = DataPlane::build(ground, &setup, &options)?;
         let recorder = source.recorder.clone();
         let outlets = Outlets { health, flows, pins, checks, metrics, recorder };
-        let sync = SyncLoop::new(options.clone(), backend, addresses, outlets, guard);
+        let sync = SyncLoop::new(options.clone(), setup, backend, addresses, outlets, guard);
         let sync = std::thread::Builder::new()
             .name("sync".into())
             .spawn(move || sync.run(&receiver))

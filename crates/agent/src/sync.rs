@@ -10,7 +10,7 @@ use cluster::apiserver::Recorder;
 use cluster::manifests::Consequence;
 use cluster::{ChangeCount, ClusterState, Update};
 use dataplane::nftables::PinSweep;
-use dataplane::{Backend, Planner, Reconciler, Synced};
+use dataplane::{Backend, Planner, Reconciler, Setup, Synced};
 use model::{Family, NodeView, ServiceKey};
 
 use crate::check_pace::CheckPace;
@@ -67,6 +67,7 @@ pub(crate) struct SyncLoop<B> {
     node: NodeView,
     addresses: Vec<IpAddr>,
     reconciler: Reconciler<B>,
+    setup: Setup,
     checks: CheckPace,
     lanes: [Lane; 2],
     /// Pins that are still to be deleted.
@@ -93,6 +94,7 @@ fn awaits_addresses(options: &Options) -> bool {
 impl<B: Backend> SyncLoop<B> {
     pub(crate) fn new(
         options: Options,
+        setup: Setup,
         backend: B,
         addresses: Vec<IpAddr>,
         outlets: Outlets,
@@ -105,6 +107,7 @@ impl<B: Backend> SyncLoop<B> {
             state: ClusterState::default(),
             addresses,
             reconciler: Reconciler::new(backend),
+            setup,
             checks: CheckPace::new(options.mode(), options.sync_period, Instant::now()),
             lanes: Family::BOTH.map(|family| {
                 let metrics = outlets.metrics.sync().of(family).clone();
@@ -195,8 +198,9 @@ impl<B: Backend> SyncLoop<B> {
         if (&old.node_name, &old.detect_local) != (&new.node_name, &new.detect_local) {
             self.identity.reconfigure(&new.node_name, &new.detect_local, awaits_addresses(new));
         }
-        self.reconciler.masquerade_by(new.masquerade_mark);
-        self.reconciler.drop_invalid(node_setup::drops_invalid(new));
+        self.setup.masquerade_mark = new.masquerade_mark;
+        self.setup.drop_invalid = node_setup::drops_invalid(new);
+        self.reconciler.configure(&self.setup);
         self.checks = CheckPace::new(new.mode(), new.sync_period, Instant::now());
         self.replan |= old.settings != new.settings;
         self.look_at_prefixes |= old.nodeport_addresses != new.nodeport_addresses;
@@ -283,7 +287,9 @@ impl<B: Backend> SyncLoop<B> {
     /// Recognise local traffic as the identity in force says, such as by pod CIDRs that changed.
     fn detect_local(&mut self) {
         let Some(detector) = self.identity.current().detector() else { return };
-        if self.reconciler.detect_local(&detector) {
+        self.setup.detector = detector;
+        if self.reconciler.configure(&self.setup) {
+            let detector = &self.setup.detector;
             tracing::info!(?detector, "Changed how traffic of this node's pods is recognised");
         }
     }

@@ -37,6 +37,17 @@ pub struct RuleCount {
     pub written: [usize; 2],
 }
 
+/// What the rules depend on besides the services and the node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// How traffic of this node's pods is recognised.
+    pub detector: LocalDetector,
+    /// The packet mark that asks for masquerade, as a value (bit 14: 0x4000).
+    pub masquerade_mark: u32,
+    /// Drop packets that conntrack finds invalid, in modes that look at that.
+    pub drop_invalid: bool,
+}
+
 /// A way to carry plans out. What packets see is consistent at every moment; after an error nothing is known of
 /// what the kernel holds, and a rewrite follows.
 pub trait Backend {
@@ -82,15 +93,8 @@ pub trait Backend {
         Ok(0)
     }
 
-    /// How traffic of this node's pods is recognised from the next rewrite on. Returns whether that is new.
-    fn detect_local(&mut self, family: Family, detector: &LocalDetector) -> bool;
-
-    /// The mark of packets to masquerade from the next rewrite on. Returns whether that is new.
-    fn masquerade_by(&mut self, family: Family, mark: u32) -> bool;
-
-    /// Whether packets that conntrack finds invalid are dropped, from the next rewrite on, where the mode asks that
-    /// question. Returns whether that is new.
-    fn drop_invalid(&mut self, family: Family, on: bool) -> bool;
+    /// What the rules depend on from the next rewrite on. Returns whether a rewrite is due.
+    fn configure(&mut self, family: Family, setup: &Setup) -> bool;
 
     /// Whether the rules are still there, as far as a look of little cost can tell: these plans are in force.
     fn is_intact(

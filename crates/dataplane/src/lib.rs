@@ -13,7 +13,7 @@ mod programmed;
 mod reconciler;
 mod slots;
 
-pub use backend::{Backend, Change, Committed, RuleCount, SyncError};
+pub use backend::{Backend, Change, Committed, RuleCount, Setup, SyncError};
 pub use pacing::Pacing;
 pub use programmed::{Programmed, Unserved};
 pub use reconciler::{Phases, Planned, Planner, Reconciler, Synced};

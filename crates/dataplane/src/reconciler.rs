@@ -8,11 +8,11 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use model::{
-    Address, Claims, ContestNews, Excess, Family, LocalDetector, NodePlan, Protocol, ServiceKey, ServicePlan,
-    StaleFlows, merge_stale, stale_flows,
+    Address, Claims, ContestNews, Excess, Family, NodePlan, Protocol, ServiceKey, ServicePlan, StaleFlows,
+    merge_stale, stale_flows,
 };
 
-use crate::backend::{Backend, Change, Committed, SyncError};
+use crate::backend::{Backend, Change, Committed, Setup, SyncError};
 use crate::nftables::{Pin, PinSweep};
 use crate::pieces::{self, LARGE};
 use crate::programmed::Programmed;
@@ -145,31 +145,17 @@ impl<B: Backend> Reconciler<B> {
         self.families[family.index()].forget();
     }
 
-    /// How traffic of this node's pods is recognised from now on. That stands in rules, not in elements: a family
-    /// that it is new to is written anew. Returns whether there is one.
-    pub fn detect_local(&mut self, detector: &LocalDetector) -> bool {
-        self.alter(|backend, family| backend.detect_local(family, detector))
-    }
-
-    /// The same for the mark of packets to masquerade.
-    pub fn masquerade_by(&mut self, mark: u32) -> bool {
-        self.alter(|backend, family| backend.masquerade_by(family, mark))
-    }
-
-    /// The same for packets that conntrack finds invalid.
-    pub fn drop_invalid(&mut self, drop: bool) -> bool {
-        self.alter(|backend, family| backend.drop_invalid(family, drop))
-    }
-
-    fn alter(&mut self, mut change: impl FnMut(&mut B, Family) -> bool) -> bool {
-        let changed = Family::BOTH.map(|family| {
-            let changed = change(&mut self.backend, family);
-            if changed {
+    /// What the rules depend on from now on. A family whose rules say something else is rewritten at the next sync.
+    /// Returns whether there is one.
+    pub fn configure(&mut self, setup: &Setup) -> bool {
+        let is_due = Family::BOTH.map(|family| {
+            let is_due = self.backend.configure(family, setup);
+            if is_due {
                 self.distrust(family);
             }
-            changed
+            is_due
         });
-        changed.contains(&true)
+        is_due.contains(&true)
     }
 
     /// The periodic check: distrust the kernel's rules if they are gone. Returns whether they are.

@@ -8,8 +8,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::{Fixture, MARK, pod_cidrs, service};
-use dataplane::Reconciler;
-use dataplane::iptables::{Counters, Iptables, Setup};
+use dataplane::iptables::Iptables;
+use dataplane::{Reconciler, Setup};
 use kernel::iptables::{Table, Tables, Toolbox, Tools, Variant};
 use kernel::netns::Namespace;
 use model::Family;
@@ -23,12 +23,7 @@ fn in_namespace(test: impl Fn(Reconciler<Iptables<Tools>>, Variant) + Send + Syn
         namespace.run(|| {
             let tools = [false, true].map(|is_ipv6| Toolbox::default().of(variant, is_ipv6));
             let [Ok(v4), Ok(v6)] = tools else { return println!("SKIPPED: no iptables tools, {variant:?}") };
-            let setup = Setup {
-                detector: pod_cidrs(),
-                masquerade_mark: MARK,
-                drop_invalid: true,
-                counters: Counters::default(),
-            };
+            let setup = Setup { detector: pod_cidrs(), masquerade_mark: MARK, drop_invalid: true };
             test(Reconciler::new(Iptables::new([Some(v4), Some(v6)], &setup)), variant);
         });
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use common::{Fixture, MARK, ip, pod_cidrs, service};
 use dataplane::nftables::{Nftables, TABLE_NAME};
-use dataplane::{Planner, Reconciler};
+use dataplane::{Planner, Reconciler, Setup};
 use kernel::nft::{self, Batch, ElementData, Transport};
 use model::{Family, Pair, Service, ServiceKey, TrafficPolicy};
 use simulate::nft::Simulator;
@@ -396,13 +396,14 @@ fn pins_do_not_outlive_a_change_of_what_is_local() {
     let mut reconciler = reconciler();
     sync(&mut reconciler, &sticky_fixture(&PODS), &[]);
     pin(reconciler.backend().transport(), [10, 244, 1, 99], [10, 244, 1, 11]);
-    let elsewhere = model::LocalDetector::Cidrs(vec!["10.9.0.0/16".parse().unwrap()]);
-    assert!(reconciler.detect_local(&elsewhere));
+    let detector = model::LocalDetector::Cidrs(vec!["10.9.0.0/16".parse().unwrap()]);
+    let elsewhere = Setup { detector, masquerade_mark: MARK, drop_invalid: true };
+    assert!(reconciler.configure(&elsewhere));
     assert!(sync(&mut reconciler, &sticky_fixture(&PODS), &[]).full);
     assert_eq!(pins(&mut reconciler), 0);
     // The same words again change nothing.
     pin(reconciler.backend().transport(), [10, 244, 1, 99], [10, 244, 1, 11]);
-    assert!(!reconciler.detect_local(&elsewhere));
+    assert!(!reconciler.configure(&elsewhere));
     assert!(!sync(&mut reconciler, &sticky_fixture(&PODS), &[]).full);
     assert_eq!(pins(&mut reconciler), 1);
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::{MARK, node, pod_cidrs};
 use dataplane::nftables::Nftables;
-use dataplane::{Backend, Change, Committed, Planned, Planner, Reconciler, SyncError};
+use dataplane::{Backend, Change, Committed, Planned, Planner, Reconciler, Setup, SyncError};
 use kernel::nft::{Batch, CommitError, CounterReading, DumpedElement, Error, Table, Transport};
 use model::*;
 
@@ -75,13 +75,7 @@ impl Backend for Idle {
     ) -> Result<Committed, SyncError> {
         Ok(Committed::default())
     }
-    fn detect_local(&mut self, _: Family, _: &LocalDetector) -> bool {
-        false
-    }
-    fn masquerade_by(&mut self, _: Family, _: u32) -> bool {
-        false
-    }
-    fn drop_invalid(&mut self, _: Family, _: bool) -> bool {
+    fn configure(&mut self, _: Family, _: &Setup) -> bool {
         false
     }
     fn is_intact(&mut self, _: Family, _: &HashMap<ServiceKey, ServicePlan>, _: &NodePlan) -> bool {

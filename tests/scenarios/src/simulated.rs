@@ -5,9 +5,9 @@ mod rules;
 
 use std::collections::BTreeMap;
 
-use dataplane::Backend;
-use dataplane::iptables::{Counters, INVALID_COUNTER, Iptables, LOCALHOST_COUNTER, Setup};
+use dataplane::iptables::{Counters, INVALID_COUNTER, Iptables, LOCALHOST_COUNTER};
 use dataplane::nftables::Nftables;
+use dataplane::{Backend, Setup};
 use model::Family;
 use simulate::{Host, Journey, Packet};
 
@@ -92,13 +92,9 @@ impl Simulated for Iptables<simulate::iptables::Simulator> {
             [INVALID_COUNTER, LOCALHOST_COUNTER].iter().for_each(|name| tables.add_account(name));
             Some(tables)
         });
-        let setup = Setup {
-            detector: variant.detector(),
-            masquerade_mark: MASQUERADE_MARK,
-            drop_invalid: true,
-            counters: Counters { invalid: true, localhost: true },
-        };
-        Iptables::new(tables, &setup)
+        let setup =
+            Setup { detector: variant.detector(), masquerade_mark: MASQUERADE_MARK, drop_invalid: true };
+        Iptables::new(tables, &setup).counting_in(Counters { invalid: true, localhost: true })
     }
 
     fn rules(&mut self) -> Rules {

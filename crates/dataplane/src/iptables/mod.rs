@@ -17,26 +17,14 @@ mod watch;
 use std::collections::HashMap;
 
 use kernel::iptables::Tables;
-use model::{Family, LocalDetector, NodePlan, ServiceKey, ServicePlan};
+use model::{Family, NodePlan, ServiceKey, ServicePlan};
 
-use crate::backend::{Backend, Change, Committed, SyncError};
+use crate::backend::{Backend, Change, Committed, Setup, SyncError};
 use dialect::Dialect;
 use family::FamilyTables;
 
 pub use cleanup::{removal, removal_of_ipvs};
 pub use frame::CANARY;
-
-/// What the rules depend on besides the services.
-#[derive(Clone, Debug)]
-pub struct Setup {
-    pub detector: LocalDetector,
-    /// The packet mark that asks for masquerade, as a value (bit 14: 0x4000).
-    pub masquerade_mark: u32,
-    /// Drop packets that conntrack finds invalid.
-    pub drop_invalid: bool,
-    /// The nfacct objects that are there, in which the kernel counts.
-    pub counters: Counters,
-}
 
 /// Which nfacct objects are there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,11 +51,18 @@ impl<T: Tables> Iptables<T> {
         let [v4, v6] = tables;
         let family = |family, tables: Option<T>| {
             let random_fully = tables.as_ref().is_some_and(Tables::has_random_fully);
-            let Setup { detector, masquerade_mark, drop_invalid, counters } = setup.clone();
+            let Setup { detector, masquerade_mark, drop_invalid } = setup.clone();
+            let counters = Counters::default();
             let dialect = Dialect { family, detector, masquerade_mark, drop_invalid, counters, random_fully };
             FamilyTables::new(tables, dialect)
         };
         Iptables { families: [family(Family::V4, v4), family(Family::V6, v6)] }
+    }
+
+    /// The same with rules of both families that count in these nfacct objects, which are there.
+    pub fn counting_in(mut self, counters: Counters) -> Iptables<T> {
+        Family::BOTH.into_iter().for_each(|family| self.count_in(family, counters));
+        self
     }
 
     /// Which nfacct objects there are from now on, for the next full sync.
@@ -108,19 +103,14 @@ impl<T: Tables> Backend for Iptables<T> {
         self.write(family, |tables| tables.apply(changes, node))
     }
 
-    fn detect_local(&mut self, family: Family, detector: &LocalDetector) -> bool {
+    fn configure(&mut self, family: Family, setup: &Setup) -> bool {
         let dialect = &mut self.families[family.index()].dialect;
-        let before = dialect.if_pod(true);
-        dialect.detector = detector.clone();
-        dialect.if_pod(true) != before
-    }
-
-    fn masquerade_by(&mut self, family: Family, mark: u32) -> bool {
-        std::mem::replace(&mut self.families[family.index()].dialect.masquerade_mark, mark) != mark
-    }
-
-    fn drop_invalid(&mut self, family: Family, on: bool) -> bool {
-        std::mem::replace(&mut self.families[family.index()].dialect.drop_invalid, on) != on
+        let rules = |dialect: &Dialect| (dialect.if_pod(true), dialect.masquerade_mark, dialect.drop_invalid);
+        let before = rules(dialect);
+        dialect.detector = setup.detector.clone();
+        dialect.masquerade_mark = setup.masquerade_mark;
+        dialect.drop_invalid = setup.drop_invalid;
+        rules(dialect) != before
     }
 
     fn is_intact(

@@ -32,7 +32,7 @@ use model::{
     Address, Family, LocalDetector, NodePlan, PortPlan, Routing, ServiceKey, ServicePlan, merged_ports,
 };
 
-use crate::backend::{Backend, Change, Committed, SyncError};
+use crate::backend::{Backend, Change, Committed, Setup, SyncError};
 use counted::Counted;
 use layout::TABLE;
 use sets::{Door, SetName};
@@ -236,21 +236,13 @@ impl<T: Transport> Backend for Nftables<T> {
         sweep::forget(&mut self.transport, family, pins)
     }
 
-    fn detect_local(&mut self, family: Family, detector: &LocalDetector) -> bool {
+    /// Invalid packets pass, as in upstream's nftables mode.
+    fn configure(&mut self, family: Family, setup: &Setup) -> bool {
         let dialect = &mut self.families[family.index()].dialect;
-        let before = dialect.table_comment();
-        dialect.detector = detector.clone();
-        dialect.table_comment() != before
-    }
-
-    fn masquerade_by(&mut self, family: Family, mark: u32) -> bool {
-        let dialect = &mut self.families[family.index()].dialect;
-        std::mem::replace(&mut dialect.masquerade_mark, mark) != mark
-    }
-
-    /// Upstream's nftables mode passes them on, too.
-    fn drop_invalid(&mut self, _: Family, _: bool) -> bool {
-        false
+        let before = (dialect.table_comment(), dialect.masquerade_mark);
+        dialect.detector = setup.detector.clone();
+        dialect.masquerade_mark = setup.masquerade_mark;
+        before != (dialect.table_comment(), dialect.masquerade_mark)
     }
 
     /// Damage within the table is told by notifications.

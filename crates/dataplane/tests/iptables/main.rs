@@ -13,8 +13,8 @@ mod reconcile;
 use std::collections::BTreeMap;
 
 use common::{Fixture, MARK, pod_cidrs};
-use dataplane::iptables::{Counters, INVALID_COUNTER, Iptables, LOCALHOST_COUNTER, Setup};
-use dataplane::{Planner, Reconciler, Synced};
+use dataplane::iptables::{Counters, INVALID_COUNTER, Iptables, LOCALHOST_COUNTER};
+use dataplane::{Planner, Reconciler, Setup, Synced};
 use kernel::iptables::Table;
 use model::{Family, ServiceKey};
 use simulate::iptables::Simulator;
@@ -33,14 +33,14 @@ fn reconciler() -> Simulated {
     over(empty(Family::V4))
 }
 
+fn setup() -> Setup {
+    Setup { detector: pod_cidrs(), masquerade_mark: MARK, drop_invalid: true }
+}
+
 fn over(v4: Simulator) -> Simulated {
-    let setup = Setup {
-        detector: pod_cidrs(),
-        masquerade_mark: MARK,
-        drop_invalid: true,
-        counters: Counters { invalid: true, localhost: true },
-    };
-    Reconciler::new(Iptables::new([Some(v4), Some(empty(Family::V6))], &setup))
+    let counters = Counters { invalid: true, localhost: true };
+    let backend = Iptables::new([Some(v4), Some(empty(Family::V6))], &setup());
+    Reconciler::new(backend.counting_in(counters))
 }
 
 fn sync(reconciler: &mut Simulated, planner: &dyn Planner, dirty: &[&str]) -> Synced {

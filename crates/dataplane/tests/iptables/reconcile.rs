@@ -179,13 +179,7 @@ fn the_error_names_the_service_at_whose_rules_it_stopped() {
 
 #[test]
 fn a_family_without_tools_fails_once_it_has_services() {
-    let setup = Setup {
-        detector: pod_cidrs(),
-        masquerade_mark: MARK,
-        drop_invalid: true,
-        counters: Counters::default(),
-    };
-    let mut reconciler = Reconciler::new(Iptables::new([Some(Simulator::default()), None], &setup));
+    let mut reconciler = Reconciler::new(Iptables::new([Some(Simulator::default()), None], &setup()));
     assert!(reconciler.sync(Family::V6, &[], &Fixture::default()).is_ok());
     reconciler.distrust(Family::V6);
     let error = reconciler.sync(Family::V6, &[], &Fixture::everything()).unwrap_err();
@@ -234,12 +228,14 @@ fn node_facts_follow() {
 #[test]
 fn mark_and_detector_follow() {
     let (mut reconciler, fixture) = synced();
-    assert!(!reconciler.masquerade_by(MARK));
-    assert!(reconciler.masquerade_by(0x100));
+    assert!(!reconciler.configure(&setup()));
+    let marked = Setup { masquerade_mark: 0x100, ..setup() };
+    assert!(reconciler.configure(&marked));
     assert!(sync(&mut reconciler, &fixture, &[]).full);
     let saved = tables(&mut reconciler).save(Table::Nat).unwrap();
     assert!(saved.contains("0x100/0x100") && !saved.contains("0x4000"), "{saved}");
-    assert!(reconciler.detect_local(&model::LocalDetector::Bridge("cni0".to_owned())));
+    let detector = model::LocalDetector::Bridge("cni0".to_owned());
+    assert!(reconciler.configure(&Setup { detector, ..marked }));
     assert!(sync(&mut reconciler, &fixture, &[]).full);
     let saved = tables(&mut reconciler).save(Table::Nat).unwrap();
     assert!(saved.contains("! -i cni0") && !saved.contains("10.244.0.0/16"), "{saved}");

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use dataplane::iptables::{Counters, Iptables, Setup};
+use dataplane::Setup;
+use dataplane::iptables::Iptables;
 use kernel::iptables::{self, Stamp, Table, Tables, Terms, ToolError, Toolbox};
 use model::Family;
 
@@ -64,12 +65,7 @@ impl Clocked for Iptables<Tools> {
 impl Bench<Iptables<Tools>> {
     pub(crate) fn iptables(variant: Variant) -> Result<Bench<Iptables<Tools>>, Failure> {
         Bench::new(move || {
-            let setup = Setup {
-                detector: detector()?,
-                masquerade_mark: MASQUERADE_MARK,
-                drop_invalid: true,
-                counters: Counters::default(),
-            };
+            let setup = Setup { detector: detector()?, masquerade_mark: MASQUERADE_MARK, drop_invalid: true };
             Ok(Iptables::new([Some(Tools::find(variant)?), None], &setup))
         })
     }
