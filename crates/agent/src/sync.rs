@@ -10,7 +10,7 @@ use cluster::apiserver::Recorder;
 use cluster::manifests::Consequence;
 use cluster::{ChangeCount, ClusterState, Update};
 use dataplane::nftables::PinSweep;
-use dataplane::{Backend, Planner, Reconciler, Setup, Synced};
+use dataplane::{Backend, Reconciler, Setup, Synced};
 use model::{Family, NodeView, ServiceKey};
 
 use crate::check_pace::CheckPace;
@@ -329,10 +329,9 @@ impl<B: Backend> SyncLoop<B> {
                 nodeport_addresses: &self.options.nodeport_addresses,
                 nodeports_on_loopback: self.options.nodeports_on_loopback,
             };
-            let node_ips = planner.node(family).nodeport_ips;
             let lane = &mut self.lanes[family.index()];
             if let Some(synced) = lane.sync(&mut self.reconciler, &planner) {
-                self.finish(family, synced, node_ips);
+                self.finish(family, synced);
             }
         }
         if self.start_guard.is_some() && self.outlets.health.is_ready() {
@@ -340,7 +339,7 @@ impl<B: Backend> SyncLoop<B> {
         }
     }
 
-    fn finish(&mut self, family: Family, synced: Synced, node_ips: Vec<IpAddr>) {
+    fn finish(&mut self, family: Family, synced: Synced) {
         let lane = &mut self.lanes[family.index()];
         if !lane.is_behind() {
             lane.follows(self.state.changes());
@@ -352,6 +351,8 @@ impl<B: Backend> SyncLoop<B> {
         let waits = |service: &ServiceKey| lane.waits_for(service);
         self.outlets.checks.synced(family, &self.state, &self.node, selection, waits);
         if !synced.stale.is_empty() {
+            let node_ips =
+                self.reconciler.node(family).map(|node| node.nodeport_ips.clone()).unwrap_or_default();
             // The cleaner ends only with the process.
             let _ = self.outlets.flows.send(StaleWork { family, stale: synced.stale, node_ips });
         }

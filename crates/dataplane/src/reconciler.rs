@@ -183,6 +183,14 @@ impl<B: Backend> Reconciler<B> {
         }
     }
 
+    /// This node as the kernel's rules have it; `None` if nothing is known.
+    pub fn node(&self, family: Family) -> Option<&NodePlan> {
+        match &self.families[family.index()].applied {
+            Applied::Unknown => None,
+            Applied::Known(known) => Some(&known.node),
+        }
+    }
+
     /// What changed about addresses that several services want, since this was last asked.
     pub fn contest_news(&mut self, family: Family) -> Option<ContestNews> {
         self.families[family.index()].claims.news()
