@@ -217,7 +217,9 @@ impl Backend for DataPlane {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dataplane::iptables::NoTools;
     use model::LocalDetector;
+    use std::error::Error as _;
 
     #[test]
     fn a_family_that_the_kernel_lacks_is_no_error_and_one_without_tools_is() {
@@ -227,7 +229,8 @@ mod tests {
         let mut data_plane = DataPlane::Iptables { backend, counters, is_absent: [false, true] };
         let plans = HashMap::from([(ServiceKey::from("default/web"), ServicePlan::default())]);
         let node = NodePlan::default();
-        assert!(matches!(data_plane.rewrite(Family::V4, &plans, &node), Err(SyncError::NoTools(Family::V4))));
+        let error = data_plane.rewrite(Family::V4, &plans, &node).unwrap_err();
+        assert!(error.source().is_some_and(|source| source.is::<NoTools>()), "{error}");
         data_plane.rewrite(Family::V6, &plans, &node).unwrap();
         data_plane.apply(Family::V6, &[], (&node, &node)).unwrap();
         assert!(data_plane.is_intact(Family::V6, &plans, &node));

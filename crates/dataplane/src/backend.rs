@@ -1,11 +1,11 @@
 //! What a proxy mode offers to the reconciler.
 
 use std::collections::HashMap;
+use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
 use crate::nftables::{Pin, PinSweep};
-use kernel::{iptables, nft};
 use model::{Family, LocalDetector, NodePlan, ServiceKey, ServicePlan};
 
 /// One service whose plan changed. Pools are in slot order: an endpoint keeps its place while it lives.
@@ -29,7 +29,7 @@ pub struct Committed {
     pub rules: RuleCount,
 }
 
-/// Rules of ours by table, filter and nat ([`iptables::Table`]).
+/// Rules of ours by table, filter and nat ([`kernel::iptables::Table`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleCount {
     pub total: [usize; 2],
@@ -108,53 +108,39 @@ pub trait Backend {
     fn cleanup(&mut self, family: Family) -> Result<(), SyncError>;
 }
 
-/// Why a sync failed. The old rules stand.
+/// Why a sync failed. The old rules stand. The source is the error of the mode, in its own words.
 #[derive(Debug)]
-pub enum SyncError {
-    /// The kernel refused the transaction.
-    Commit(nft::CommitError),
-    /// The kernel's tables could not be read.
-    Read(nft::Error),
-    /// An iptables tool failed; the service is that at whose rules it stopped.
-    Tool { error: iptables::ToolError, service: Option<ServiceKey> },
-    /// There are services of the family, and no iptables tools that could write their rules.
-    NoTools(Family),
+pub struct SyncError {
+    service: Option<ServiceKey>,
+    source: Box<dyn Error + Send + Sync>,
+}
+
+impl SyncError {
+    pub fn new(source: impl Error + Send + Sync + 'static) -> SyncError {
+        SyncError { service: None, source: Box::new(source) }
+    }
+
+    /// The same with the service at whose rules it happened, where that is known.
+    pub fn at(self, service: Option<ServiceKey>) -> SyncError {
+        SyncError { service, ..self }
+    }
+
+    pub fn service(&self) -> Option<&ServiceKey> {
+        self.service.as_ref()
+    }
 }
 
 impl fmt::Display for SyncError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SyncError::Commit(error) => write!(f, "{error}"),
-            SyncError::Read(error) => write!(f, "{error}"),
-            SyncError::Tool { error, service: Some(service) } => write!(f, "service {service}: {error}"),
-            SyncError::Tool { error, service: None } => write!(f, "{error}"),
-            SyncError::NoTools(family) => write!(
-                f,
-                "there are services of {family}, and no iptables tools that work for it; the log of the start says why"
-            ),
+        match &self.service {
+            Some(service) => write!(f, "service {service}: {}", self.source),
+            None => write!(f, "{}", self.source),
         }
     }
 }
 
-impl std::error::Error for SyncError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            SyncError::Commit(error) => Some(error),
-            SyncError::Read(error) => Some(error),
-            SyncError::Tool { error, .. } => Some(error),
-            SyncError::NoTools(_) => None,
-        }
-    }
-}
-
-impl From<nft::CommitError> for SyncError {
-    fn from(error: nft::CommitError) -> SyncError {
-        SyncError::Commit(error)
-    }
-}
-
-impl From<nft::Error> for SyncError {
-    fn from(error: nft::Error) -> SyncError {
-        SyncError::Read(error)
+impl Error for SyncError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.source)
     }
 }

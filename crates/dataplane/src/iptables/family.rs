@@ -10,6 +10,7 @@ use super::dialect::Dialect;
 use super::frame::{Hook, MARTIANS};
 use super::key::Key;
 use super::names::{ChainKind, is_service_chain};
+use super::no_tools::NoTools;
 use super::rule::Rule;
 use super::saved::Saved;
 use super::script::Script;
@@ -77,7 +78,7 @@ impl<T: Tables> FamilyTables<T> {
     fn without_tools(&self, is_nothing_to_do: bool) -> Result<Committed, SyncError> {
         match is_nothing_to_do {
             true => Ok(Committed::default()),
-            false => Err(SyncError::NoTools(self.dialect.family)),
+            false => Err(SyncError::new(NoTools(self.dialect.family))),
         }
     }
 
@@ -178,7 +179,7 @@ impl<T: Tables> FamilyTables<T> {
                     ToolError::Refused { line, .. } => *line,
                     _ => None,
                 };
-                SyncError::Tool { service: line.and_then(|line| script.owner(line)).cloned(), error }
+                SyncError::new(error).at(line.and_then(|line| script.owner(line)).cloned())
             })?;
         }
         match whole {
@@ -251,7 +252,7 @@ impl<T: Tables> FamilyTables<T> {
         let Some(tables) = &mut self.tables else { return Ok(()) };
         let saved = save(tables)?;
         match super::removal(&saved.concat()) {
-            Some(script) => tables.restore(&script).map_err(tool_error),
+            Some(script) => tables.restore(&script).map_err(SyncError::new),
             None => Ok(()),
         }
     }
@@ -274,7 +275,7 @@ fn find<T: Tables>(
     let error = match tables.save(table) {
         Ok(text) => return Ok(Found { text, is_whole: true }),
         Err(error @ ToolError::Unreadable { .. }) => error,
-        Err(error) => return Err(tool_error(error)),
+        Err(error) => return Err(SyncError::new(error)),
     };
     tracing::warn!(
         family = %dialect.family, %error,
@@ -282,16 +283,13 @@ fn find<T: Tables>(
     );
     let hooks = dialect.hooks(table, node);
     let asked: Vec<(&str, &str)> = hooks.iter().map(|hook| (hook.chain, hook.words.as_str())).collect();
-    let text = tables.outline(table, &asked).map_err(tool_error)?;
+    let text = tables.outline(table, &asked).map_err(SyncError::new)?;
     Ok(Found { text, is_whole: false })
 }
 
 fn save<T: Tables>(tables: &mut T) -> Result<[String; 2], SyncError> {
-    Ok([tables.save(Table::Filter).map_err(tool_error)?, tables.save(Table::Nat).map_err(tool_error)?])
-}
-
-fn tool_error(error: ToolError) -> SyncError {
-    SyncError::Tool { error, service: None }
+    let mut save = |table| tables.save(table).map_err(SyncError::new);
+    Ok([save(Table::Filter)?, save(Table::Nat)?])
 }
 
 /// Visit the chains that services have in a table.

@@ -6,6 +6,7 @@ mod family;
 mod frame;
 mod key;
 mod names;
+mod no_tools;
 mod rule;
 pub(crate) mod saved;
 mod script;
@@ -25,6 +26,7 @@ use family::FamilyTables;
 
 pub use cleanup::{removal, removal_of_ipvs};
 pub use frame::CANARY;
+pub use no_tools::NoTools;
 
 /// Which nfacct objects are there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

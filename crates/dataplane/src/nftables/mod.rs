@@ -302,3 +302,15 @@ pub fn count_pins<T: Transport>(transport: &mut T, family: Family) -> Option<[us
         _ => None,
     }
 }
+
+impl From<nft::CommitError> for SyncError {
+    fn from(error: nft::CommitError) -> SyncError {
+        SyncError::new(error)
+    }
+}
+
+impl From<nft::Error> for SyncError {
+    fn from(error: nft::Error) -> SyncError {
+        SyncError::new(error)
+    }
+}

@@ -1,6 +1,9 @@
 //! Full and partial syncs, and what a failure is followed by.
 
-use dataplane::{Planned, SyncError};
+use std::error::Error as _;
+
+use dataplane::Planned;
+use dataplane::iptables::NoTools;
 use kernel::iptables::{Tables, ToolError};
 use model::{NodePlan, Service, TrafficPolicy};
 use simulate::iptables::Fault;
@@ -168,9 +171,10 @@ fn the_error_names_the_service_at_whose_rules_it_stopped() {
         let line = script.lines().position(|line| line.starts_with(&rule)).unwrap() + 1;
         let mut again = reconciler();
         tables(&mut again).fail_next(Fault::AtLine(line));
-        match again.sync(Family::V4, &[], &fixture).unwrap_err() {
-            SyncError::Tool { service, error: ToolError::Refused { line: at, .. } } => {
-                assert_eq!((service.as_deref(), at), (owner, Some(line)), "{script}");
+        let error = again.sync(Family::V4, &[], &fixture).unwrap_err();
+        match error.source().and_then(|source| source.downcast_ref()) {
+            Some(ToolError::Refused { line: at, .. }) => {
+                assert_eq!((error.service().map(|key| &**key), *at), (owner, Some(line)), "{script}");
             }
             other => panic!("{other:?}"),
         }
@@ -183,7 +187,8 @@ fn a_family_without_tools_fails_once_it_has_services() {
     assert!(reconciler.sync(Family::V6, &[], &Fixture::default()).is_ok());
     reconciler.distrust(Family::V6);
     let error = reconciler.sync(Family::V6, &[], &Fixture::everything()).unwrap_err();
-    assert!(matches!(error, SyncError::NoTools(Family::V6)), "{error}");
+    let source = error.source().and_then(|source| source.downcast_ref());
+    assert!(matches!(source, Some(NoTools(Family::V6))), "{error}");
     assert!(reconciler.sync(Family::V4, &[], &Fixture::everything()).is_ok());
 }
 

@@ -1,0 +1,22 @@
+//! Services that nobody can write rules for.
+
+use std::error::Error;
+use std::fmt;
+
+use model::Family;
+
+/// There are services of the family, and no iptables tools that could write their rules.
+#[derive(Debug)]
+pub struct NoTools(pub Family);
+
+impl fmt::Display for NoTools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let family = self.0;
+        write!(
+            f,
+            "there are services of {family}, and no iptables tools that work for it; the log of the start says why"
+        )
+    }
+}
+
+impl Error for NoTools {}
