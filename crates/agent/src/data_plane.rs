@@ -1,20 +1,19 @@
 //! The data plane of the chosen mode: what it needs of this node, and the one [`Backend`] that the sync loop knows.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use dataplane::iptables::Iptables;
 use dataplane::nftables::{Nftables, Pin, PinSweep};
-use dataplane::{Backend, Change, Committed, Setup, SyncError};
+use dataplane::{Backend, Change, Committed, Looks, Setup, SyncError, TellDrift};
 use kernel::iptables::{Chosen, Missing, Tools};
 use kernel::nft::{self, Connection};
 use model::{Family, NodePlan, ServiceKey, ServicePlan};
 
 use crate::config::Mode;
-use crate::inbox::Sender;
 use crate::leftovers::Own;
 use crate::run::StartError;
-use crate::sync::StartGuard;
-use crate::{Options, drift, packet_counters, pins};
+use crate::{Options, packet_counters, pins};
 
 /// What a mode stands on, found before anything is changed.
 pub(crate) enum Ground {
@@ -86,7 +85,9 @@ impl DataPlane {
             Ground::Nftables => {
                 let connection = Connection::open()
                     .map_err(|source| StartError::System { what: "open a netlink socket", source })?;
+                let own_port = connection.port();
                 let backend = Nftables::new(connection, &setup.detector, setup.masquerade_mark)
+                    .notified_beside(own_port)
                     .room_for_pins(pins::room());
                 Ok(DataPlane::Nftables(Box::new(backend.count_traffic(options.service_counters))))
             }
@@ -117,31 +118,6 @@ impl DataPlane {
     fn lacks(&self, family: Family) -> bool {
         matches!(self, DataPlane::Iptables { is_absent, .. } if is_absent[family.index()])
     }
-}
-
-/// After the first sync: see to what others left, and watch for changes by others; whatever they did since our first
-/// commit was not watched.
-pub(crate) fn guard(
-    events: Sender,
-    remove_leftovers: impl FnOnce() + Send + 'static,
-) -> StartGuard<DataPlane> {
-    Box::new(move |data_plane| {
-        remove_leftovers();
-        match data_plane {
-            DataPlane::Nftables(backend) => {
-                let port = backend.transport().port();
-                if let Err(error) = drift::watch(port, events) {
-                    tracing::error!(
-                        %error,
-                        "Cannot watch nf_tables: damage by others is repaired only by the next change or restart"
-                    );
-                }
-                backend.is_undisturbed()
-            }
-            // Nothing tells of changes there; the periodic check finds them.
-            DataPlane::Iptables { .. } => true,
-        }
-    })
 }
 
 impl Backend for DataPlane {
@@ -198,6 +174,24 @@ impl Backend for DataPlane {
 
     fn configure(&mut self, family: Family, setup: &Setup) -> bool {
         self.backend().configure(family, setup)
+    }
+
+    fn watch(&mut self, tell: TellDrift) {
+        self.backend().watch(tell);
+    }
+
+    fn looks(&self, sync_period: Duration) -> Looks {
+        match self {
+            DataPlane::Nftables(backend) => backend.looks(sync_period),
+            DataPlane::Iptables { backend, .. } => backend.looks(sync_period),
+        }
+    }
+
+    fn damage_found(&self) -> &'static str {
+        match self {
+            DataPlane::Nftables(backend) => backend.damage_found(),
+            DataPlane::Iptables { backend, .. } => backend.damage_found(),
+        }
     }
 
     fn is_intact(

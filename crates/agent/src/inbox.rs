@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use cluster::Backlog;
+use dataplane::Drift;
 
-use crate::drift::Drift;
 use crate::sync::Event;
 
 /// The sync loop is gone.
@@ -156,8 +156,8 @@ mod tests {
         for number in 0..1_000_000 {
             sender.send(delete(number % 10)).unwrap();
             sender.send(Event::Addresses(vec![[10, 0, 0, 1].into()])).unwrap();
-            for drift in [Drift::Changed(Family::V4, None), Drift::Changed(Family::V6, None), Drift::Unsure] {
-                sender.send(Event::Drift(drift)).unwrap();
+            for family in [Some(Family::V4), Some(Family::V6), None] {
+                sender.send(Event::Drift(Drift { family, why: "Somebody else wrote".into() })).unwrap();
             }
         }
         assert_eq!(sender.0.0.lock().updates.changes(), 10);

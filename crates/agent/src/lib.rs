@@ -5,7 +5,6 @@
 //! kernel work in `dataplane` and `kernel`.
 
 mod addresses;
-mod check_pace;
 mod cleanup;
 #[cfg(test)]
 mod compatibility;
@@ -13,7 +12,7 @@ pub mod config;
 mod contests;
 mod data_plane;
 mod default_mode;
-mod drift;
+pub mod demo;
 mod duration;
 mod events;
 mod failures;

@@ -22,10 +22,10 @@ use crate::health::Health;
 use crate::http::{BindError, CheckReporter, Context, Servers};
 use crate::inbox::{self, Sender};
 use crate::metrics::Metrics;
-use crate::sync::{Event, Outlets, SyncLoop};
+use crate::sync::{Event, FirstSync, Outlets, SyncLoop};
 use crate::{
-    DetectLocal, Options, addresses, data_plane, default_mode, events, flags, flows, leftovers, logging,
-    node_setup, packet_counters, pins, reload, service_counters, source,
+    DetectLocal, Options, addresses, default_mode, events, flags, flows, leftovers, logging, node_setup,
+    packet_counters, pins, reload, service_counters, source,
 };
 
 /// How long the threads may take to end.
@@ -169,12 +169,16 @@ impl Agent {
         node_setup::apply(&options, &source.recorder);
         ground.tell();
         let (own, node, recorder) = (ground.own(), options.node_name.clone(), source.recorder.clone());
-        let guard = data_plane::guard(sender.clone(), move || leftovers::remove(own, node, recorder));
+        let drifts = sender.clone();
+        let first_sync = FirstSync {
+            remove_leftovers: Box::new(move || leftovers::remove(own, node, recorder)),
+            tell_drift: Box::new(move |drift| drifts.send(Event::Drift(drift)).is_ok()),
+        };
         let setup = setup(&options);
         let backend = DataPlane::build(ground, &setup, &options)?;
         let recorder = source.recorder.clone();
         let outlets = Outlets { health, flows, pins, checks, metrics, recorder };
-        let sync = SyncLoop::new(options.clone(), setup, backend, addresses, outlets, guard);
+        let sync = SyncLoop::new(options.clone(), setup, backend, addresses, outlets, first_sync);
         let sync = std::thread::Builder::new()
             .name("sync".into())
             .spawn(move || sync.run(&receiver))

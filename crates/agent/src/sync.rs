@@ -10,11 +10,9 @@ use cluster::apiserver::Recorder;
 use cluster::manifests::Consequence;
 use cluster::{ChangeCount, ClusterState, Update};
 use dataplane::nftables::PinSweep;
-use dataplane::{Backend, Reconciler, Setup, Synced};
+use dataplane::{Backend, CheckPace, Drift, Reconciler, Setup, Synced, TellDrift};
 use model::{Family, NodeView, ServiceKey};
 
-use crate::check_pace::CheckPace;
-use crate::drift::{self, Drift};
 use crate::flows::StaleWork;
 use crate::health::{Awaited, Health};
 use crate::http::CheckReporter;
@@ -44,11 +42,11 @@ pub(crate) enum Event {
     Stop,
 }
 
-/// Starts to watch for changes by others; `false` if some may have been missed.
-///
-/// It is called after the first sync: the kernel tells a subscriber of every element, which makes a large
-/// first commit half as dear again.
-pub(crate) type StartGuard<B> = Box<dyn FnOnce(&mut B) -> bool + Send>;
+/// What waits for the first sync.
+pub(crate) struct FirstSync {
+    pub(crate) remove_leftovers: Box<dyn FnOnce() + Send>,
+    pub(crate) tell_drift: TellDrift,
+}
 
 /// Whom the loop tells what it did.
 pub(crate) struct Outlets {
@@ -73,7 +71,8 @@ pub(crate) struct SyncLoop<B> {
     /// Pins that are still to be deleted.
     doomed: VecDeque<FoundPins>,
     outlets: Outlets,
-    start_guard: Option<StartGuard<B>>,
+    /// Until it is done.
+    first_sync: Option<FirstSync>,
     started: Instant,
     /// Milliseconds since the epoch: what was triggered before is no measure of this agent.
     started_ms: i64,
@@ -98,7 +97,7 @@ impl<B: Backend> SyncLoop<B> {
         backend: B,
         addresses: Vec<IpAddr>,
         outlets: Outlets,
-        start_guard: StartGuard<B>,
+        first_sync: FirstSync,
     ) -> SyncLoop<B> {
         let own_node = OwnNode::new(&options.node_name, &options.detect_local, awaits_addresses(&options));
         SyncLoop {
@@ -106,16 +105,16 @@ impl<B: Backend> SyncLoop<B> {
             node: observe_node(None, &options.node_name, &addresses),
             state: ClusterState::default(),
             addresses,
-            reconciler: Reconciler::new(backend),
             setup,
-            checks: CheckPace::new(options.mode(), options.sync_period, Instant::now()),
+            checks: CheckPace::new(backend.looks(options.sync_period), Instant::now()),
+            reconciler: Reconciler::new(backend),
             lanes: Family::BOTH.map(|family| {
                 let metrics = outlets.metrics.sync().of(family).clone();
                 Lane::new(family, options.min_sync_period, metrics, outlets.recorder.clone())
             }),
             doomed: VecDeque::new(),
             outlets,
-            start_guard: Some(start_guard),
+            first_sync: Some(first_sync),
             started: Instant::now(),
             started_ms: now_ms(),
             is_informed: false,
@@ -177,11 +176,11 @@ impl<B: Backend> SyncLoop<B> {
                 solved.iter().for_each(|problem| tracing::info!("Resolved: {}", problem.place()));
             }
             Event::Update(update) => self.state.update(update),
-            Event::Drift(Drift::Changed(family, by)) => {
-                let why = drift::told(by.as_ref());
-                self.lanes[family.index()].distrust(&mut self.reconciler, &why);
+            Event::Drift(Drift { family, why }) => {
+                let lanes =
+                    self.lanes.iter_mut().filter(|lane| family.is_none_or(|family| family == lane.family));
+                lanes.for_each(|lane| lane.distrust(&mut self.reconciler, &why));
             }
-            Event::Drift(Drift::Unsure) => self.distrust_all("Notifications of nf_tables were lost"),
             Event::PinsFound(found) => self.doomed.push_back(found),
             Event::Addresses(addresses) => self.addresses = addresses,
             Event::Reconfigure(options) => self.reconfigure(*options),
@@ -201,7 +200,8 @@ impl<B: Backend> SyncLoop<B> {
         self.setup.masquerade_mark = new.masquerade_mark;
         self.setup.drop_invalid = node_setup::drops_invalid(new);
         self.reconciler.configure(&self.setup);
-        self.checks = CheckPace::new(new.mode(), new.sync_period, Instant::now());
+        let looks = self.reconciler.backend().looks(new.sync_period);
+        self.checks = CheckPace::new(looks, Instant::now());
         self.replan |= old.settings != new.settings;
         self.look_at_prefixes |= old.nodeport_addresses != new.nodeport_addresses;
         let on_node = |options: &Options| (options.nodeport_addresses.clone(), options.nodeports_on_loopback);
@@ -303,16 +303,12 @@ impl<B: Backend> SyncLoop<B> {
         for lane in &mut self.lanes {
             if self.reconciler.check(lane.family) {
                 is_damaged = true;
-                lane.note_damage(drift::found(self.options.mode()));
+                lane.note_damage(self.reconciler.backend().damage_found());
                 lane.note_queued();
                 self.outlets.health.queued(lane.family);
             }
         }
         self.checks.done(Instant::now(), is_damaged);
-    }
-
-    fn distrust_all(&mut self, why: &str) {
-        self.lanes.iter_mut().for_each(|lane| lane.distrust(&mut self.reconciler, why));
     }
 
     /// Write the families that have work and may be written now.
@@ -334,7 +330,7 @@ impl<B: Backend> SyncLoop<B> {
                 self.finish(family, synced);
             }
         }
-        if self.start_guard.is_some() && self.outlets.health.is_ready() {
+        if self.first_sync.is_some() && self.outlets.health.is_ready() {
             self.first_sync_done();
         }
     }
@@ -401,7 +397,7 @@ impl<B: Backend> SyncLoop<B> {
     /// Once, when the last service of the manifests goes while the agent runs.
     fn warn_of_nothing(&self, has_changes: bool) {
         let Source::Manifests(path) = &self.options.source else { return };
-        if has_changes && self.start_guard.is_none() && self.state.counts().services == 0 {
+        if has_changes && self.first_sync.is_none() && self.state.counts().services == 0 {
             tracing::warn!(
                 manifests = %path.display(),
                 "There is no Service in the manifests any more: all rules of services are removed"
@@ -431,10 +427,9 @@ impl<B: Backend> SyncLoop<B> {
                  with this nodeName count as local; see --hostname-override"
             );
         }
-        let Some(start_guard) = self.start_guard.take() else { return };
-        if !start_guard(self.reconciler.backend()) {
-            self.distrust_all("Somebody else used nf_tables during the first sync");
-        }
+        let Some(FirstSync { remove_leftovers, tell_drift }) = self.first_sync.take() else { return };
+        remove_leftovers();
+        self.reconciler.backend().watch(tell_drift);
     }
 }
 

@@ -5,6 +5,8 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
+use crate::check_pace::Looks;
+use crate::drift::TellDrift;
 use crate::nftables::{Pin, PinSweep};
 use model::{Family, LocalDetector, NodePlan, ServiceKey, ServicePlan};
 
@@ -95,6 +97,23 @@ pub trait Backend {
 
     /// What the rules depend on from the next rewrite on. Returns whether a rewrite is due.
     fn configure(&mut self, family: Family, setup: &Setup) -> bool;
+
+    /// Pass on changes by others from now on, and say if some may have been missed since our first commit; where
+    /// nothing tells of them, the periodic check finds them.
+    ///
+    /// It is called after the first sync: a subscriber makes the kernel write a notification for every element, which
+    /// makes a large first commit 50 % slower.
+    fn watch(&mut self, _tell: TellDrift) {}
+
+    /// How often to look whether the rules are intact. `sync_period` is the longest time between two looks.
+    fn looks(&self, sync_period: Duration) -> Looks {
+        Looks { usual: sync_period, longest: sync_period }
+    }
+
+    /// What is said when a look finds damage, as the beginning of a sentence.
+    fn damage_found(&self) -> &'static str {
+        "Somebody else changed our rules"
+    }
 
     /// Whether the rules are still there, as far as a look of little cost can tell: these plans are in force.
     fn is_intact(

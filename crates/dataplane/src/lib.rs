@@ -2,6 +2,8 @@
 //! [`Backend`] renders plans for one proxy mode. No decision about packets is made here: see `model`.
 
 mod backend;
+mod check_pace;
+mod drift;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod iptables;
@@ -14,6 +16,8 @@ mod reconciler;
 mod slots;
 
 pub use backend::{Backend, Change, Committed, RuleCount, Setup, SyncError};
+pub use check_pace::{CheckPace, Looks};
+pub use drift::{Drift, TellDrift};
 pub use pacing::Pacing;
 pub use programmed::{Programmed, Unserved};
 pub use reconciler::{Phases, Planned, Planner, Reconciler, Synced};

@@ -16,11 +16,13 @@ mod tree;
 mod watch;
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use kernel::iptables::Tables;
 use model::{Family, NodePlan, ServiceKey, ServicePlan};
 
 use crate::backend::{Backend, Change, Committed, Setup, SyncError};
+use crate::check_pace::Looks;
 use dialect::Dialect;
 use family::FamilyTables;
 
@@ -41,6 +43,12 @@ pub struct Counters {
 pub const INVALID_COUNTER: &str = "ct_state_invalid_dropped_pkts";
 /// Counts packets to node ports by way of 127.0.0.1.
 pub const LOCALHOST_COUNTER: &str = "localhost_nps_accepted_pkts";
+
+/// Nothing tells of a change in iptables, so that the look itself has to come soon. It takes microseconds as long as
+/// nobody changes anything there; what more it may take is `watch`'s care.
+const WITHOUT_NOTIFICATIONS: Duration = Duration::from_secs(1);
+/// Rules that are gone are services that do not answer: a quarrel is no reason to leave them so for long.
+const LONGEST_QUARREL: Duration = Duration::from_secs(5);
 
 /// The iptables data plane over real or simulated tables.
 pub struct Iptables<T> {
@@ -115,6 +123,14 @@ impl<T: Tables> Backend for Iptables<T> {
         rules(dialect) != before
     }
 
+    fn looks(&self, sync_period: Duration) -> Looks {
+        Looks { usual: sync_period.min(WITHOUT_NOTIFICATIONS), longest: sync_period.min(LONGEST_QUARREL) }
+    }
+
+    fn damage_found(&self) -> &'static str {
+        "Somebody else changed our rules in iptables"
+    }
+
     fn is_intact(
         &mut self,
         family: Family,
@@ -126,5 +142,22 @@ impl<T: Tables> Backend for Iptables<T> {
 
     fn cleanup(&mut self, family: Family) -> Result<(), SyncError> {
         self.families[family.index()].cleanup()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernel::iptables::simulate::Simulator;
+    use model::LocalDetector;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn rules_are_looked_at_every_second_or_every_period() {
+        let setup = Setup { detector: LocalDetector::None, masquerade_mark: 1 << 14, drop_invalid: true };
+        let backend = Iptables::<Simulator>::new([None, None], &setup);
+        assert_eq!(backend.looks(30 * SECOND), Looks { usual: SECOND, longest: 5 * SECOND });
+        assert_eq!(backend.looks(SECOND / 2).usual, SECOND / 2);
     }
 }

@@ -14,6 +14,7 @@ mod inherit;
 mod layout;
 mod meter;
 mod node;
+mod notified;
 mod own_pool;
 mod pinning;
 mod pool;
@@ -33,6 +34,7 @@ use model::{
 };
 
 use crate::backend::{Backend, Change, Committed, Setup, SyncError};
+use crate::drift::TellDrift;
 use counted::Counted;
 use layout::TABLE;
 use sets::{Door, SetName};
@@ -71,6 +73,8 @@ struct FamilyTable {
 /// The nftables data plane over a real or simulated kernel.
 pub struct Nftables<T> {
     transport: Counted<T>,
+    /// The netlink port of our commits, where the kernel tells of those of others.
+    own_port: Option<u32>,
     families: [FamilyTable; 2],
 }
 
@@ -88,7 +92,7 @@ impl<T: Transport> Nftables<T> {
             trust: Trust::InPlace,
             sweeps: Vec::new(),
         });
-        Nftables { transport: Counted::new(transport), families }
+        Nftables { transport: Counted::new(transport), own_port: None, families }
     }
 
     /// Whether packets, bytes and connections of every service port are counted, from the next rewrite on.
@@ -107,13 +111,14 @@ impl<T: Transport> Nftables<T> {
         self
     }
 
-    pub fn transport(&mut self) -> &mut T {
-        &mut self.transport.inner
+    /// Have the kernel tell of commits that do not come from this netlink port.
+    pub fn notified_beside(mut self, own_port: u32) -> Nftables<T> {
+        self.own_port = Some(own_port);
+        self
     }
 
-    /// Whether nobody else has committed anything to nf_tables since our first commit.
-    pub fn is_undisturbed(&mut self) -> bool {
-        self.transport.is_undisturbed()
+    pub fn transport(&mut self) -> &mut T {
+        &mut self.transport.inner
     }
 
     /// Whether the kernel holds a table of our name; one that cannot be read counts as none.
@@ -243,6 +248,25 @@ impl<T: Transport> Backend for Nftables<T> {
         dialect.detector = setup.detector.clone();
         dialect.masquerade_mark = setup.masquerade_mark;
         before != (dialect.table_comment(), dialect.masquerade_mark)
+    }
+
+    fn watch(&mut self, tell: TellDrift) {
+        let Some(own_port) = self.own_port else { return };
+        let monitor = notified::subscribe(own_port);
+        // From here on nothing is missed.
+        if !self.transport.is_undisturbed() {
+            tell(notified::missed("Somebody else used nf_tables during the first sync"));
+        }
+        if let Err(error) = monitor.and_then(|monitor| notified::start(monitor, own_port, tell)) {
+            tracing::error!(
+                %error,
+                "Cannot watch nf_tables: damage by others is repaired only by the next change or restart"
+            );
+        }
+    }
+
+    fn damage_found(&self) -> &'static str {
+        "Our table in nf_tables is gone"
     }
 
     /// Damage within the table is told by notifications.

@@ -1,0 +1,62 @@
+//! When the rules are looked at for damage by others, in case nothing told of it.
+
+use std::time::{Duration, Instant};
+
+/// How often the rules are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Looks {
+    pub usual: Duration,
+    /// While somebody keeps damaging them.
+    pub longest: Duration,
+}
+
+/// Damage that is found so often in a row is repaired as fast as any.
+const PATIENCE: u32 = 2;
+
+/// Decides when the next look is. Holds no clock: times are passed in.
+#[derive(Debug)]
+pub struct CheckPace {
+    looks: Looks,
+    /// Looks in a row that found damage.
+    damages: u32,
+    next: Instant,
+}
+
+impl CheckPace {
+    pub fn new(looks: Looks, now: Instant) -> CheckPace {
+        CheckPace { looks, damages: 0, next: now + looks.usual }
+    }
+
+    /// How long from `now` until the next look.
+    pub fn wait(&self, now: Instant) -> Duration {
+        self.next.saturating_duration_since(now)
+    }
+
+    /// A look was taken. Whoever damages our rules again and again is left more time each time: two that quarrel
+    /// must not keep the node busy.
+    pub fn done(&mut self, now: Instant, is_damaged: bool) {
+        self.damages = if is_damaged { self.damages + 1 } else { 0 };
+        let factor = 1_u32 << self.damages.saturating_sub(PATIENCE).min(16);
+        self.next = now + (self.looks.usual * factor).min(self.looks.longest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_quarrel_is_fought_ever_more_slowly_until_it_ends() {
+        let now = Instant::now();
+        let mut pace = CheckPace::new(Looks { usual: SECOND, longest: 5 * SECOND }, now);
+        let waits = [(); 8].map(|()| {
+            pace.done(now, true);
+            pace.wait(now).as_secs()
+        });
+        assert_eq!(waits, [1, 1, 2, 4, 5, 5, 5, 5]);
+        pace.done(now, false);
+        assert_eq!(pace.wait(now), SECOND);
+    }
+}
