@@ -197,13 +197,13 @@ fn report(family: Family, protocol: Protocol, outcome: Result<Deleted, Conntrack
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{FeatureGates, Mode};
+    use crate::config::FeatureGates;
     use crate::metrics::Metrics;
 
     #[test]
     fn handshakes_are_collected_and_udp_is_not_kept_waiting() {
         let now = Instant::now();
-        let metrics = Metrics::new(Mode::Nftables, &FeatureGates::default());
+        let metrics = Metrics::of_mode("nftables", &FeatureGates::default());
         let mut all = Family::BOTH.map(|family| Remains::new(family, metrics.flows().of(family).clone()));
         let mut pace = Pace::default();
         assert_eq!(pace.wait(&all, now), None);

@@ -5,12 +5,10 @@
 //! kernel work in `dataplane` and `kernel`.
 
 mod addresses;
-mod cleanup;
 #[cfg(test)]
 mod compatibility;
 pub mod config;
 mod contests;
-mod data_plane;
 mod default_mode;
 pub mod demo;
 mod duration;
@@ -33,19 +31,16 @@ mod missed_prefixes;
 mod node_setup;
 mod options;
 mod own_node;
-mod packet_counters;
-mod pins;
 mod planner;
 mod profiling;
 mod reload;
 mod run;
-mod service_counters;
 mod source;
 mod suggest;
 mod sync;
 pub mod version;
 
-pub use cleanup::{CleanupError, cleanup};
+pub use dataplane::{CleanupError, cleanup};
 pub use default_mode::default_mode;
 pub use http::BindError;
 pub use node_setup::init_only;

@@ -9,15 +9,12 @@ use std::time::{Duration, SystemTime};
 
 use cluster::apiserver::{ConnectError, Recorder};
 use cluster::manifests::ManifestError;
-use dataplane::Setup;
-use kernel::iptables::ChooseError;
+use dataplane::{BuildOptions, Mode, Prepared, Running, Setup, Unavailable, pins};
 use kernel::link::LinkError;
-use kernel::nft::ProbeError;
 use model::LocalDetector;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::config::{ConfigWatch, Mode};
-use crate::data_plane::{DataPlane, Ground};
+use crate::config::ConfigWatch;
 use crate::health::Health;
 use crate::http::{BindError, CheckReporter, Context, Servers};
 use crate::inbox::{self, Sender};
@@ -25,7 +22,7 @@ use crate::metrics::Metrics;
 use crate::sync::{Event, FirstSync, Outlets, SyncLoop};
 use crate::{
     DetectLocal, Options, addresses, default_mode, events, flags, flows, leftovers, logging, node_setup,
-    packet_counters, pins, reload, service_counters, source,
+    reload, source,
 };
 
 /// How long the threads may take to end.
@@ -34,33 +31,18 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// Why the agent did not start, and programmed nothing; or why it stopped by itself.
 #[derive(Debug)]
 pub enum StartError {
-    Nftables(ProbeError),
-    Iptables {
-        /// Why this mode, where nobody chose it.
-        because: Option<String>,
-        error: ChooseError,
-    },
+    Mode(Unavailable),
     Manifests(ManifestError),
     Apiserver(ConnectError),
     Addresses(LinkError),
     Bind(BindError),
-    System {
-        what: &'static str,
-        source: io::Error,
-    },
+    System { what: &'static str, source: io::Error },
 }
 
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StartError::Nftables(error) => write!(f, "{error}"),
-            StartError::Iptables { because: None, error } => {
-                write!(f, "mode iptables cannot work here: {error}")
-            }
-            StartError::Iptables { because: Some(because), error } => write!(
-                f,
-                "mode iptables, which is used because no mode is set and {because}, cannot work here: {error}"
-            ),
+            StartError::Mode(error) => write!(f, "{error}"),
             StartError::Manifests(error) => write!(f, "{error}"),
             StartError::Apiserver(error) => write!(f, "{error}"),
             StartError::Addresses(error) => write!(f, "cannot watch the node's addresses: {error}"),
@@ -74,7 +56,7 @@ impl std::error::Error for StartError {}
 
 /// Run until SIGTERM or SIGINT. The rules stay in place.
 pub fn run(options: Options) -> Result<(), StartError> {
-    let ground = Ground::find(&options)?;
+    let prepared = prepare(&options)?;
     // Each health check of a service is a listener or two.
     if let Err(error) = kernel::process::raise_open_files() {
         tracing::warn!(%error, "The limit of open files stays as it is; many health checks of services may not fit");
@@ -85,27 +67,29 @@ pub fn run(options: Options) -> Result<(), StartError> {
         .build()
         .map_err(system("start the event loop"))?;
     let tasks = tokio::task::LocalSet::new();
-    let outcome = tasks.block_on(&runtime, serve_until_stopped(options, ground));
+    let outcome = tasks.block_on(&runtime, serve_until_stopped(options, prepared));
     // What still waits for something, like an exec plugin, is not waited for.
     runtime.shutdown_background();
     outcome
 }
 
-async fn serve_until_stopped(options: Options, ground: Ground) -> Result<(), StartError> {
+/// What the chosen mode needs, found on this node before anything is changed.
+pub(crate) fn prepare(options: &Options) -> Result<Box<dyn Prepared>, StartError> {
+    mode(options)?.prepare(options.mode_because.as_deref()).map_err(StartError::Mode)
+}
+
+fn mode(options: &Options) -> Result<&'static dyn Mode, StartError> {
+    dataplane::mode(options.mode().word()).map_err(StartError::Mode)
+}
+
+async fn serve_until_stopped(options: Options, prepared: Box<dyn Prepared>) -> Result<(), StartError> {
     let system = |what| move |source| StartError::System { what, source };
     let mut terminate = signal(SignalKind::terminate()).map_err(system("catch SIGTERM"))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(system("catch SIGINT"))?;
     let hang_up = signal(SignalKind::hangup()).map_err(system("catch SIGHUP"))?;
     let config = ConfigWatch::new(&options, |file, text| flags::reconsider(file, text, default_mode));
     let health = Health::new(options.sync_period);
-    let metrics = Metrics::new(options.configuration.mode, &options.configuration.feature_gates);
-    if options.service_counters && options.mode() == Mode::Nftables {
-        service_counters::start(&metrics).map_err(system("start reading the counters of services"))?;
-    }
-    match options.mode() {
-        Mode::Iptables => metrics.extend(packet_counters::collector()),
-        Mode::Nftables | Mode::Unset | Mode::Ipvs => metrics.extend(pins::collector()),
-    }
+    let metrics = Metrics::new(mode(&options)?.metrics(), &options.configuration.feature_gates);
     let context = Context {
         health: health.clone(),
         metrics: metrics.clone(),
@@ -113,7 +97,7 @@ async fn serve_until_stopped(options: Options, ground: Ground) -> Result<(), Sta
         arguments: std::env::args_os().skip(1).map(|given| given.to_string_lossy().into_owned()).collect(),
     };
     let (servers, checks) = Servers::claim(&options, context).map_err(StartError::Bind)?;
-    let mut agent = Agent::start(options, ground, health, metrics, servers, checks)?;
+    let mut agent = Agent::start(options, prepared, health, metrics, servers, checks)?;
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
@@ -147,7 +131,7 @@ pub(crate) struct Agent {
 impl Agent {
     fn start(
         options: Options,
-        ground: Ground,
+        prepared: Box<dyn Prepared>,
         health: Health,
         metrics: Metrics,
         mut servers: Servers,
@@ -157,7 +141,9 @@ impl Agent {
         let (sender, receiver) = inbox::channel();
         let addresses = addresses::watch(sender.clone()).map_err(StartError::Addresses)?;
         let flows = flows::start(metrics.flows().clone()).map_err(system("start a thread"))?;
-        let pins = pins::start(sender.clone()).map_err(system("start a thread"))?;
+        let found = sender.clone();
+        let pins = pins::start(Box::new(move |pins| found.send(Event::PinsFound(pins)).is_ok()))
+            .map_err(system("start a thread"))?;
         let observer = Arc::new(metrics.api().clone());
         let source = source::start(&options, observer, sender.clone())?;
         if let Some(because) = &options.mode_because {
@@ -167,15 +153,18 @@ impl Agent {
         }
         source.recorder.record(events::starting(&options.node_name));
         node_setup::apply(&options, &source.recorder);
-        ground.tell();
-        let (own, node, recorder) = (ground.own(), options.node_name.clone(), source.recorder.clone());
+        prepared.tell();
+        let (node, recorder) = (options.node_name.clone(), source.recorder.clone());
+        let leftovers = prepared.leftovers();
         let drifts = sender.clone();
         let first_sync = FirstSync {
-            remove_leftovers: Box::new(move || leftovers::remove(own, node, recorder)),
+            remove_leftovers: Box::new(move || leftovers::remove(leftovers, node, recorder)),
             tell_drift: Box::new(move |drift| drifts.send(Event::Drift(drift)).is_ok()),
         };
         let setup = setup(&options);
-        let backend = DataPlane::build(ground, &setup, &options)?;
+        let wanted = BuildOptions { setup: &setup, count_services: options.service_counters };
+        let Running { backend, collectors } = prepared.build(&wanted).map_err(StartError::Mode)?;
+        collectors.into_iter().for_each(|collector| metrics.extend(collector));
         let recorder = source.recorder.clone();
         let outlets = Outlets { health, flows, pins, checks, metrics, recorder };
         let sync = SyncLoop::new(options.clone(), setup, backend, addresses, outlets, first_sync);
@@ -225,26 +214,5 @@ impl Agent {
         if std::thread::Builder::new().name("end".into()).spawn(end).is_ok() {
             let _ = ended.recv_timeout(FAREWELL);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use kernel::iptables::Missing;
-
-    #[test]
-    fn a_mode_that_nobody_chose_is_explained_when_it_fails() {
-        let error = |because: Option<&str>| {
-            let missing = || Missing::NotInstalled { program: "iptables" };
-            let error = ChooseError(Box::new([missing(), missing()]));
-            StartError::Iptables { because: because.map(str::to_owned), error }.to_string()
-        };
-        let chosen = error(None);
-        assert!(chosen.starts_with("mode iptables cannot work here: iptables, "), "{chosen}");
-        let default = error(Some("the kernel is old"));
-        let wanted =
-            "mode iptables, which is used because no mode is set and the kernel is old, cannot work here: ";
-        assert!(default.starts_with(wanted), "{default}");
     }
 }

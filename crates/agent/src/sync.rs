@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use cluster::apiserver::Recorder;
 use cluster::manifests::Consequence;
 use cluster::{ChangeCount, ClusterState, Update};
-use dataplane::nftables::PinSweep;
-use dataplane::{Backend, CheckPace, Drift, Reconciler, Setup, Synced, TellDrift};
+use dataplane::pins::FoundPins;
+use dataplane::{Backend, CheckPace, Drift, PinSweep, Reconciler, Setup, Synced, TellDrift};
 use model::{Family, NodeView, ServiceKey};
 
 use crate::flows::StaleWork;
@@ -22,7 +22,6 @@ use crate::lane::Lane;
 use crate::metrics::Metrics;
 use crate::missed_prefixes::MissedPrefixes;
 use crate::own_node::OwnNode;
-use crate::pins::FoundPins;
 use crate::planner::{ClusterPlanner, observe_node};
 use crate::{Options, Source, node_setup};
 
@@ -58,13 +57,13 @@ pub(crate) struct Outlets {
     pub(crate) recorder: Recorder,
 }
 
-pub(crate) struct SyncLoop<B> {
+pub(crate) struct SyncLoop {
     options: Options,
     state: ClusterState,
     identity: Identity,
     node: NodeView,
     addresses: Vec<IpAddr>,
-    reconciler: Reconciler<B>,
+    reconciler: Reconciler<Box<dyn Backend + Send>>,
     setup: Setup,
     checks: CheckPace,
     lanes: [Lane; 2],
@@ -90,15 +89,15 @@ fn awaits_addresses(options: &Options) -> bool {
     matches!(options.source, Source::Apiserver(_))
 }
 
-impl<B: Backend> SyncLoop<B> {
+impl SyncLoop {
     pub(crate) fn new(
         options: Options,
         setup: Setup,
-        backend: B,
+        backend: Box<dyn Backend + Send>,
         addresses: Vec<IpAddr>,
         outlets: Outlets,
         first_sync: FirstSync,
-    ) -> SyncLoop<B> {
+    ) -> SyncLoop {
         let own_node = OwnNode::new(&options.node_name, &options.detect_local, awaits_addresses(&options));
         SyncLoop {
             identity: Identity::new(own_node),

@@ -2,11 +2,17 @@
 //! [`Backend`] renders plans for one proxy mode. No decision about packets is made here: see `model`.
 
 mod backend;
+mod boxed;
 mod check_pace;
+mod default_mode;
 mod drift;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod iptables;
+mod ipvs;
+mod leftovers;
+pub mod metrics;
+mod mode;
 pub mod nftables;
 mod pacing;
 mod pieces;
@@ -17,7 +23,11 @@ mod slots;
 
 pub use backend::{Backend, Change, Committed, RuleCount, Setup, SyncError};
 pub use check_pace::{CheckPace, Looks};
+pub use default_mode::{DefaultMode, default_mode};
 pub use drift::{Drift, TellDrift};
+pub use leftovers::{CleanupError, Leftover, Leftovers, Removal, Search, cleanup};
+pub use mode::{BuildOptions, MODES, Mode, Prepared, Running, Unavailable, mode};
+pub use nftables::{PinSweep, pins};
 pub use pacing::Pacing;
 pub use programmed::{Programmed, Unserved};
 pub use reconciler::{Phases, Planned, Planner, Reconciler, Synced};

@@ -8,12 +8,12 @@ use cluster::apiserver::{IGNORED_ENTRIES, UNUSABLE_OBJECT};
 
 use super::{Things, What};
 use crate::config::settings::{self, Effect};
-use crate::config::{DefaultMode, FeatureGates, Mode, OF_A_PROXY, Value};
+use crate::config::{DefaultMode, FeatureGates, OF_A_PROXY, Value};
 use crate::flags::{Command, parse};
 use crate::health::Health;
 use crate::http::{Context, paths};
 use crate::metrics::Metrics;
-use crate::{flags, pins, profiling, service_counters};
+use crate::{flags, profiling};
 
 const EVENTS: &str = include_str!("../events.rs");
 /// Quoted words there that are no reasons.
@@ -69,7 +69,7 @@ impl Ours {
             let limit = match setting.effect {
                 Effect::Here => continue,
                 Effect::Only(_) if setting.works_somewhere() => continue,
-                Effect::Only(mode) => of_mode(mode),
+                Effect::Only(mode) => of_mode(mode.word()),
                 Effect::NotYet => "read and checked; no effect yet".to_owned(),
                 Effect::Never => "same: none on Linux".to_owned(),
             };
@@ -90,17 +90,18 @@ impl Ours {
 
     fn metrics(&mut self) {
         let all_gates = FeatureGates(OF_A_PROXY.iter().map(|gate| (gate.name.to_owned(), true)).collect());
-        let [mut usual, slis] = Metrics::new(Mode::Nftables, &FeatureGates::default()).described();
-        let [of_iptables, _] = Metrics::new(Mode::Iptables, &FeatureGates::default()).described();
+        let [mut usual, slis] = Metrics::of_mode("nftables", &FeatureGates::default()).described();
+        let [of_iptables, _] = Metrics::of_mode("iptables", &FeatureGates::default()).described();
         usual.extend(of_iptables);
         let usual: BTreeSet<&str> = usual.iter().map(|about| about.name).collect();
-        for mode in [Mode::Nftables, Mode::Iptables, Mode::Ipvs] {
-            for about in &Metrics::new(mode, &all_gates).described()[0] {
+        for mode in dataplane::MODES {
+            for about in &Metrics::new(mode.metrics(), &all_gates).described()[0] {
                 let metric = self.add(What::Metric, about.name);
                 self.describe(about.name, about.kind.word(), about.labels);
                 self.help.insert(metric.clone(), about.help);
                 if !usual.contains(about.name) {
-                    let limit = if mode == Mode::Nftables { "not yet".to_owned() } else { of_mode(mode) };
+                    let limit =
+                        if mode.name() == "nftables" { "not yet".to_owned() } else { of_mode(mode.name()) };
                     self.limits.entry(metric).or_insert(limit);
                 }
             }
@@ -109,8 +110,8 @@ impl Ours {
             self.add(What::Sli, about.name);
             self.describe(about.name, about.kind.word(), about.labels);
         }
-        for name in service_counters::NAMES.into_iter().chain(pins::NAMES) {
-            self.add(What::Metric, name);
+        for about in dataplane::MODES.into_iter().flat_map(|mode| mode.metrics().own) {
+            self.add(What::Metric, about.name);
         }
     }
 
@@ -128,7 +129,7 @@ impl Ours {
         };
         let context = Context {
             health: Health::new(Duration::ZERO),
-            metrics: Metrics::new(Mode::Nftables, &FeatureGates::default()),
+            metrics: Metrics::of_mode("nftables", &FeatureGates::default()),
             started: SystemTime::UNIX_EPOCH,
             arguments: Vec::new(),
         };
@@ -143,8 +144,8 @@ impl Ours {
     }
 }
 
-fn of_mode(mode: Mode) -> String {
-    format!("absent: mode {} is not in this build", mode.word())
+fn of_mode(mode: &str) -> String {
+    format!("absent: mode {mode} is not in this build")
 }
 
 /// Quoted words in capitals and small letters, which nothing else in that file is.

@@ -49,6 +49,11 @@ impl Mode {
     pub fn word(self) -> &'static str {
         Mode::WORDS.iter().find(|(_, mode)| *mode == self).map_or("", |(word, _)| word)
     }
+
+    /// The mode of this word.
+    pub fn named(word: &str) -> Option<Mode> {
+        Mode::WORDS.iter().find(|(name, _)| *name == word).map(|(_, mode)| *mode)
+    }
 }
 
 impl Choice for Mode {

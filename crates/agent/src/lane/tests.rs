@@ -1,5 +1,5 @@
 use super::*;
-use crate::config::{FeatureGates, Mode};
+use crate::config::FeatureGates;
 use crate::logging::capture::heard;
 use crate::metrics::Metrics;
 use dataplane::Planned;
@@ -31,7 +31,7 @@ impl Planner for Nothing {
 fn a_refused_transaction_is_told_in_full_once() {
     const ENOMEM: i32 = 12;
     let mut reconciler = Reconciler::new(Nftables::new(Simulator::new(), &LocalDetector::None, 1 << 14));
-    let metrics = Metrics::new(Mode::Nftables, &FeatureGates::default());
+    let metrics = Metrics::of_mode("nftables", &FeatureGates::default());
     let of_family = metrics.sync().of(Family::V4).clone();
     let mut lane = Lane::new(Family::V4, Duration::ZERO, of_family, Recorder::nowhere());
     lane.mark(&["default/web".into()], false);
@@ -111,7 +111,7 @@ impl Planner for Two {
 #[test]
 fn a_large_service_lets_others_pass_and_has_a_pace_of_its_own() {
     let mut reconciler = Reconciler::new(Nftables::new(Simulator::new(), &LocalDetector::None, 1 << 14));
-    let metrics = Metrics::new(Mode::Nftables, &FeatureGates::default());
+    let metrics = Metrics::of_mode("nftables", &FeatureGates::default());
     let of_family = metrics.sync().of(Family::V4).clone();
     let mut lane = Lane::new(Family::V4, Duration::ZERO, of_family, Recorder::nowhere());
     let mut two = Two { ports: 5_000, large: 1, small: 1 };
@@ -150,7 +150,7 @@ fn a_large_service_lets_others_pass_and_has_a_pace_of_its_own() {
 fn a_refused_piece_leaves_the_service_as_it_was_and_the_others_alone() {
     const ENOMEM: i32 = 12;
     let mut reconciler = Reconciler::new(Nftables::new(Simulator::new(), &LocalDetector::None, 1 << 14));
-    let metrics = Metrics::new(Mode::Nftables, &FeatureGates::default());
+    let metrics = Metrics::of_mode("nftables", &FeatureGates::default());
     let of_family = metrics.sync().of(Family::V4).clone();
     let mut lane = Lane::new(Family::V4, Duration::ZERO, of_family, Recorder::nowhere());
     let mut two = Two { ports: 3_000, large: 1, small: 1 };
@@ -194,7 +194,7 @@ impl Planner for Heavy {
 #[test]
 fn what_is_written_together_is_bounded_by_weight_and_late_ones_are_not_taken_for_done() {
     let mut reconciler = Reconciler::new(Nftables::new(Simulator::new(), &LocalDetector::None, 1 << 14));
-    let metrics = Metrics::new(Mode::Nftables, &FeatureGates::default());
+    let metrics = Metrics::of_mode("nftables", &FeatureGates::default());
     let of_family = metrics.sync().of(Family::V4).clone();
     let mut lane = Lane::new(Family::V4, Duration::ZERO, of_family, Recorder::nowhere());
     assert!(lane.sync(&mut reconciler, &Heavy).is_some_and(|synced| synced.full));

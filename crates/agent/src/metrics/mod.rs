@@ -7,11 +7,10 @@ mod about;
 mod api;
 mod api_names;
 mod buckets;
-mod by_mode;
 mod changes;
 mod clock;
 mod flows;
-mod page;
+mod histogram;
 mod per_family;
 mod probes;
 mod process;
@@ -27,18 +26,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use about::About;
 pub(crate) use api::ApiMetrics;
-pub(crate) use by_mode::{INVALID_DROPPED, LOCALHOST_ACCEPTED};
 pub(crate) use changes::ChangeMetrics;
+use dataplane::metrics::{Collector, ModeMetrics, Page};
 pub(crate) use flows::FlowMetrics;
-pub(crate) use page::{Page, label_text};
 pub(crate) use per_family::PerFamily;
 pub(crate) use probes::ProbeMetrics;
 use process::ProcessMetrics;
 use registry::Registry;
-pub(crate) use registry::{Collector, Description, Kind};
 pub(crate) use sync::SyncMetrics;
 
-use crate::config::{FeatureGates, Mode};
+use crate::config::FeatureGates;
 
 /// All metrics of one agent. Cheap to clone.
 #[derive(Clone)]
@@ -59,7 +56,7 @@ struct Everything {
 
 impl Metrics {
     /// Which metrics there are depends on the mode, and so it does upstream.
-    pub(crate) fn new(mode: Mode, gates: &FeatureGates) -> Metrics {
+    pub(crate) fn new(mode: &ModeMetrics, gates: &FeatureGates) -> Metrics {
         let (mut registry, mut slis) = (Registry::default(), Registry::default());
         let everything = Everything {
             sync: SyncMetrics::register(&mut registry, mode),
@@ -70,7 +67,10 @@ impl Metrics {
             about: About::register(&mut registry),
             process: ProcessMetrics::register(&mut registry, &mut slis),
             registry: {
-                by_mode::register(&mut registry, mode, gates);
+                let gated = mode.gated.iter().filter(|gated| gates.is_on(gated.gate));
+                for about in gated.flat_map(|gated| gated.metrics).chain(mode.upstream) {
+                    registry.growing(*about);
+                }
                 registry
             },
             slis,
@@ -80,9 +80,15 @@ impl Metrics {
         Metrics(Arc::new(everything))
     }
 
+    /// Those of the mode of this name.
+    #[cfg(test)]
+    pub(crate) fn of_mode(name: &str, gates: &FeatureGates) -> Metrics {
+        Metrics::new(dataplane::mode(name).unwrap().metrics(), gates)
+    }
+
     /// What may be on the two pages: `/metrics` and `/metrics/slis`.
     #[cfg(test)]
-    pub(crate) fn described(&self) -> [Vec<Description>; 2] {
+    pub(crate) fn described(&self) -> [Vec<dataplane::metrics::Description>; 2] {
         [&self.0.registry, &self.0.slis].map(|registry| registry.descriptions().copied().collect())
     }
 
@@ -103,7 +109,7 @@ impl Metrics {
         page.into_text()
     }
 
-    /// Have `collector` write its families at the end of `/metrics`. It must not block.
+    /// Have `collector` write its families at the end of `/metrics`.
     pub(crate) fn extend(&self, collector: Arc<dyn Collector>) {
         self.0.collectors.lock().unwrap_or_else(PoisonError::into_inner).push(collector);
     }

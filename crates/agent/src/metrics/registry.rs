@@ -6,47 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::page::{Page, label_text};
+pub(crate) use dataplane::metrics::{Description, Kind};
+use dataplane::metrics::{Page, label_text};
+
+use super::histogram;
 use super::value::{Counter, Gauge, Histogram};
-
-/// What is said of a metric, apart from its values.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Description {
-    pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
-    pub(crate) labels: &'static [&'static str],
-    pub(crate) help: &'static str,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Kind {
-    Counter,
-    Gauge,
-    /// With these upper bounds.
-    Histogram(&'static [f64]),
-}
-
-impl Kind {
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram(_) => "histogram",
-        }
-    }
-
-    fn bounds(self) -> &'static [f64] {
-        match self {
-            Kind::Histogram(bounds) => bounds,
-            Kind::Counter | Kind::Gauge => &[],
-        }
-    }
-}
-
-/// Something that writes families of its own, whose series come and go with what it describes.
-pub(crate) trait Collector: Send + Sync {
-    fn collect(&self, page: &mut Page);
-}
 
 #[derive(Debug, Default)]
 pub(crate) struct Registry(Vec<Family>);
@@ -114,7 +78,7 @@ impl Family {
         let grown = self.grown.as_ref().map(Growing::series).unwrap_or_default();
         let mut all = self.series.iter().chain(&grown).filter(|(_, value)| value.is_set()).peekable();
         if all.peek().is_some() {
-            page.family(self.about.name, self.about.kind.word(), self.about.help);
+            page.family(&self.about);
         }
         all.for_each(|(labels, value)| value.write(page, self.about.name, labels));
     }
@@ -129,7 +93,7 @@ impl Value {
         match self {
             Value::Counter(counter) => page.count(name, labels, counter.get()),
             Value::Gauge(gauge) => page.sample(name, labels, gauge.get().unwrap_or_default()),
-            Value::Histogram(histogram) => page.histogram(name, labels, &histogram.snapshot()),
+            Value::Histogram(histogram) => histogram::write(page, name, labels, &histogram.snapshot()),
         }
     }
 }

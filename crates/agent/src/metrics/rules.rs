@@ -1,33 +1,13 @@
-//! What is counted where services are rules of tables: mode iptables.
+//! What is counted where services are rules of tables.
 
-use dataplane::RuleCount;
-use kernel::iptables::Table;
+use dataplane::{RuleCount, metrics};
 use model::Family;
 
 use super::per_family::word;
-use super::registry::{Description, Kind, Registry};
+use super::registry::Registry;
 use super::value::{Counter, Gauge};
 
-const PARTIAL_RESTORE_FAILURES: Description = Description {
-    name: "kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total",
-    kind: Kind::Counter,
-    labels: &["ip_family"],
-    help: "Partial syncs that iptables-restore refused, so that all rules were written",
-};
-const RULES: Description = Description {
-    name: "kubeproxy_sync_proxy_rules_iptables_total",
-    kind: Kind::Gauge,
-    labels: &["table", "ip_family"],
-    help: "Rules of ours in this table of iptables",
-};
-const RULES_LAST: Description = Description {
-    name: "kubeproxy_sync_proxy_rules_iptables_last",
-    kind: Kind::Gauge,
-    labels: &["table", "ip_family"],
-    help: "Rules that the last sync wrote to this table of iptables",
-};
-
-/// Of one family; the gauges by [`Table::BOTH`].
+/// Of one family; the gauges by table.
 #[derive(Clone, Debug)]
 pub(super) struct RuleMetrics {
     total: [Gauge; 2],
@@ -36,13 +16,16 @@ pub(super) struct RuleMetrics {
 }
 
 impl RuleMetrics {
-    pub(super) fn register(registry: &mut Registry, family: Family) -> RuleMetrics {
-        let mut by_table =
-            |about| Table::BOTH.map(|table| registry.gauge(about, &[table.name(), word(family)]));
+    pub(super) fn register(
+        registry: &mut Registry,
+        names: &metrics::RuleMetrics,
+        family: Family,
+    ) -> RuleMetrics {
+        let mut by_table = |about| names.tables.map(|table| registry.gauge(about, &[table, word(family)]));
         RuleMetrics {
-            total: by_table(RULES),
-            last: by_table(RULES_LAST),
-            partial_failures: registry.counter(PARTIAL_RESTORE_FAILURES, &[word(family)]),
+            total: by_table(names.total),
+            last: by_table(names.last),
+            partial_failures: registry.counter(names.partial_failures, &[word(family)]),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use dataplane::metrics::ModeMetrics;
 use dataplane::{Programmed, Synced};
 use model::Family;
 
@@ -11,7 +12,6 @@ use super::registry::Registry;
 use super::rules::RuleMetrics;
 use super::sync_names as names;
 use super::value::{Counter, Gauge, Histogram};
-use crate::config::Mode;
 
 /// How long changes took to reach this family of the data plane, and how much is in it.
 #[derive(Clone, Debug)]
@@ -37,15 +37,13 @@ pub(crate) struct SyncMetrics {
 }
 
 impl SyncMetrics {
-    pub(super) fn register(registry: &mut Registry, mode: Mode) -> PerFamily<SyncMetrics> {
+    pub(super) fn register(registry: &mut Registry, mode: &ModeMetrics) -> PerFamily<SyncMetrics> {
         PerFamily::new(|family| SyncMetrics::of_family(registry, mode, family))
     }
 
-    fn of_family(registry: &mut Registry, mode: Mode, family: Family) -> SyncMetrics {
+    fn of_family(registry: &mut Registry, mode: &ModeMetrics, family: Family) -> SyncMetrics {
         let of = [word(family)];
-        let has_partial = mode != Mode::Ipvs;
-        let cleans_up = !matches!(mode, Mode::Iptables | Mode::Ipvs);
-        let failures = if cleans_up { names::NFTABLES_FAILURES } else { names::RESTORE_FAILURES };
+        let has_partial = mode.times_partial_syncs;
         let contested = registry.gauge(names::CONTESTED, &of);
         // It is only set when something changes.
         contested.set(0.0);
@@ -56,11 +54,11 @@ impl SyncMetrics {
             network_programming: registry.histogram(names::NETWORK_PROGRAMMING, &of),
             last: registry.gauge(names::LAST, &of),
             last_queued: registry.gauge(names::LAST_QUEUED, &of),
-            failures: registry.counter(failures, &of),
-            cleanup_failures: cleans_up.then(|| registry.counter(names::CLEANUP_FAILURES, &of)),
+            failures: registry.counter(mode.failures, &of),
+            cleanup_failures: mode.cleanup_failures.map(|about| registry.counter(about, &of)),
             unserved_internal: registry.gauge(names::NO_LOCAL_ENDPOINTS, &["internal", word(family)]),
             unserved_external: registry.gauge(names::NO_LOCAL_ENDPOINTS, &["external", word(family)]),
-            rules: (mode == Mode::Iptables).then(|| RuleMetrics::register(registry, family)),
+            rules: mode.rules.as_ref().map(|rules| RuleMetrics::register(registry, rules, family)),
             phases: names::PHASES
                 .map(|phase| registry.histogram(names::PHASE_DURATION, &[phase, word(family)])),
             programmed: names::PROGRAMMED.map(|about| registry.gauge(about, &of)),

@@ -36,21 +36,6 @@ pub(super) const LAST_QUEUED: Description = of_family(
     Kind::Gauge,
     "When a change last asked for a sync",
 );
-pub(super) const NFTABLES_FAILURES: Description = of_family(
-    "kubeproxy_sync_proxy_rules_nftables_sync_failures_total",
-    Kind::Counter,
-    "Syncs that the kernel refused; the rules before stay in force and all of them are written again",
-);
-pub(super) const CLEANUP_FAILURES: Description = of_family(
-    "kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total",
-    Kind::Counter,
-    "Syncs whose transaction succeeded and after which something could not be cleared away",
-);
-pub(super) const RESTORE_FAILURES: Description = of_family(
-    "kubeproxy_sync_proxy_rules_iptables_restore_failures_total",
-    Kind::Counter,
-    "Syncs that iptables-restore refused; the rules before stay in force and all of them are written again",
-);
 pub(super) const NO_LOCAL_ENDPOINTS: Description = Description {
     name: "kubeproxy_sync_proxy_rules_no_local_endpoints_total",
     kind: Kind::Gauge,

@@ -6,20 +6,21 @@ mod strict;
 use std::time::{Duration, SystemTime};
 
 use cluster::apiserver::{Extent, Observer, Phase, RequestSeen};
+use dataplane::metrics::label_text;
 use dataplane::{Committed, Phases, Programmed, RuleCount, Synced, Unserved};
 use model::Family;
 
 use super::*;
 use strict::Families;
 
-const MODES: [(Mode, &str, &str); 3] = [
-    (Mode::Nftables, "nftables", include_str!("golden/nftables.txt")),
-    (Mode::Iptables, "iptables", include_str!("golden/iptables.txt")),
-    (Mode::Ipvs, "ipvs", include_str!("golden/ipvs.txt")),
+const MODES: [(&str, &str); 3] = [
+    ("nftables", include_str!("golden/nftables.txt")),
+    ("iptables", include_str!("golden/iptables.txt")),
+    ("ipvs", include_str!("golden/ipvs.txt")),
 ];
 
 fn metrics() -> Metrics {
-    Metrics::new(Mode::Nftables, &FeatureGates::default())
+    Metrics::of_mode("nftables", &FeatureGates::default())
 }
 
 /// One line a metric: name, type, labels, bounds.
@@ -41,8 +42,8 @@ fn in_words(metrics: &Metrics) -> String {
 
 #[test]
 fn each_mode_has_its_metrics_with_these_labels_and_bounds() {
-    for (mode, name, golden) in MODES {
-        let found = in_words(&Metrics::new(mode, &FeatureGates::default()));
+    for (name, golden) in MODES {
+        let found = in_words(&Metrics::of_mode(name, &FeatureGates::default()));
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             let path = format!("{}/src/metrics/golden/{name}.txt", env!("CARGO_MANIFEST_DIR"));
             std::fs::write(path, &found).unwrap();
@@ -55,8 +56,8 @@ fn each_mode_has_its_metrics_with_these_labels_and_bounds() {
 #[test]
 fn the_gate_of_localhost_node_ports_adds_its_metrics() {
     let gates = FeatureGates([("KubeProxyNFTablesLocalhostNodePorts".to_owned(), true)].into());
-    let with = in_words(&Metrics::new(Mode::Nftables, &gates));
-    let added: Vec<&str> = with.lines().filter(|line| !MODES[0].2.contains(*line)).collect();
+    let with = in_words(&Metrics::of_mode("nftables", &gates));
+    let added: Vec<&str> = with.lines().filter(|line| !MODES[0].1.contains(*line)).collect();
     assert_eq!(added.len(), 3, "{added:?}");
     assert!(added.iter().all(|line| line.starts_with("kubeproxy_nftables_localhost_nodeport_")));
 }
@@ -160,7 +161,7 @@ fn failures_count_and_are_timed_like_any_sync() {
 
 #[test]
 fn rules_of_iptables_are_counted_by_table() {
-    let metrics = Metrics::new(Mode::Iptables, &FeatureGates::default());
+    let metrics = Metrics::of_mode("iptables", &FeatureGates::default());
     let sync = metrics.sync().of(Family::V6);
     let rules = RuleCount { total: [7, 90], written: [0, 5] };
     let committed = Committed { bytes: 1, rules, ..Committed::default() };
@@ -202,12 +203,19 @@ fn changes_wait_until_traffic_follows() {
     assert_eq!((value("endpoint_changes_total"), value("endpoint_changes_pending")), (9.0, 0.0));
 }
 
+const EXTRA: registry::Description = registry::Description {
+    name: "extra_bytes_total",
+    kind: registry::Kind::Counter,
+    labels: &["service"],
+    help: "Bytes",
+};
+
 struct Extra;
 
 impl Collector for Extra {
     fn collect(&self, page: &mut Page) {
-        page.family("extra_bytes_total", "counter", "Bytes");
-        page.count("extra_bytes_total", &label_text([("service", "a/b")]), 3);
+        page.family(&EXTRA);
+        page.count(EXTRA.name, &label_text([("service", "a/b")]), 3);
     }
 }
 

@@ -17,8 +17,7 @@ use kernel::conntrack::{Conntrack, Filter};
 use kernel::sysctl::Root;
 
 use crate::config::Configuration;
-use crate::data_plane::Ground;
-use crate::{Options, events};
+use crate::{Options, events, run};
 use file::File;
 use outcome::Undone;
 use plan::{Found, Write};
@@ -59,7 +58,7 @@ fn drops_invalid_on(root: &Root, options: &Options) -> bool {
 /// `--init-only`: everything that needs more rights than an agent that runs. The message lists what
 /// was not done and could have been with more rights.
 pub fn init_only(options: &Options) -> Result<(), String> {
-    Ground::find(options).map_err(|error| error.to_string())?;
+    run::prepare(options).map_err(|error| error.to_string())?;
     let (tolerable, serious): (Vec<_>, Vec<_>) =
         set_shared(&Root::system(), options).into_iter().partition(Undone::is_beyond_reach);
     tolerable.iter().for_each(Undone::log);

@@ -18,7 +18,7 @@ pub(super) const CLOSED_NODE_PORTS: &str = "KUBE-EXT-NODEPORTS";
 pub(super) const POSTROUTING: &str = "KUBE-POSTROUTING";
 pub(super) const FORWARD: &str = "KUBE-FORWARD";
 /// Whoever flushes all tables takes it away too.
-pub const CANARY: &str = "KUBE-PROXY-CANARY";
+pub(super) const CANARY: &str = "KUBE-PROXY-CANARY";
 /// The kubelet's as well: never emptied here.
 pub(super) const MARTIANS: &str = "KUBE-FIREWALL";
 

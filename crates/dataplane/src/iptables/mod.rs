@@ -5,8 +5,11 @@ mod dialect;
 mod family;
 mod frame;
 mod key;
+mod leftovers;
+mod mode;
 mod names;
 mod no_tools;
+mod packet_counters;
 mod rule;
 pub(crate) mod saved;
 mod script;
@@ -25,9 +28,11 @@ use crate::backend::{Backend, Change, Committed, Setup, SyncError};
 use crate::check_pace::Looks;
 use dialect::Dialect;
 use family::FamilyTables;
+use packet_counters::Keeper;
 
 pub use cleanup::{removal, removal_of_ipvs};
-pub use frame::CANARY;
+use frame::CANARY;
+pub(crate) use mode::{MODE, RESTORE_FAILURES};
 pub use no_tools::NoTools;
 
 /// Which nfacct objects are there.
@@ -53,6 +58,10 @@ const LONGEST_QUARREL: Duration = Duration::from_secs(5);
 /// The iptables data plane over real or simulated tables.
 pub struct Iptables<T> {
     families: [FamilyTables<T>; 2],
+    /// Sees to the nfacct objects that rules count in.
+    counters: Option<Keeper>,
+    /// The kernel does not have the family, so that nobody misses its rules.
+    is_absent: [bool; 2],
 }
 
 impl<T: Tables> Iptables<T> {
@@ -66,7 +75,20 @@ impl<T: Tables> Iptables<T> {
             let dialect = Dialect { family, detector, masquerade_mark, drop_invalid, counters, random_fully };
             FamilyTables::new(tables, dialect)
         };
-        Iptables { families: [family(Family::V4, v4), family(Family::V6, v6)] }
+        let families = [family(Family::V4, v4), family(Family::V6, v6)];
+        Iptables { families, counters: None, is_absent: [false; 2] }
+    }
+
+    /// Have the nfacct objects of this network namespace, where the kernel can.
+    pub fn keeping_counters(mut self) -> Iptables<T> {
+        self.counters = Some(Keeper::default());
+        self
+    }
+
+    /// The kernel lacks these families ([`Family::index`]): there is nothing to do for them, ever.
+    pub fn without_families(mut self, is_absent: [bool; 2]) -> Iptables<T> {
+        self.is_absent = is_absent;
+        self
     }
 
     /// The same with rules of both families that count in these nfacct objects, which are there.
@@ -86,6 +108,14 @@ impl<T: Tables> Iptables<T> {
 }
 
 impl<T: Tables> Iptables<T> {
+    /// Somebody may have removed what rules count in.
+    fn ensure_counters(&mut self, family: Family) {
+        let Some(tables) = self.families[family.index()].tables.as_mut() else { return };
+        if let Some(usable) = self.counters.as_mut().map(|counters| counters.ensure(tables)) {
+            self.count_in(family, usable);
+        }
+    }
+
     /// The nf_tables variant counts the writes to both families as one: what one writes must not alarm the other.
     fn write<R>(&mut self, family: Family, write: impl FnOnce(&mut FamilyTables<T>) -> R) -> R {
         let (outcome, written) = self.families[family.index()].written(write);
@@ -101,6 +131,10 @@ impl<T: Tables> Backend for Iptables<T> {
         plans: &HashMap<ServiceKey, ServicePlan>,
         node: &NodePlan,
     ) -> Result<Committed, SyncError> {
+        if self.is_absent[family.index()] {
+            return Ok(Committed::default());
+        }
+        self.ensure_counters(family);
         self.write(family, |tables| tables.rewrite(plans, node))
     }
 
@@ -110,6 +144,9 @@ impl<T: Tables> Backend for Iptables<T> {
         changes: &[Change<'_>],
         node: (&NodePlan, &NodePlan),
     ) -> Result<Committed, SyncError> {
+        if self.is_absent[family.index()] {
+            return Ok(Committed::default());
+        }
         self.write(family, |tables| tables.apply(changes, node))
     }
 
@@ -150,13 +187,30 @@ mod tests {
     use super::*;
     use kernel::iptables::simulate::Simulator;
     use model::LocalDetector;
+    use std::error::Error as _;
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    fn without_tools() -> Iptables<Simulator> {
+        let setup = Setup { detector: LocalDetector::None, masquerade_mark: 1 << 14, drop_invalid: true };
+        Iptables::new([None, None], &setup)
+    }
+
+    #[test]
+    fn a_family_that_the_kernel_lacks_is_no_error_and_one_without_tools_is() {
+        let mut backend = without_tools().without_families([false, true]);
+        let plans = HashMap::from([(ServiceKey::from("default/web"), ServicePlan::default())]);
+        let node = NodePlan::default();
+        let error = backend.rewrite(Family::V4, &plans, &node).unwrap_err();
+        assert!(error.source().is_some_and(|source| source.is::<NoTools>()), "{error}");
+        backend.rewrite(Family::V6, &plans, &node).unwrap();
+        backend.apply(Family::V6, &[], (&node, &node)).unwrap();
+        assert!(backend.is_intact(Family::V6, &plans, &node));
+    }
+
     #[test]
     fn rules_are_looked_at_every_second_or_every_period() {
-        let setup = Setup { detector: LocalDetector::None, masquerade_mark: 1 << 14, drop_invalid: true };
-        let backend = Iptables::<Simulator>::new([None, None], &setup);
+        let backend = without_tools();
         assert_eq!(backend.looks(30 * SECOND), Looks { usual: SECOND, longest: 5 * SECOND });
         assert_eq!(backend.looks(SECOND / 2).usual, SECOND / 2);
     }

@@ -10,15 +10,20 @@ mod counting_rules;
 mod demands;
 mod diff;
 mod element;
+mod fullness;
 mod inherit;
 mod layout;
+mod leftovers;
 mod meter;
+mod mode;
 mod node;
 mod notified;
 mod own_pool;
 mod pinning;
+pub mod pins;
 mod pool;
 mod render;
+mod service_counters;
 mod sets;
 mod sweep;
 mod table;
@@ -42,6 +47,7 @@ use table::{Existing, Table};
 
 pub use layout::Dialect;
 pub use meter::{Direction, Meter, MeterName};
+pub(crate) use mode::MODE;
 pub use sweep::{PINS_TOGETHER, Pin, PinSweep};
 pub use traffic::{Count, PortTraffic, ServicePortName, read_traffic};
 

@@ -33,7 +33,7 @@ pub enum Table {
 impl Table {
     pub const BOTH: [Table; 2] = [Table::Filter, Table::Nat];
 
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Table::Filter => "filter",
             Table::Nat => "nat",

@@ -11,7 +11,7 @@ fn document() -> String {
 /// Of every mode, with every gate that brings some.
 fn all() -> Vec<Metrics> {
     let gates = FeatureGates([("KubeProxyNFTablesLocalhostNodePorts".to_owned(), true)].into());
-    MODES.map(|(mode, ..)| Metrics::new(mode, &gates)).into()
+    MODES.map(|(mode, _)| Metrics::of_mode(mode, &gates)).into()
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn no_row_is_of_something_else() {
         .iter()
         .flat_map(|metrics| metrics.0.registry.descriptions())
         .map(|about| about.name)
-        .chain(crate::pins::NAMES)
+        .chain(dataplane::MODES.into_iter().flat_map(|mode| mode.metrics().own).map(|about| about.name))
         .collect();
     let document = document();
     let rows = document.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));

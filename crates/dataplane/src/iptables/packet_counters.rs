@@ -3,18 +3,32 @@
 use std::io;
 use std::sync::Arc;
 
-use dataplane::iptables::{CANARY, Counters, INVALID_COUNTER, LOCALHOST_COUNTER};
 use kernel::iptables::{Tables, ToolError};
 use kernel::nfacct;
 
-use crate::metrics::{Collector, Description, INVALID_DROPPED, LOCALHOST_ACCEPTED, Page};
+use super::{CANARY, Counters, INVALID_COUNTER, LOCALHOST_COUNTER};
+use crate::metrics::{Collector, Description, Kind, Page};
+
+const INVALID_DROPPED: Description = Description {
+    name: "kubeproxy_iptables_ct_state_invalid_dropped_packets_total",
+    kind: Kind::Counter,
+    labels: &[],
+    help: "Packets that were dropped because conntrack found them invalid",
+};
+const LOCALHOST_ACCEPTED: Description = Description {
+    name: "kubeproxy_iptables_localhost_nodeports_accepted_packets_total",
+    kind: Kind::Counter,
+    labels: &[],
+    help: "Packets to node ports that came by way of 127.0.0.1",
+};
+pub(super) const METRICS: [Description; 2] = [INVALID_DROPPED, LOCALHOST_ACCEPTED];
 
 const COUNTED: [(&str, Description); 2] =
     [(INVALID_COUNTER, INVALID_DROPPED), (LOCALHOST_COUNTER, LOCALHOST_ACCEPTED)];
 
 /// Keeps the objects that rules count in.
 #[derive(Debug, Default)]
-pub(crate) struct Keeper {
+pub(super) struct Keeper {
     /// A rule was taken that counts: no kernel unlearns it.
     is_proven: bool,
     /// What was said last: that nobody counts.
@@ -24,7 +38,7 @@ pub(crate) struct Keeper {
 impl Keeper {
     /// Have the objects, and say which of them rules may name. Ask before each full sync: without the object, or the
     /// module that matches it, a rule that names it is refused, and the whole table with it.
-    pub(crate) fn ensure<T: Tables>(&mut self, tables: &mut T) -> Counters {
+    pub(super) fn ensure<T: Tables>(&mut self, tables: &mut T) -> Counters {
         self.usable(COUNTED.map(|(counter, _)| nfacct::ensure(counter)), tables)
     }
 
@@ -70,16 +84,16 @@ impl Keeper {
 }
 
 /// Remove the objects, as far as no rule counts in them.
-pub(crate) fn remove() {
+pub(super) fn remove() {
     for (counter, _) in COUNTED {
         if let Err(error) = nfacct::remove(counter) {
-            tracing::info!(counter, %error, "A counter of packets stays");
+            tracing::info!(counter, %error, "Failed to remove the nfacct counter");
         }
     }
 }
 
 /// Writes the two metrics at the end of the page.
-pub(crate) fn collector() -> Arc<dyn Collector> {
+pub(super) fn collector() -> Arc<dyn Collector> {
     Arc::new(PacketCounters)
 }
 
@@ -90,7 +104,7 @@ impl Collector for PacketCounters {
         for (counter, metric) in COUNTED {
             // Without the object nobody counts; that was said.
             if let Ok(Some(packets)) = nfacct::packets(counter) {
-                page.family(metric.name, metric.kind.word(), metric.help);
+                page.family(&metric);
                 page.count(metric.name, "", packets);
             }
         }

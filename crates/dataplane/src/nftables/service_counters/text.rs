@@ -2,46 +2,55 @@
 
 use std::collections::BTreeMap;
 
-use dataplane::nftables::{PortTraffic, ServicePortName};
 use model::Family;
 
-use crate::metrics::{Page, label_text};
+use super::super::{PortTraffic, ServicePortName};
+use crate::metrics::{Description, Kind, Page, label_text};
 
 type Figures = (Family, BTreeMap<ServicePortName, PortTraffic>);
 
-const PACKETS: &str = "pointsman_service_packets_total";
-const BYTES: &str = "pointsman_service_bytes_total";
-const CONNECTIONS: &str = "pointsman_service_connections_total";
+const OF_PORT: &[&str] = &["namespace", "service", "port", "protocol", "ip_family"];
+const OF_DIRECTION: &[&str] = &["namespace", "service", "port", "protocol", "ip_family", "direction"];
 
-#[cfg(test)]
-pub(crate) const NAMES: [&str; 3] = [PACKETS, BYTES, CONNECTIONS];
+const PACKETS: Description = Description {
+    name: "pointsman_service_packets_total",
+    kind: Kind::Counter,
+    labels: OF_DIRECTION,
+    help: "Packets between clients and a service port, of connections that this node redirected",
+};
+const BYTES: Description = Description {
+    name: "pointsman_service_bytes_total",
+    kind: Kind::Counter,
+    labels: OF_DIRECTION,
+    help: "Bytes of these packets, with their IP headers",
+};
+const CONNECTIONS: Description = Description {
+    name: "pointsman_service_connections_total",
+    kind: Kind::Counter,
+    labels: OF_PORT,
+    help: "New connections (UDP: flows) to a service port that this node redirected",
+};
+
+pub(crate) const METRICS: [Description; 3] = [PACKETS, BYTES, CONNECTIONS];
 
 /// Of service ports that this node has redirected something for. The others would be most of all series: a node
 /// sees few of a large cluster's services.
 pub(super) fn families(figures: &[Figures]) -> String {
     let seen: Vec<(String, &PortTraffic)> = figures.iter().flat_map(seen).collect();
     let mut page = Page::default();
-    page.family(
-        PACKETS,
-        "counter",
-        "Packets between clients and a service port, of connections that this node redirected",
-    );
+    page.family(&PACKETS);
     for (labels, traffic) in &seen {
-        page.count(PACKETS, &with_direction(labels, "request"), traffic.requests.packets);
-        page.count(PACKETS, &with_direction(labels, "reply"), traffic.replies.packets);
+        page.count(PACKETS.name, &with_direction(labels, "request"), traffic.requests.packets);
+        page.count(PACKETS.name, &with_direction(labels, "reply"), traffic.replies.packets);
     }
-    page.family(BYTES, "counter", "Bytes of these packets, with their IP headers");
+    page.family(&BYTES);
     for (labels, traffic) in &seen {
-        page.count(BYTES, &with_direction(labels, "request"), traffic.requests.bytes);
-        page.count(BYTES, &with_direction(labels, "reply"), traffic.replies.bytes);
+        page.count(BYTES.name, &with_direction(labels, "request"), traffic.requests.bytes);
+        page.count(BYTES.name, &with_direction(labels, "reply"), traffic.replies.bytes);
     }
-    page.family(
-        CONNECTIONS,
-        "counter",
-        "New connections (UDP: flows) to a service port that this node redirected",
-    );
+    page.family(&CONNECTIONS);
     for (labels, traffic) in &seen {
-        page.count(CONNECTIONS, labels, traffic.connections);
+        page.count(CONNECTIONS.name, labels, traffic.connections);
     }
     page.into_text()
 }
@@ -70,8 +79,8 @@ fn with_direction(labels: &str, direction: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::Count;
     use super::*;
-    use dataplane::nftables::Count;
     use model::Protocol;
 
     fn name(service: &str) -> ServicePortName {

@@ -6,18 +6,17 @@
 mod pace;
 mod text;
 
-#[cfg(test)]
-pub(crate) use text::NAMES;
+pub(super) use text::METRICS;
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use dataplane::nftables::read_traffic;
 use kernel::nft::{self, Connection};
 use model::Family;
 
-use crate::metrics::{Collector, Metrics, Page};
+use super::read_traffic;
+use crate::metrics::{Collector, Page};
 use pace::Pace;
 
 /// What scrapes and the reading thread share; locked for a few loads and stores.
@@ -35,14 +34,13 @@ struct State {
     text: Arc<str>,
 }
 
-/// Have the figures shown on `/metrics` from now on.
-pub(crate) fn start(metrics: &Metrics) -> io::Result<()> {
+/// Start to read while somebody scrapes what is returned.
+pub(super) fn start() -> io::Result<Arc<dyn Collector>> {
     let board = Arc::new(Board::default());
     let connection = Connection::open()?;
     let reader = board.clone();
     std::thread::Builder::new().name("counters".into()).spawn(move || reader.keep_reading(connection))?;
-    metrics.extend(board);
-    Ok(())
+    Ok(board)
 }
 
 impl Collector for Board {

@@ -1,0 +1,80 @@
+//! A mode that was chosen at run time is a [`Backend`] like any other.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use model::{Family, NodePlan, ServiceKey, ServicePlan};
+
+use crate::backend::{Backend, Change, Committed, Setup, SyncError};
+use crate::check_pace::Looks;
+use crate::drift::TellDrift;
+use crate::nftables::{Pin, PinSweep};
+
+impl Backend for Box<dyn Backend + Send> {
+    fn rewrite(
+        &mut self,
+        family: Family,
+        plans: &HashMap<ServiceKey, ServicePlan>,
+        node: &NodePlan,
+    ) -> Result<Committed, SyncError> {
+        (**self).rewrite(family, plans, node)
+    }
+
+    fn apply(
+        &mut self,
+        family: Family,
+        changes: &[Change<'_>],
+        node: (&NodePlan, &NodePlan),
+    ) -> Result<Committed, SyncError> {
+        (**self).apply(family, changes, node)
+    }
+
+    fn works_in_pieces(&self) -> bool {
+        (**self).works_in_pieces()
+    }
+
+    fn interim(&self, change: &Change<'_>) -> Option<ServicePlan> {
+        (**self).interim(change)
+    }
+
+    fn take_sweeps(&mut self, family: Family) -> Vec<PinSweep> {
+        (**self).take_sweeps(family)
+    }
+
+    fn sweep(&mut self, sweep: &PinSweep) -> Result<usize, SyncError> {
+        (**self).sweep(sweep)
+    }
+
+    fn forget(&mut self, family: Family, pins: &[Pin]) -> Result<usize, SyncError> {
+        (**self).forget(family, pins)
+    }
+
+    fn configure(&mut self, family: Family, setup: &Setup) -> bool {
+        (**self).configure(family, setup)
+    }
+
+    fn watch(&mut self, tell: TellDrift) {
+        (**self).watch(tell);
+    }
+
+    fn looks(&self, sync_period: Duration) -> Looks {
+        (**self).looks(sync_period)
+    }
+
+    fn damage_found(&self) -> &'static str {
+        (**self).damage_found()
+    }
+
+    fn is_intact(
+        &mut self,
+        family: Family,
+        plans: &HashMap<ServiceKey, ServicePlan>,
+        node: &NodePlan,
+    ) -> bool {
+        (**self).is_intact(family, plans, node)
+    }
+
+    fn cleanup(&mut self, family: Family) -> Result<(), SyncError> {
+        (**self).cleanup(family)
+    }
+}

@@ -1,0 +1,156 @@
+//! Mode iptables as the agent sees it: what it needs, how it is built, what it measures.
+
+use std::time::Duration;
+
+use kernel::iptables::{Chosen, Missing, Table, Tools};
+use model::Family;
+
+use super::{Iptables, WITHOUT_NOTIFICATIONS, leftovers, packet_counters};
+use crate::leftovers::{Leftovers, Removal, Search};
+use crate::metrics::{Description, Kind, ModeMetrics, RuleMetrics};
+use crate::mode::{BuildOptions, Mode, Prepared, Running, Unavailable};
+
+pub(crate) struct IptablesMode;
+
+/// The line in [`MODES`](crate::MODES).
+pub(crate) static MODE: IptablesMode = IptablesMode;
+
+pub(super) const NAME: &str = "iptables";
+
+impl Mode for IptablesMode {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn metrics(&self) -> &'static ModeMetrics {
+        &METRICS
+    }
+
+    fn prepare(&self, because: Option<&str>) -> Result<Box<dyn Prepared>, Unavailable> {
+        match Tools::choose() {
+            Ok(chosen) => Ok(Box::new(Ready(chosen))),
+            Err(error) => Err(Unavailable::because(cannot_work(because), error)),
+        }
+    }
+
+    fn remove(&self, search: Search) -> Removal {
+        leftovers::remove(search)
+    }
+
+    fn is_there(&self) -> bool {
+        leftovers::are_there()
+    }
+
+    /// With time for a look that comes late, and for the tools.
+    fn rewritten_within(&self) -> Duration {
+        2 * WITHOUT_NOTIFICATIONS
+    }
+}
+
+fn cannot_work(because: Option<&str>) -> String {
+    match because {
+        None => "mode iptables cannot work here".to_owned(),
+        Some(because) => {
+            format!("mode iptables, which is used because no mode is set and {because}, cannot work here")
+        }
+    }
+}
+
+/// Some tools can be used.
+struct Ready(Chosen);
+
+impl Prepared for Ready {
+    fn tell(&self) {
+        let Ready(chosen) = self;
+        let version = chosen.tools.iter().flatten().find_map(Tools::version);
+        let version = version.map(|version| version.to_string()).unwrap_or_default();
+        tracing::info!(
+            variant = %chosen.variant, version, why = %chosen.why,
+            "Rules are written by the iptables tools"
+        );
+        for (family, missing) in Family::BOTH.iter().zip(&chosen.missing) {
+            match missing {
+                None => {}
+                Some(why @ Missing::NoIpv6) => {
+                    tracing::info!(%family, %why, "No rules are written for this family");
+                }
+                // The node may well have no such addresses; services that it has are an error then.
+                Some(why) => tracing::warn!(%family, %why, "No rules can be written for this family"),
+            }
+        }
+    }
+
+    fn leftovers(&self) -> Leftovers {
+        let own = self.0.variant;
+        Leftovers::new(NAME, move || leftovers::remove_strays(own))
+    }
+
+    fn build(self: Box<Self>, options: &BuildOptions<'_>) -> Result<Running, Unavailable> {
+        let Ready(chosen) = *self;
+        let is_absent = chosen.missing.map(|missing| matches!(missing, Some(Missing::NoIpv6)));
+        let backend =
+            Iptables::new(chosen.tools, options.setup).keeping_counters().without_families(is_absent);
+        Ok(Running { backend: Box::new(backend), collectors: vec![packet_counters::collector()] })
+    }
+}
+
+const OF_FAMILY: &[&str] = &["ip_family"];
+const OF_TABLE: &[&str] = &["table", "ip_family"];
+
+pub(crate) const RESTORE_FAILURES: Description = Description {
+    name: "kubeproxy_sync_proxy_rules_iptables_restore_failures_total",
+    kind: Kind::Counter,
+    labels: OF_FAMILY,
+    help: "Syncs that iptables-restore refused; the rules before stay in force and all of them are written again",
+};
+
+static METRICS: ModeMetrics = ModeMetrics {
+    times_partial_syncs: true,
+    failures: RESTORE_FAILURES,
+    cleanup_failures: None,
+    rules: Some(RuleMetrics {
+        tables: [Table::Filter.name(), Table::Nat.name()],
+        total: Description {
+            name: "kubeproxy_sync_proxy_rules_iptables_total",
+            kind: Kind::Gauge,
+            labels: OF_TABLE,
+            help: "Rules of ours in this table of iptables",
+        },
+        last: Description {
+            name: "kubeproxy_sync_proxy_rules_iptables_last",
+            kind: Kind::Gauge,
+            labels: OF_TABLE,
+            help: "Rules that the last sync wrote to this table of iptables",
+        },
+        partial_failures: Description {
+            name: "kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total",
+            kind: Kind::Counter,
+            labels: OF_FAMILY,
+            help: "Partial syncs that iptables-restore refused, so that all rules were written",
+        },
+    }),
+    upstream: &packet_counters::METRICS,
+    gated: None,
+    own: &[],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernel::iptables::ChooseError;
+
+    #[test]
+    fn a_mode_that_nobody_chose_is_explained_when_it_fails() {
+        let error = |because| {
+            let missing = || Missing::NotInstalled { program: "iptables" };
+            let error = ChooseError(Box::new([missing(), missing()]));
+            Unavailable::because(cannot_work(because), error).to_string()
+        };
+        let chosen = error(None);
+        assert!(chosen.starts_with("mode iptables cannot work here: iptables, "), "{chosen}");
+        let default = error(Some("the kernel is old"));
+        let wanted =
+            "mode iptables, which is used because no mode is set and the kernel is old, cannot work here: ";
+        assert!(default.starts_with(wanted), "{default}");
+    }
+}

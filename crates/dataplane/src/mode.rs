@@ -1,0 +1,108 @@
+//! What a proxy mode is to everybody outside its folder.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::{Backend, Setup};
+use crate::leftovers::{AGENTS_TURN, Leftovers, Removal, Search};
+use crate::metrics::{Collector, ModeMetrics};
+use crate::{iptables, ipvs, nftables};
+
+/// Every mode, with the one that is best where a node has what it needs at the front.
+pub static MODES: [&dyn Mode; 3] = [&nftables::MODE, &iptables::MODE, &ipvs::MODE];
+
+/// The mode of this name in the configuration.
+pub fn mode(name: &str) -> Result<&'static dyn Mode, Unavailable> {
+    let found = MODES.into_iter().find(|mode| mode.name() == name);
+    found.ok_or_else(|| Unavailable::new(format!("mode {name} is not in this build")))
+}
+
+/// A way to program rules.
+pub trait Mode: Sync {
+    /// As in the configuration.
+    fn name(&self) -> &'static str;
+
+    /// What it measures that not every mode does.
+    fn metrics(&self) -> &'static ModeMetrics;
+
+    /// Find what the mode needs on this node. Nothing is changed. `because` says why it is this mode, where nobody
+    /// chose it.
+    fn prepare(&self, because: Option<&str>) -> Result<Box<dyn Prepared>, Unavailable>;
+
+    /// Remove the rules of this mode, whoever wrote them.
+    fn remove(&self, search: Search) -> Removal;
+
+    /// Whether there are rules of this mode.
+    fn is_there(&self) -> bool;
+
+    /// An agent that runs in this mode has written its rules again by then, if somebody removes them.
+    fn rewritten_within(&self) -> Duration {
+        AGENTS_TURN
+    }
+}
+
+/// A mode that this node has everything for.
+pub trait Prepared {
+    /// Log what the mode chose, where it had a choice.
+    fn tell(&self) {}
+
+    /// What others may have left beside the rules that are going to be written.
+    fn leftovers(&self) -> Leftovers;
+
+    /// Call it once the node is set up.
+    fn build(self: Box<Self>, options: &BuildOptions<'_>) -> Result<Running, Unavailable>;
+}
+
+/// How a mode is to run.
+#[derive(Clone, Copy, Debug)]
+pub struct BuildOptions<'a> {
+    pub setup: &'a Setup,
+    /// Count packets, bytes and connections of every service port, where the mode can.
+    pub count_services: bool,
+}
+
+/// A mode at work.
+pub struct Running {
+    pub backend: Box<dyn Backend + Send>,
+    /// What it counts.
+    pub collectors: Vec<Arc<dyn Collector>>,
+}
+
+/// Why a mode cannot work on this node.
+#[derive(Debug)]
+pub struct Unavailable {
+    context: Option<String>,
+    source: Box<dyn Error + Send + Sync>,
+}
+
+impl Unavailable {
+    /// The error says it all.
+    pub fn new(source: impl Into<Box<dyn Error + Send + Sync>>) -> Unavailable {
+        Unavailable { context: None, source: source.into() }
+    }
+
+    /// What could not be done, before why.
+    pub fn because(
+        context: impl Into<String>,
+        source: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> Unavailable {
+        Unavailable { context: Some(context.into()), source: source.into() }
+    }
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.context {
+            Some(context) => write!(f, "{context}: {}", self.source),
+            None => write!(f, "{}", self.source),
+        }
+    }
+}
+
+impl Error for Unavailable {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.source)
+    }
+}

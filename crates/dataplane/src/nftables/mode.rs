@@ -1,0 +1,118 @@
+//! Mode nftables as the agent sees it: what it needs, how it is built, what it measures.
+
+use std::io;
+
+use kernel::nft::{self, Connection};
+
+use super::{Nftables, fullness, leftovers, service_counters};
+use crate::leftovers::{Leftovers, Removal, Search};
+use crate::metrics::{Description, Gated, Kind, ModeMetrics};
+use crate::mode::{BuildOptions, Mode, Prepared, Running, Unavailable};
+
+pub(crate) struct NftablesMode;
+
+/// The line in [`MODES`](crate::MODES).
+pub(crate) static MODE: NftablesMode = NftablesMode;
+
+pub(super) const NAME: &str = "nftables";
+
+impl Mode for NftablesMode {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn metrics(&self) -> &'static ModeMetrics {
+        &METRICS
+    }
+
+    /// What the kernel lacks says it all, whoever chose the mode.
+    fn prepare(&self, _because: Option<&str>) -> Result<Box<dyn Prepared>, Unavailable> {
+        nft::probe(nft::OLDEST_KERNEL).map_err(Unavailable::new)?;
+        Ok(Box::new(Ready))
+    }
+
+    fn remove(&self, search: Search) -> Removal {
+        leftovers::remove(search)
+    }
+
+    fn is_there(&self) -> bool {
+        leftovers::are_there()
+    }
+}
+
+/// The kernel has all that is needed.
+struct Ready;
+
+impl Prepared for Ready {
+    /// What was in our tables is replaced.
+    fn leftovers(&self) -> Leftovers {
+        Leftovers::new(NAME, Vec::new)
+    }
+
+    fn build(self: Box<Self>, options: &BuildOptions<'_>) -> Result<Running, Unavailable> {
+        let cannot = |what: &str| {
+            let context = format!("cannot {what}");
+            move |error: io::Error| Unavailable::because(context, error)
+        };
+        let connection = Connection::open().map_err(cannot("open a netlink socket"))?;
+        let own_port = connection.port();
+        let backend = Nftables::new(connection, &options.setup.detector, options.setup.masquerade_mark)
+            .notified_beside(own_port)
+            .room_for_pins(fullness::room())
+            .count_traffic(options.count_services);
+        let mut collectors = vec![fullness::collector()];
+        if options.count_services {
+            let counters = service_counters::start();
+            collectors.insert(0, counters.map_err(cannot("start reading the counters of services"))?);
+        }
+        Ok(Running { backend: Box::new(backend), collectors })
+    }
+}
+
+const OF_FAMILY: &[&str] = &["ip_family"];
+
+static METRICS: ModeMetrics = ModeMetrics {
+    times_partial_syncs: true,
+    failures: Description {
+        name: "kubeproxy_sync_proxy_rules_nftables_sync_failures_total",
+        kind: Kind::Counter,
+        labels: OF_FAMILY,
+        help: "Syncs that the kernel refused; the rules before stay in force and all of them are written again",
+    },
+    cleanup_failures: Some(Description {
+        name: "kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total",
+        kind: Kind::Counter,
+        labels: OF_FAMILY,
+        help: "Syncs whose transaction succeeded and after which something could not be cleared away",
+    }),
+    rules: None,
+    upstream: &[],
+    gated: Some(Gated {
+        gate: "KubeProxyNFTablesLocalhostNodePorts",
+        metrics: &[
+            Description {
+                name: "kubeproxy_nftables_localhost_nodeport_listeners",
+                kind: Kind::Gauge,
+                labels: OF_FAMILY,
+                help: "Listeners that serve node ports on loopback addresses",
+            },
+            Description {
+                name: "kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total",
+                kind: Kind::Counter,
+                labels: OF_FAMILY,
+                help: "Listeners for node ports on loopback addresses that could not be made",
+            },
+            Description {
+                name: "kubeproxy_nftables_localhost_nodeport_rejected_packets_total",
+                kind: Kind::Counter,
+                labels: &["ip_family", "protocol"],
+                help: "Packets to node ports on loopback addresses that were rejected",
+            },
+        ],
+    }),
+    own: &{
+        let [packets, bytes, connections] = service_counters::METRICS;
+        let [held, limit] = fullness::METRICS;
+        [packets, bytes, connections, held, limit]
+    },
+};
