@@ -19,7 +19,9 @@ pub struct Options {
     /// Node ports answer on loopback addresses too.
     pub nodeports_on_loopback: bool,
     pub settings: Settings,
-    /// Nobody chose the proxy mode: why it is the one in the configuration.
+    /// How rules are programmed.
+    pub mode: Mode,
+    /// Nobody chose the mode: why it is this one.
     pub mode_because: Option<String>,
     pub masquerade_mark: u32,
     /// Count packets, bytes and connections of every service port.
@@ -38,13 +40,6 @@ pub struct Options {
     pub config_file: Option<ConfigFile>,
     /// Everything as it was configured, for what has no option of its own yet.
     pub configuration: Configuration,
-}
-
-impl Options {
-    /// How rules are programmed.
-    pub(crate) fn mode(&self) -> Mode {
-        self.configuration.mode
-    }
 }
 
 /// Where Services, EndpointSlices, the Node and ServiceCIDRs come from.

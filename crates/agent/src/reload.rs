@@ -70,12 +70,8 @@ async fn take(change: Change, config: &mut ConfigWatch, agent: &mut Agent) {
 
 /// Rules of another mode are another agent's work.
 fn other_mode(old: &Options, new: &Options) -> Option<String> {
-    (old.mode() != new.mode()).then(|| {
-        format!(
-            "mode: this agent runs in mode {}; mode {} takes a restart",
-            old.mode().word(),
-            new.mode().word()
-        )
+    (old.mode != new.mode).then(|| {
+        format!("mode: this agent runs in mode {}; mode {} takes a restart", old.mode.word(), new.mode.word())
     })
 }
 

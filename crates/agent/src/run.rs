@@ -79,7 +79,7 @@ pub(crate) fn prepare(options: &Options) -> Result<Box<dyn Prepared>, StartError
 }
 
 fn mode(options: &Options) -> Result<&'static dyn Mode, StartError> {
-    dataplane::mode(options.mode().word()).map_err(StartError::Mode)
+    dataplane::mode(options.mode.word()).map_err(StartError::Mode)
 }
 
 async fn serve_until_stopped(options: Options, prepared: Box<dyn Prepared>) -> Result<(), StartError> {
@@ -147,7 +147,7 @@ impl Agent {
         let observer = Arc::new(metrics.api().clone());
         let source = source::start(&options, observer, sender.clone())?;
         if let Some(because) = &options.mode_because {
-            let event = events::default_mode(&options.node_name, options.mode().word(), because);
+            let event = events::default_mode(&options.node_name, options.mode.word(), because);
             tracing::warn!("{}", event.note);
             source.recorder.record(event);
         }

@@ -39,13 +39,13 @@ pub(crate) fn start(
     match &options.source {
         Source::Manifests(path) => {
             let watch = ManifestSource::new(path).watch(deliver).map_err(StartError::Manifests)?;
-            tracing::info!(version = VERSION, mode = options.mode().word(), node = %options.node_name, manifests = %path.display(), "Starting");
+            tracing::info!(version = VERSION, mode = options.mode.word(), node = %options.node_name, manifests = %path.display(), "Starting");
             Ok(running(Recorder::nowhere(), Some(watch)))
         }
         Source::Apiserver(apiserver) => {
             let settings = settings(apiserver, &options.node_name);
             let opened = apiserver::open(settings, observed).map_err(StartError::Apiserver)?;
-            tracing::info!(version = VERSION, mode = options.mode().word(), node = %options.node_name, "Starting");
+            tracing::info!(version = VERSION, mode = options.mode.word(), node = %options.node_name, "Starting");
             warn_without_detector(options);
             Ok(running(opened.watch(deliver), None))
         }

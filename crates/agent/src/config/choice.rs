@@ -38,29 +38,36 @@ impl<T: Choice> Scalar for T {
 /// How rules are programmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Nobody chose one.
-    Unset,
     Nftables,
     Iptables,
     Ipvs,
 }
 
 impl Mode {
-    pub fn word(self) -> &'static str {
-        Mode::WORDS.iter().find(|(_, mode)| *mode == self).map_or("", |(word, _)| word)
+    pub const ALL: [Mode; 3] = [Mode::Nftables, Mode::Iptables, Mode::Ipvs];
+
+    pub const fn word(self) -> &'static str {
+        match self {
+            Mode::Nftables => "nftables",
+            Mode::Iptables => "iptables",
+            Mode::Ipvs => "ipvs",
+        }
     }
 
     /// The mode of this word.
     pub fn named(word: &str) -> Option<Mode> {
-        Mode::WORDS.iter().find(|(name, _)| *name == word).map(|(_, mode)| *mode)
+        Mode::ALL.into_iter().find(|mode| mode.word() == word)
     }
 }
 
-impl Choice for Mode {
+/// `None`: nobody chose one.
+impl Choice for Option<Mode> {
     const WHAT: &'static str = "a proxy mode";
-    const WORDS: &'static [(&'static str, Mode)] =
-        &[("nftables", Mode::Nftables), ("iptables", Mode::Iptables), ("ipvs", Mode::Ipvs)];
-    const EMPTY: Option<Mode> = Some(Mode::Unset);
+    const WORDS: &'static [(&'static str, Option<Mode>)] = &{
+        let [first, second, third] = Mode::ALL;
+        [(first.word(), Some(first)), (second.word(), Some(second)), (third.word(), Some(third))]
+    };
+    const EMPTY: Option<Option<Mode>> = Some(None);
 }
 
 /// How traffic of local pods is recognised.

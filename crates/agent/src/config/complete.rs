@@ -11,23 +11,30 @@ use super::nodeport::NodePortItem;
 use super::origin::Origin;
 use super::settings::{self, Effect, Setting};
 
+/// A configuration with a mode, and where it came from.
+#[derive(Debug)]
+pub(crate) struct Completed {
+    /// Its mode is the one below.
+    pub(crate) configuration: Configuration,
+    pub(crate) mode: Mode,
+    pub(crate) origin: Origin,
+}
+
 /// Choose a mode where nobody did, and give it its settings.
 pub(crate) fn complete(
-    configuration: &mut Configuration,
-    origin: &mut Origin,
+    mut configuration: Configuration,
+    mut origin: Origin,
     default: impl FnOnce() -> DefaultMode,
-) {
-    if configuration.mode == Mode::Unset {
-        let default = default();
-        configuration.mode = default.mode;
-        origin.default_mode = Some(default);
-    }
-    if configuration.mode == Mode::Nftables {
-        adopt(configuration, origin);
+) -> Completed {
+    let mode = configuration.mode.unwrap_or_else(|| origin.default_mode.insert(default()).mode);
+    configuration.mode = Some(mode);
+    if mode == Mode::Nftables {
+        adopt(&mut configuration, &origin);
         if configuration.node_port_addresses.0.is_empty() {
             configuration.node_port_addresses.0.push(NodePortItem::Primary);
         }
     }
+    Completed { configuration, mode, origin }
 }
 
 /// What is adopted has its default so far, and leaves it behind.
@@ -49,16 +56,15 @@ fn adopt(configuration: &mut Configuration, origin: &Origin) {
 }
 
 /// The names of settings that somebody gave, other than their defaults, and that do nothing here.
-pub(crate) fn ineffective(configuration: &Configuration, origin: &Origin) -> Vec<String> {
+pub(crate) fn ineffective(Completed { configuration, mode, origin }: &Completed) -> Vec<String> {
     let mut configuration = configuration.clone();
     let is_given = |setting: &&Setting| origin.given.contains(setting.path);
     let mut names = Vec::new();
     for setting in settings::all().filter(is_given) {
-        let mode = configuration.mode;
         let value = setting.value(&mut configuration).show();
         let works = match setting.effect {
             Effect::Here => true,
-            Effect::Only(wanted) => wanted == mode,
+            Effect::Only(wanted) => wanted == *mode,
             Effect::NotYet | Effect::Never => false,
         };
         if !works && value != setting.default() {

@@ -29,7 +29,8 @@ pub struct Configuration {
     pub bind_address_hard_fail: bool,
     pub enable_profiling: bool,
     pub show_hidden_metrics_for_version: String,
-    pub mode: Mode,
+    /// `None` until somebody chooses one.
+    pub mode: Option<Mode>,
     pub iptables: Iptables,
     pub ipvs: Ipvs,
     pub nftables: Nftables,
@@ -48,7 +49,7 @@ pub struct Configuration {
 impl Configuration {
     /// Whether node ports may answer on loopback addresses: only mode iptables knows how.
     pub(crate) fn serves_loopback(&self) -> bool {
-        self.mode == Mode::Iptables && self.iptables.localhost_node_ports
+        self.mode == Some(Mode::Iptables) && self.iptables.localhost_node_ports
     }
 }
 
@@ -65,7 +66,7 @@ impl Default for Configuration {
             bind_address_hard_fail: false,
             enable_profiling: false,
             show_hidden_metrics_for_version: String::new(),
-            mode: Mode::Unset,
+            mode: None,
             iptables: Iptables::default(),
             ipvs: Ipvs::default(),
             nftables: Nftables::default(),

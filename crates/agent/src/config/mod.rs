@@ -37,7 +37,7 @@ pub use nodeport::{NodePortItem, NodePortItems};
 pub use value::{Period, Rate, Span, Whole};
 pub use watch::ConfigFile;
 
-pub(crate) use complete::{complete, ineffective};
+pub(crate) use complete::{Completed, complete, ineffective};
 pub(crate) use differences::differences;
 pub(crate) use file::{Loaded, load, read_text};
 pub(crate) use node::Node;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use model::{Family, LocalDetector, Settings};
 
 use super::choice::{LocalMode, LogFormat, Mode};
+use super::complete::Completed;
 use super::configuration::Configuration;
 use super::gates::{EXTERNAL_IPS, IPVS, LOGGING_ALPHA, LOGGING_BETA};
 use super::origin::{Origin, Place};
@@ -20,23 +21,20 @@ pub(crate) struct SourceFlags {
 }
 
 /// Every problem is reported, not the first one.
-pub(crate) fn resolve(
-    configuration: Configuration,
-    flags: &SourceFlags,
-    origin: &Origin,
-) -> Result<Options, Vec<String>> {
-    let mut found = Found { origin, problems: Vec::new() };
-    found.problems.extend(check_periods(&configuration, origin));
-    found.problems.extend(check_logging(&configuration, origin));
-    found.take("mode", check_gate(&configuration));
-    found.take("metricsBindAddress", check_listeners(&configuration, origin));
+pub(crate) fn resolve(completed: Completed, flags: &SourceFlags) -> Result<Options, Vec<String>> {
+    let Completed { configuration, mode, origin } = completed;
+    let settings = ModeSettings::of(&configuration, mode);
+    let mut found = Found { origin: &origin, problems: Vec::new() };
+    found.problems.extend(check_periods(&settings, mode, &origin));
+    found.problems.extend(check_logging(&configuration, &origin));
+    found.take("mode", check_gate(&configuration, mode));
+    found.take("metricsBindAddress", check_listeners(&configuration, &origin));
     found.take("showHiddenMetricsForVersion", hidden_version(&configuration));
-    let source = source(&configuration, flags, origin);
+    let source = source(&configuration, flags, &origin);
     let source = source.map_err(|problem| found.problems.push(format!("--manifests: {problem}"))).ok();
     let is_node = !matches!(source, Some(Source::Manifests(_)));
     let node_name = found.take("hostnameOverride", node_name(&configuration.hostname_override, is_node));
     let detect_local = detect_local(&configuration, &mut found);
-    let mode = ModeSettings::of(&configuration);
     match (source, node_name, detect_local) {
         (Some(source), Some(node_name), Some(detect_local)) if found.problems.is_empty() => Ok(Options {
             source,
@@ -45,14 +43,15 @@ pub(crate) fn resolve(
             nodeport_addresses: configuration.node_port_addresses.select(),
             nodeports_on_loopback: configuration.serves_loopback(),
             settings: Settings {
-                masquerade_all: mode.masquerade_all,
+                masquerade_all: settings.masquerade_all,
                 ignore_external_ips: !configuration.feature_gates.is_on(EXTERNAL_IPS),
             },
+            mode,
             mode_because: origin.default_mode.as_ref().map(|default| default.why.clone()),
-            masquerade_mark: mode.masquerade_mark,
+            masquerade_mark: settings.masquerade_mark,
             service_counters: flags.service_counters,
-            sync_period: mode.sync_period,
-            min_sync_period: mode.min_sync_period,
+            sync_period: settings.sync_period,
+            min_sync_period: settings.min_sync_period,
             healthz_bind_address: configuration.healthz_bind_address.address(),
             bind_address: Some(configuration.bind_address).filter(|ip| !ip.is_unspecified()),
             bind_address_hard_fail: configuration.bind_address_hard_fail,
@@ -75,9 +74,9 @@ impl Found<'_> {
 }
 
 /// Whether this build has the mode. Apart from the rest, because a configuration for another build is written too.
-pub(crate) fn check_mode(mode: Mode, origin: &Origin) -> Result<(), String> {
+pub(crate) fn check_mode(Completed { mode, origin, .. }: &Completed) -> Result<(), String> {
     match mode {
-        Mode::Nftables | Mode::Iptables | Mode::Unset => Ok(()),
+        Mode::Nftables | Mode::Iptables => Ok(()),
         Mode::Ipvs => Err(format!(
             "{}: {} is not in this build; use nftables (Linux 5.13 or later) or iptables",
             origin.name("mode"),
@@ -96,14 +95,14 @@ struct ModeSettings {
 
 impl ModeSettings {
     /// As the chosen mode reads it.
-    fn of(configuration: &Configuration) -> ModeSettings {
+    fn of(configuration: &Configuration, mode: Mode) -> ModeSettings {
         let Configuration { iptables, ipvs, nftables, .. } = configuration;
-        let (bit, all) = match configuration.mode {
-            Mode::Nftables | Mode::Unset => (&nftables.masquerade_bit, nftables.masquerade_all),
+        let (bit, all) = match mode {
+            Mode::Nftables => (&nftables.masquerade_bit, nftables.masquerade_all),
             Mode::Iptables | Mode::Ipvs => (&iptables.masquerade_bit, iptables.masquerade_all),
         };
-        let (period, least) = match configuration.mode {
-            Mode::Nftables | Mode::Unset => (&nftables.sync_period, &nftables.min_sync_period),
+        let (period, least) = match mode {
+            Mode::Nftables => (&nftables.sync_period, &nftables.min_sync_period),
             Mode::Iptables => (&iptables.sync_period, &iptables.min_sync_period),
             Mode::Ipvs => (&ipvs.sync_period, &ipvs.min_sync_period),
         };
@@ -116,13 +115,13 @@ impl ModeSettings {
     }
 }
 
-fn check_periods(configuration: &Configuration, origin: &Origin) -> Option<String> {
-    let ModeSettings { sync_period: period, min_sync_period: least, .. } = ModeSettings::of(configuration);
+fn check_periods(settings: &ModeSettings, mode: Mode, origin: &Origin) -> Option<String> {
+    let ModeSettings { sync_period: period, min_sync_period: least, .. } = *settings;
     let name = |field| {
-        let section = match configuration.mode {
+        let section = match mode {
             Mode::Iptables => "iptables",
             Mode::Ipvs => "ipvs",
-            Mode::Nftables | Mode::Unset => origin.section(field),
+            Mode::Nftables => origin.section(field),
         };
         origin.name(&format!("{section}.{field}"))
     };
@@ -160,8 +159,8 @@ fn check_logging(configuration: &Configuration, origin: &Origin) -> Vec<String> 
     problems
 }
 
-fn check_gate(configuration: &Configuration) -> Result<(), String> {
-    match configuration.mode == Mode::Ipvs && !configuration.feature_gates.is_on(IPVS) {
+fn check_gate(configuration: &Configuration, mode: Mode) -> Result<(), String> {
+    match mode == Mode::Ipvs && !configuration.feature_gates.is_on(IPVS) {
         true => Err(format!("ipvs needs the feature gate {IPVS}, which is turned off")),
         false => Ok(()),
     }

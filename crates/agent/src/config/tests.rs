@@ -26,20 +26,17 @@ fn clean(loaded: Loaded) -> (Configuration, Origin) {
     (loaded.configuration, Origin::new(Place::File, loaded.given))
 }
 
-fn completed(loaded: Loaded) -> (Configuration, Origin) {
-    let (mut configuration, mut origin) = clean(loaded);
-    complete(&mut configuration, &mut origin, DefaultMode::nftables);
-    (configuration, origin)
+fn completed(loaded: Loaded) -> Completed {
+    let (configuration, origin) = clean(loaded);
+    complete(configuration, origin, DefaultMode::nftables)
 }
 
 fn idle(loaded: Loaded) -> Vec<String> {
-    let (configuration, origin) = completed(loaded);
-    ineffective(&configuration, &origin)
+    ineffective(&completed(loaded))
 }
 
 fn options(text: &str) -> crate::Options {
-    let (configuration, origin) = completed(read(text).unwrap());
-    resolve(configuration, &SourceFlags::default(), &origin).unwrap()
+    resolve(completed(read(text).unwrap()), &SourceFlags::default()).unwrap()
 }
 
 fn keys(prefix: &str, node: &Node, found: &mut Vec<String>) {
@@ -259,10 +256,8 @@ fn other_documents_are_refused() {
 
 #[test]
 fn fields_are_checked_against_each_other() {
-    let problems = |body: &str| {
-        let (configuration, origin) = completed(with(body));
-        resolve(configuration, &SourceFlags::default(), &origin).unwrap_err().join("\n")
-    };
+    let problems =
+        |body: &str| resolve(completed(with(body)), &SourceFlags::default()).unwrap_err().join("\n");
     for (body, wanted) in [
         (
             "mode: nftables\nnftables: {syncPeriod: 1s, minSyncPeriod: 2s}",
@@ -308,10 +303,7 @@ fn fields_are_checked_against_each_other() {
 
 #[test]
 fn other_modes_are_not_in_this_build() {
-    let check = |body: &str| {
-        let (configuration, origin) = completed(with(body));
-        check_mode(configuration.mode, &origin)
-    };
+    let check = |body: &str| check_mode(&completed(with(body)));
     let problem = "mode: ipvs is not in this build; use nftables (Linux 5.13 or later) or iptables";
     assert_eq!(check("mode: ipvs\n"), Err(problem.into()));
     for body in ["", "mode: nftables\n", "mode: iptables\n"] {
@@ -325,9 +317,9 @@ fn an_unset_mode_adopts_what_was_set_for_iptables() {
     let body =
         "iptables: {masqueradeBit: 3, masqueradeAll: true, syncPeriod: 50s}\nnftables: {syncPeriod: 10s}\n";
     let adopted = |mode: &str| {
-        let (configuration, origin) = completed(with(&format!("{mode}{body}")));
-        let idle = ineffective(&configuration, &origin);
-        (configuration.nftables, idle)
+        let completed = completed(with(&format!("{mode}{body}")));
+        let idle = ineffective(&completed);
+        (completed.configuration.nftables, idle)
     };
     let (unset, idle) = adopted("");
     assert_eq!((unset.masquerade_bit, unset.masquerade_all), (Whole(3), true));
@@ -342,9 +334,9 @@ fn an_unset_mode_adopts_what_was_set_for_iptables() {
 fn mode_iptables_reads_its_own_section() {
     let body = "iptables: {masqueradeBit: 3, masqueradeAll: true, syncPeriod: 50s, minSyncPeriod: 2s}\n\
         nftables: {syncPeriod: 10s}\nnodePortAddresses: [127.0.0.0/8, 10.0.0.0/8]\n";
-    let (configuration, origin) = completed(with(&format!("mode: iptables\n{body}")));
-    assert_eq!(ineffective(&configuration, &origin), ["nftables.syncPeriod"]);
-    let options = resolve(configuration, &SourceFlags::default(), &origin).unwrap();
+    let completed = completed(with(&format!("mode: iptables\n{body}")));
+    assert_eq!(ineffective(&completed), ["nftables.syncPeriod"]);
+    let options = resolve(completed, &SourceFlags::default()).unwrap();
     let periods = (options.sync_period, options.min_sync_period);
     assert_eq!(periods, (Duration::from_secs(50), Duration::from_secs(2)));
     assert_eq!((options.masquerade_mark, options.settings.masquerade_all), (1 << 3, true));
@@ -358,10 +350,7 @@ fn mode_iptables_reads_its_own_section() {
 
 #[test]
 fn mode_iptables_serves_node_ports_everywhere_unless_told() {
-    let of = |body: &str| {
-        let (configuration, origin) = completed(with(body));
-        resolve(configuration, &SourceFlags::default(), &origin).unwrap()
-    };
+    let of = |body: &str| resolve(completed(with(body)), &SourceFlags::default()).unwrap();
     let options = of("mode: iptables\n");
     assert_eq!(options.nodeport_addresses, NodePortAddresses::Within(Vec::new()), "none named is all");
     assert!(options.nodeports_on_loopback);
@@ -371,12 +360,12 @@ fn mode_iptables_serves_node_ports_everywhere_unless_told() {
 
 #[test]
 fn a_kernel_without_nftables_gets_iptables_and_the_reason_why() {
-    let (mut configuration, mut origin) = clean(with("iptables: {masqueradeBit: 3}\n"));
+    let (configuration, origin) = clean(with("iptables: {masqueradeBit: 3}\n"));
     let old = || DefaultMode { mode: Mode::Iptables, why: "the kernel is old".into() };
-    complete(&mut configuration, &mut origin, old);
-    assert_eq!(ineffective(&configuration, &origin), Vec::<String>::new());
-    let options = resolve(configuration, &SourceFlags::default(), &origin).unwrap();
-    assert_eq!((options.mode(), options.masquerade_mark), (Mode::Iptables, 1 << 3));
+    let completed = complete(configuration, origin, old);
+    assert_eq!(ineffective(&completed), Vec::<String>::new());
+    let options = resolve(completed, &SourceFlags::default()).unwrap();
+    assert_eq!((options.mode, options.masquerade_mark), (Mode::Iptables, 1 << 3));
     assert_eq!(options.mode_because.as_deref(), Some("the kernel is old"));
 }
 
@@ -384,9 +373,9 @@ fn a_kernel_without_nftables_gets_iptables_and_the_reason_why() {
 fn a_default_that_was_given_for_nftables_counts() {
     let body =
         "iptables: {syncPeriod: 50s, masqueradeBit: 3}\nnftables: {syncPeriod: 30s, masqueradeBit: 14}\n";
-    let (configuration, origin) = completed(with(body));
-    assert_eq!(configuration.nftables, Nftables::default());
-    assert_eq!(ineffective(&configuration, &origin), ["iptables.masqueradeBit", "iptables.syncPeriod"]);
+    let completed = completed(with(body));
+    assert_eq!(completed.configuration.nftables, Nftables::default());
+    assert_eq!(ineffective(&completed), ["iptables.masqueradeBit", "iptables.syncPeriod"]);
 }
 
 /// As in kubeadm's ConfigMap, of which an operator changed one line.

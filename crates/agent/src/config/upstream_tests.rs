@@ -6,10 +6,9 @@ use file::read;
 /// Every problem with a file, in the order in which it is told.
 fn problems(body: &str) -> String {
     let head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nhostnameOverride: node-1\n";
-    let Loaded { mut configuration, given, mut problems, .. } = read(&format!("{head}{body}")).unwrap();
-    let mut origin = Origin::new(Place::File, given);
-    complete(&mut configuration, &mut origin, DefaultMode::nftables);
-    problems.extend(resolve(configuration, &SourceFlags::default(), &origin).err().into_iter().flatten());
+    let Loaded { configuration, given, mut problems, .. } = read(&format!("{head}{body}")).unwrap();
+    let completed = complete(configuration, Origin::new(Place::File, given), DefaultMode::nftables);
+    problems.extend(resolve(completed, &SourceFlags::default()).err().into_iter().flatten());
     problems.join("\n")
 }
 

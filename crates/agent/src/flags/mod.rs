@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::config::{
-    self, ConfigFile, Configuration, DefaultMode, Loaded, Logging, Origin, Place, SourceFlags,
+    self, Completed, ConfigFile, Configuration, DefaultMode, Loaded, Logging, Origin, Place, SourceFlags,
 };
 use crate::config::{Mode, Value};
 use crate::{Options, version};
@@ -149,7 +149,7 @@ fn decide(
         None => Ok(from_flags(line)),
         Some(text) => text.and_then(|text| from_file(line, text, &mut problems)),
     };
-    let mut gathered = match gathered {
+    let Gathered { configuration, origin, mut warnings } = match gathered {
         Ok(gathered) => gathered,
         Err(problem) => {
             problems.push(problem);
@@ -159,10 +159,9 @@ fn decide(
     // What is written may be for another node.
     let is_for_this_node = orders.write_config_to.is_empty() && !orders.cleanup;
     let default = if is_for_this_node { default_mode } else { DefaultMode::nftables };
-    config::complete(&mut gathered.configuration, &mut gathered.origin, default);
-    let logging = gathered.configuration.logging.clone();
-    let mut warnings = std::mem::take(&mut gathered.warnings);
-    match command(&orders, gathered, &mut warnings) {
+    let completed = config::complete(configuration, origin, default);
+    let logging = completed.configuration.logging.clone();
+    match command(&orders, completed, &mut warnings) {
         Ok(command) if problems.is_empty() => Ok(Parsed { command, logging, warnings }),
         Ok(_) => Err(problems),
         Err(more) => {
@@ -199,7 +198,7 @@ fn from_file(line: Line, text: String, problems: &mut Vec<String>) -> Result<Gat
 
 fn command(
     orders: &Orders,
-    Gathered { configuration, origin, .. }: Gathered,
+    completed: Completed,
     warnings: &mut Vec<String>,
 ) -> Result<Command, Vec<String>> {
     let flags = SourceFlags {
@@ -208,16 +207,16 @@ fn command(
         service_counters: orders.service_counters,
     };
     if !orders.write_config_to.is_empty() {
-        let yaml = config::to_yaml(&configuration);
-        config::resolve(configuration, &flags, &origin)?;
+        let yaml = config::to_yaml(&completed.configuration);
+        config::resolve(completed, &flags)?;
         return Ok(Command::WriteConfig { path: PathBuf::from(&orders.write_config_to), yaml });
     }
     if orders.cleanup {
         return Ok(Command::Cleanup);
     }
-    warnings.extend(idle(orders, &configuration, &origin));
-    let mode = config::check_mode(configuration.mode, &origin);
-    match (mode, config::resolve(configuration, &flags, &origin)) {
+    warnings.extend(idle(orders, &completed));
+    let mode = config::check_mode(&completed);
+    match (mode, config::resolve(completed, &flags)) {
         (Ok(()), Ok(options)) if orders.init_only => Ok(Command::InitOnly(Box::new(options))),
         (Ok(()), Ok(options)) => Ok(Command::Run(Box::new(options))),
         (mode, options) => Err(mode.err().into_iter().chain(options.err().unwrap_or_default()).collect()),
@@ -225,16 +224,17 @@ fn command(
 }
 
 /// What was asked for and is not done.
-fn idle(orders: &Orders, configuration: &Configuration, origin: &Origin) -> Vec<String> {
+fn idle(orders: &Orders, completed: &Completed) -> Vec<String> {
+    let Completed { configuration, mode, origin } = completed;
     let mut warnings = Vec::new();
     let kubeconfig = &configuration.client_connection.kubeconfig;
     if origin.place == Place::File && !(orders.manifests.is_empty() || kubeconfig.is_empty()) {
         warnings.push("Objects come from --manifests: clientConnection.kubeconfig has no effect".into());
     }
-    if orders.service_counters && configuration.mode != Mode::Nftables {
+    if orders.service_counters && *mode != Mode::Nftables {
         warnings.push(format!(
             "--service-counters has no effect in mode {}: traffic of services is counted in mode nftables only",
-            configuration.mode.word()
+            mode.word()
         ));
     }
     let gone: Vec<&str> = configuration.feature_gates.gone().collect();
@@ -245,9 +245,9 @@ fn idle(orders: &Orders, configuration: &Configuration, origin: &Origin) -> Vec<
             gone.join(", ")
         ));
     }
-    let names = config::ineffective(configuration, origin);
+    let names = config::ineffective(completed);
     if !names.is_empty() {
-        let (mode, names) = (configuration.mode.word(), names.join(", "));
+        let (mode, names) = (mode.word(), names.join(", "));
         warnings.push(format!("These settings have no effect in this build and mode ({mode}): {names}"));
     }
     warnings

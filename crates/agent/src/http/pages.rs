@@ -9,13 +9,12 @@ use super::answer::{self, Answer};
 use super::router::Router;
 use super::{Context, debug};
 use crate::Options;
-use crate::config::Mode;
 use crate::profiling;
 
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
 
 pub(super) fn router(options: &Options, context: &Context) -> Router {
-    let mode = mode(options);
+    let mode = options.mode.word();
     let checks = context.metrics.clone();
     let (metrics, slis) = (context.clone(), context.clone());
     let router = Router::default()
@@ -31,14 +30,6 @@ pub(super) fn router(options: &Options, context: &Context) -> Router {
         if options.configuration.enable_profiling { debug::levels(with_profiles(router)) } else { router };
     let router = debug::flagz(debug::configz(router, options), options, context);
     with_index(debug::statusz(router, options, context))
-}
-
-/// What the rules are written with.
-fn mode(options: &Options) -> &'static str {
-    match options.configuration.mode {
-        Mode::Unset => Mode::Nftables.word(),
-        mode => mode.word(),
-    }
 }
 
 /// The server answers, and says so. How the proxy fares is said on the other port.

@@ -79,18 +79,18 @@ fn loopback_is_routed_for_iptables_only() {
         |texts: &[&str]| NodePortAddresses::Within(texts.iter().map(|text| text.parse().unwrap()).collect());
     let primary_and = |net: &str| NodePortAddresses::PrimaryAndWithin(vec![net.parse().unwrap()]);
     for (mode, wanted, addresses, is_routed) in [
-        (Mode::Nftables, true, NodePortAddresses::All, false),
-        (Mode::Unset, true, NodePortAddresses::All, false),
-        (Mode::Iptables, true, NodePortAddresses::All, true),
-        (Mode::Iptables, false, NodePortAddresses::All, false),
-        (Mode::Iptables, true, NodePortAddresses::Primary, false),
-        (Mode::Iptables, true, nets(&["10.0.0.0/8"]), false),
-        (Mode::Iptables, true, nets(&["10.0.0.0/8", "127.0.0.0/8"]), true),
-        (Mode::Iptables, true, nets(&["0.0.0.0/0"]), true),
-        (Mode::Iptables, true, nets(&["fd00::/64"]), true),
-        (Mode::Iptables, true, primary_and("::1/128"), false),
-        (Mode::Iptables, true, primary_and("0.0.0.0/0"), true),
-        (Mode::Iptables, true, primary_and("127.0.0.0/8"), true),
+        (Some(Mode::Nftables), true, NodePortAddresses::All, false),
+        (None, true, NodePortAddresses::All, false),
+        (Some(Mode::Iptables), true, NodePortAddresses::All, true),
+        (Some(Mode::Iptables), false, NodePortAddresses::All, false),
+        (Some(Mode::Iptables), true, NodePortAddresses::Primary, false),
+        (Some(Mode::Iptables), true, nets(&["10.0.0.0/8"]), false),
+        (Some(Mode::Iptables), true, nets(&["10.0.0.0/8", "127.0.0.0/8"]), true),
+        (Some(Mode::Iptables), true, nets(&["0.0.0.0/0"]), true),
+        (Some(Mode::Iptables), true, nets(&["fd00::/64"]), true),
+        (Some(Mode::Iptables), true, primary_and("::1/128"), false),
+        (Some(Mode::Iptables), true, primary_and("0.0.0.0/0"), true),
+        (Some(Mode::Iptables), true, primary_and("127.0.0.0/8"), true),
     ] {
         let mut options = options(|configuration| {
             configuration.mode = mode;

@@ -66,7 +66,7 @@ impl Drop for Node {
 #[test]
 fn only_other_wishes_for_the_node_ask_for_another_set_up() {
     let of = |change: fn(&mut Configuration)| {
-        let mut options = options(|configuration| configuration.mode = Mode::Iptables);
+        let mut options = options(|configuration| configuration.mode = Some(Mode::Iptables));
         options.nodeport_addresses = NodePortAddresses::All;
         change(&mut options.configuration);
         settle(&mut options);
