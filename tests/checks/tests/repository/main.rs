@@ -5,5 +5,6 @@ mod dependencies;
 mod deploy;
 mod documents;
 mod examples;
+mod modes;
 mod report;
 mod source;
