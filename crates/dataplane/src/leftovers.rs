@@ -18,7 +18,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 /// Where to look for what is to be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Search {
-    /// Wherever something may be, if a program has to be run to find it.
+    /// Wherever something may be, even if a program has to be run to find it.
     Everywhere,
     /// Where a look of little cost shows something.
     WhereSeen,

@@ -1,5 +1,7 @@
 //! From plans to kernel rules. The [`Reconciler`] decides what to commit and when to start over; a
 //! [`Backend`] renders plans for one proxy mode. No decision about packets is made here: see `model`.
+//!
+//! A mode is one folder that implements [`Mode`], and one line in [`MODES`]: nothing outside knows one from another.
 
 mod backend;
 mod boxed;

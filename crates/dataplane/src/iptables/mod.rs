@@ -80,13 +80,13 @@ impl<T: Tables> Iptables<T> {
     }
 
     /// Have the nfacct objects of this network namespace, where the kernel can.
-    pub fn keeping_counters(mut self) -> Iptables<T> {
+    fn keeping_counters(mut self) -> Iptables<T> {
         self.counters = Some(Keeper::default());
         self
     }
 
     /// The kernel lacks these families ([`Family::index`]): there is nothing to do for them, ever.
-    pub fn without_families(mut self, is_absent: [bool; 2]) -> Iptables<T> {
+    fn without_families(mut self, is_absent: [bool; 2]) -> Iptables<T> {
         self.is_absent = is_absent;
         self
     }
@@ -98,7 +98,7 @@ impl<T: Tables> Iptables<T> {
     }
 
     /// Which nfacct objects there are from now on, for the next full sync.
-    pub fn count_in(&mut self, family: Family, counters: Counters) {
+    fn count_in(&mut self, family: Family, counters: Counters) {
         self.families[family.index()].dialect.counters = counters;
     }
 

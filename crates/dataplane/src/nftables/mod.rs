@@ -48,7 +48,7 @@ use table::{Existing, Table};
 pub use layout::Dialect;
 pub use meter::{Direction, Meter, MeterName};
 pub(crate) use mode::MODE;
-pub use sweep::{PINS_TOGETHER, Pin, PinSweep};
+pub use sweep::{Pin, PinSweep};
 pub use traffic::{Count, PortTraffic, ServicePortName, read_traffic};
 
 /// The name of our table, in the families `ip` and `ip6`.
@@ -118,7 +118,7 @@ impl<T: Transport> Nftables<T> {
     }
 
     /// Have the kernel tell of commits that do not come from this netlink port.
-    pub fn notified_beside(mut self, own_port: u32) -> Nftables<T> {
+    fn notified_beside(mut self, own_port: u32) -> Nftables<T> {
         self.own_port = Some(own_port);
         self
     }
@@ -320,12 +320,12 @@ fn is_newly_split(before: &PortPlan, after: &PortPlan) -> bool {
 }
 
 /// How many pins a map holds at most where so many connections may be tracked.
-pub fn room_for_pins(tracked: u32) -> u32 {
+fn room_for_pins(tracked: u32) -> u32 {
     tracked.max(LEAST_ROOM_FOR_PINS)
 }
 
 /// How many clients are pinned, by address and by node port; `None` if the kernel does not say.
-pub fn count_pins<T: Transport>(transport: &mut T, family: Family) -> Option<[usize; 2]> {
+fn count_pins<T: Transport>(transport: &mut T, family: Family) -> Option<[usize; 2]> {
     let mut size = |door| transport.set_size(layout::nft_family(family), TABLE, &SetName::Pins(door).name());
     match Door::BOTH.map(|door| size(door).ok().flatten()) {
         [Some(addresses), Some(node_ports)] => Some([addresses, node_ports]),

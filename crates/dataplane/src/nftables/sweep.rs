@@ -20,7 +20,7 @@ use crate::ports::ports_of;
 
 /// Pins deleted in one commit, in a few milliseconds: a pin that packets replace meanwhile spoils only its neighbours'
 /// deletion.
-pub const PINS_TOGETHER: usize = 512;
+pub(super) const PINS_TOGETHER: usize = 512;
 /// Other programs' commits interrupt the reading, and packets write meanwhile.
 const ATTEMPTS: usize = 5;
 
