@@ -10,7 +10,6 @@ mod compatibility;
 pub mod config;
 mod contests;
 mod default_mode;
-pub mod demo;
 mod duration;
 mod events;
 mod failures;

@@ -185,8 +185,8 @@ impl<T: Tables> Backend for Iptables<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kernel::iptables::simulate::Simulator;
     use model::LocalDetector;
+    use simulate::iptables::Simulator;
     use std::error::Error as _;
 
     const SECOND: Duration = Duration::from_secs(1);

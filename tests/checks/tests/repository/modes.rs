@@ -2,8 +2,8 @@
 
 use checks::files::{File, files};
 
-/// Where modes are named: in what an operator may write, and in the demo, which shows one of them.
-const MAY_NAME: [&str; 3] = ["crates/agent/src/config/", "crates/agent/src/flags/", "crates/agent/src/demo/"];
+/// Where modes are named: in what an operator may write.
+const MAY_NAME: [&str; 2] = ["crates/agent/src/config/", "crates/agent/src/flags/"];
 
 /// The folders of crates/dataplane that hold a mode.
 fn folders() -> Vec<String> {
