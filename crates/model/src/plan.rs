@@ -128,8 +128,7 @@ impl Destination {
 pub struct AllowedSources {
     /// Sorted; never empty, never a /0. Shared by the addresses of a service.
     pub nets: Arc<[IpNet]>,
-    /// The node is among them, and may come with the address itself as its source, because that can be bound on the
-    /// node. Of several addresses each admits itself only: all of them for each would be a number squared.
+    /// The address itself may, too: the node that has it comes with it as its source.
     pub itself: bool,
 }
 

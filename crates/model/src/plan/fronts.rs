@@ -16,6 +16,10 @@ pub(super) struct Fronts {
     pub(super) allowed_sources: Option<AllowedSources>,
 }
 
+/// So many load-balancer addresses of a service admit each other. With more of them each admits itself only, which is what a
+/// node that calls one has as its source: all of them for each would be that number squared.
+const MOST_ADMITTED: usize = 32;
+
 /// Destinations that an earlier port of the same service has.
 pub(super) type Taken = HashSet<(Protocol, Address)>;
 
@@ -41,7 +45,8 @@ impl Fronts {
         }
         let mut ips: Vec<_> = roles.into_iter().map(|(ip, role)| (role, ip)).collect();
         ips.sort_unstable();
-        let allowed_sources = allowed_sources(&service.source_ranges, node.primary[family.index()], family);
+        let allowed_sources =
+            allowed_sources(&service.source_ranges, balancers(), node.primary[family.index()], family);
         Some(Fronts { ips, allowed_sources })
     }
 
@@ -59,13 +64,25 @@ fn of_family(ips: &[IpAddr], family: Family) -> impl Iterator<Item = IpAddr> {
 
 /// `loadBalancerSourceRanges` of one family, sorted; `None` if they keep nobody out. Ranges of the other family
 /// alone do not close this one: upstream judges each family by its own list.
-fn allowed_sources(ranges: &[IpNet], node_ip: Option<IpAddr>, family: Family) -> Option<AllowedSources> {
+fn allowed_sources(
+    ranges: &[IpNet],
+    balancers: impl Iterator<Item = IpAddr>,
+    node_ip: Option<IpAddr>,
+    family: Family,
+) -> Option<AllowedSources> {
     let mut nets: Vec<IpNet> =
         ranges.iter().filter(|net| Family::of_net(net) == family).map(IpNet::trunc).collect();
     if nets.is_empty() || nets.iter().any(|net| net.prefix_len() == 0) {
         return None;
     }
-    let itself = node_ip.is_some_and(|ip| nets.iter().any(|net| net.contains(&ip)));
+    // A node that may use the balancer may come with one of its addresses as the source, because they can be bound on
+    // the node.
+    let admits_node = node_ip.is_some_and(|ip| nets.iter().any(|net| net.contains(&ip)));
+    let own: Vec<IpNet> = balancers.filter(|_| admits_node).map(IpNet::from).collect();
+    let itself = own.len() > MOST_ADMITTED;
+    if !itself {
+        nets.extend(own);
+    }
     nets.sort_unstable();
     nets.dedup();
     Some(AllowedSources { nets: nets.into(), itself })

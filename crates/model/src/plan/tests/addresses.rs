@@ -116,7 +116,11 @@ fn load_balancer_source_ranges() {
         ("any address with /0 too", &["1.2.3.4/0"], None),
         ("the other family only", &["fd00::/8"], None),
         ("the other family's /0", &["10.0.0.0/8", "::/0"], Some(&["10.0.0.0/8"])),
-        ("the node may come as the balancer", &["192.0.2.0/24"], Some(&["192.0.2.0/24", "itself"])),
+        (
+            "the node may come as the balancer",
+            &["192.0.2.0/24"],
+            Some(&["192.0.2.0/24", "203.0.113.1/32", "203.0.113.2/32"]),
+        ),
         (
             "once, if a range is the balancer's address",
             &["192.0.2.0/24", "203.0.113.1/32", "203.0.113.2/32"],
@@ -139,12 +143,28 @@ fn load_balancer_source_ranges() {
                 "{what}: {:?}",
                 destination.role
             );
-            let net = |text: &&str| match (*text, destination.at) {
-                ("itself", Address::Vip(ip, _)) => IpNet::from(ip),
-                (net, _) => net.parse().unwrap(),
-            };
-            let wanted: Vec<IpNet> = wanted.unwrap_or_default().iter().map(net).collect();
+            let wanted = wanted.unwrap_or_default().iter().map(|net| net.parse().unwrap());
+            let wanted: Vec<IpNet> = wanted.collect();
             assert_eq!(destination.sources().collect::<Vec<_>>(), wanted, "{what}: {:?}", destination.role);
+        }
+    }
+}
+
+/// Each admitted to each would be a number squared.
+#[test]
+fn of_many_balancer_addresses_each_admits_itself() {
+    let addresses = |count: u8| (1..=count).map(|last| IpAddr::from([203, 0, 113, last])).collect();
+    let range: IpNet = "192.0.2.0/24".parse().unwrap();
+    for (count, each) in [(32, 33), (33, 2), (250, 2)] {
+        let service =
+            Service { load_balancer_ips: addresses(count), source_ranges: Box::new([range]), ..service() };
+        let plan = plan_one(&service, &[ready("10.0.0.1")]);
+        let guarded = plan.destinations.iter().filter(|at| at.role == Role::LoadBalancerIp);
+        for destination in guarded {
+            let sources: Vec<IpNet> = destination.sources().collect();
+            let Address::Vip(own, _) = destination.at else { panic!("{destination:?}") };
+            assert_eq!((sources.len(), sources[0]), (each, range), "{count} addresses");
+            assert!(sources.contains(&IpNet::from(own)), "{count} addresses");
         }
     }
 }
