@@ -48,7 +48,8 @@ pub(crate) fn next(
     let mut left = PIECE;
     let mut is_last = true;
     let mut mixed: Vec<PortPlan> = Vec::new();
-    for (before, after) in merged_ports(ports_of(old), ports_of(wanted)) {
+    let mut pairs = merged_ports(ports_of(old), ports_of(wanted));
+    for (before, after) in pairs.by_ref() {
         let cost = if before == after { 0 } else { cost(before, after) };
         let goes_along = || [before, after].into_iter().flatten().any(|port| has_any(port, together));
         if cost <= left || cost > 0 && !together.is_empty() && goes_along() {
@@ -68,9 +69,17 @@ pub(crate) fn next(
                 left = 0;
                 mixed.extend(after.cloned());
             }
-            None => mixed.extend(before.cloned()),
+            None => {
+                left = 0;
+                mixed.extend(before.cloned());
+            }
+        }
+        if together.is_empty() {
+            break;
         }
     }
+    // Nothing more fits.
+    mixed.extend(pairs.filter_map(|(before, _)| before.cloned()));
     if is_last {
         return Piece { plan: wanted.cloned(), is_last };
     }
@@ -82,16 +91,21 @@ pub(crate) fn next(
 
 /// Destinations that go from one port of the service to another: one cannot have it before the other gave it up.
 fn moved(old: Option<&ServicePlan>, wanted: Option<&ServicePlan>) -> HashSet<(Protocol, Address)> {
-    let (mut lost, mut gained) = (HashSet::new(), HashSet::new());
-    for (before, after) in merged_ports(ports_of(old), ports_of(wanted)) {
-        if !destinations(before).eq(destinations(after)) {
-            let kept: HashSet<_> = destinations(after).collect();
-            lost.extend(destinations(before).filter(|at| !kept.contains(at)));
-            let kept: HashSet<_> = destinations(before).collect();
-            gained.extend(destinations(after).filter(|at| !kept.contains(at)));
-        }
+    let pairs = || {
+        let pairs = merged_ports(ports_of(old), ports_of(wanted));
+        pairs.filter(|(before, after)| !destinations(*before).eq(destinations(*after)))
+    };
+    let not_in = |port| {
+        let there: HashSet<_> = destinations(port).collect();
+        move |at: &(Protocol, Address)| !there.contains(at)
+    };
+    let lost: HashSet<_> =
+        pairs().flat_map(|(before, after)| destinations(before).filter(not_in(after))).collect();
+    if lost.is_empty() {
+        return lost;
     }
-    lost.intersection(&gained).copied().collect()
+    let gained = pairs().flat_map(|(before, after)| destinations(after).filter(not_in(before)));
+    gained.filter(|at| lost.contains(at)).collect()
 }
 
 fn destinations(port: Option<&PortPlan>) -> impl Iterator<Item = (Protocol, Address)> {
