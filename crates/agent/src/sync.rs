@@ -212,7 +212,7 @@ impl SyncLoop {
 
     /// Hand what became dirty to both families.
     fn collect(&mut self) {
-        let dirty = self.state.dirty();
+        let dirty = self.state.take_dirty();
         self.identity.observe(|name| self.state.node(name), Instant::now());
         self.tell_eligibility();
         self.is_informed = self.state.is_complete() && self.identity.is_known(Instant::now());
@@ -249,7 +249,6 @@ impl SyncLoop {
         self.warn_of_nothing(!dirty.services.is_empty());
         self.outlets.checks.mark(&dirty.services, &self.state);
         self.outlets.checks.mark(&everything, &self.state);
-        self.state.clear_dirty(&dirty);
         for lane in &self.lanes {
             // Whatever holds work back, it waits: a door that shuts must not stay unnoticed.
             if lane.has_work(&self.reconciler) {

@@ -35,8 +35,7 @@ fn main() -> ExitCode {
         state.update(update);
     }
     println!("{:?} after {:?}", state.counts(), started.elapsed());
-    let dirty = state.dirty();
-    state.clear_dirty(&dirty);
+    drop(state.take_dirty());
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let memory = status.lines().filter(|line| line.starts_with("VmRSS") || line.starts_with("VmHWM"));
     memory.for_each(|line| println!("{line}"));

@@ -1,13 +1,10 @@
-//! Which services changed since the kernel last followed.
-//!
-//! Reading the marks does not clear them: they are cleared by naming what was read, after it is committed.
-//! So a failed commit loses nothing, and neither does a change that came in while the commit ran.
+//! Which services changed since this was last asked. The caller that takes the marks keeps them until the kernel follows.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use model::{Family, ServiceKey};
 
-/// What there is to do, as of one moment. Give it back to `clear_dirty` once it is done.
+/// What there is to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirtySet {
     /// Services whose plan may have changed (or which are gone), sorted.
@@ -15,7 +12,6 @@ pub struct DirtySet {
     /// The ServiceCIDRs changed, which are of no service.
     pub node: bool,
     pub triggers: Vec<Trigger>,
-    as_of: u64,
 }
 
 /// Why endpoints changed: something happened to a pod or a service.
@@ -42,55 +38,32 @@ impl DirtySet {
 
 #[derive(Debug, Default)]
 pub(crate) struct DirtyMarks {
-    /// Counts marks, so that what is older than a reading can be told from what is newer.
-    clock: u64,
-    services: HashMap<ServiceKey, u64>,
-    node: Option<u64>,
-    triggers: Vec<(u64, Trigger)>,
+    services: HashSet<ServiceKey>,
+    node: bool,
+    triggers: Vec<Trigger>,
 }
 
 impl DirtyMarks {
     pub(crate) fn service(&mut self, key: &ServiceKey) {
-        self.clock += 1;
-        self.services.insert(key.clone(), self.clock);
+        self.services.insert(key.clone());
     }
 
     pub(crate) fn node(&mut self) {
-        self.clock += 1;
-        self.node = Some(self.clock);
+        self.node = true;
     }
 
     pub(crate) fn trigger(&mut self, trigger: Trigger) {
-        self.triggers.push((self.clock, trigger));
+        self.triggers.push(trigger);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.services.is_empty() && self.node.is_none()
+        self.services.is_empty() && !self.node
     }
 
-    pub(crate) fn read(&self) -> DirtySet {
-        let mut services: Vec<ServiceKey> = self.services.keys().cloned().collect();
+    pub(crate) fn take(&mut self) -> DirtySet {
+        let DirtyMarks { services, node, triggers } = std::mem::take(self);
+        let mut services: Vec<ServiceKey> = services.into_iter().collect();
         services.sort_unstable();
-        DirtySet {
-            services,
-            node: self.node.is_some(),
-            triggers: self.triggers.iter().map(|(_, trigger)| trigger.clone()).collect(),
-            as_of: self.clock,
-        }
-    }
-
-    pub(crate) fn clear(&mut self, done: &DirtySet) {
-        for key in &done.services {
-            if self.services.get(key).is_some_and(|marked| *marked <= done.as_of) {
-                self.services.remove(key);
-            }
-        }
-        self.node = self.node.filter(|marked| *marked > done.as_of);
-        self.triggers.retain(|(marked, _)| *marked > done.as_of);
-        // The first list marks everything; its room is not needed again.
-        if self.services.len() * 8 < self.services.capacity() {
-            self.services.shrink_to_fit();
-            self.triggers.shrink_to_fit();
-        }
+        DirtySet { services, node, triggers }
     }
 }

@@ -58,9 +58,8 @@ fn ten_thousand_services_fit() {
         state.apply(service(i));
         state.apply(slice(i));
     }
-    let dirty = state.dirty();
+    let dirty = state.take_dirty();
     assert_eq!(dirty.services.len(), SERVICES);
-    state.clear_dirty(&dirty);
     drop(dirty);
     let bytes = ALLOCATOR.current_usage() - before;
     println!("{SERVICES} services x {ENDPOINTS} endpoints: {bytes} bytes");
@@ -72,7 +71,6 @@ fn ten_thousand_services_fit() {
         state.delete(&service(i).key);
         state.delete(&slice(i).key);
     }
-    let dirty = state.dirty();
-    state.clear_dirty(&dirty);
+    drop(state.take_dirty());
     assert_eq!(state.counts().slices, 0);
 }

@@ -54,8 +54,7 @@ fn cidr(name: &str, net: &str) -> Object {
 
 /// Names of the dirty services, which count as done afterwards.
 fn take_dirty(state: &mut ClusterState) -> Vec<String> {
-    let dirty = state.dirty();
-    state.clear_dirty(&dirty);
+    let dirty = state.take_dirty();
     dirty.services.iter().map(|key| key.strip_prefix("default/").unwrap().to_owned()).collect()
 }
 
@@ -88,21 +87,19 @@ fn only_real_changes_are_dirty() {
 }
 
 #[test]
-fn a_failed_commit_loses_nothing_and_later_changes_survive_a_good_one() {
+fn what_changed_is_handed_out_once_with_its_triggers() {
     let mut state = ClusterState::default();
     state.apply(service("web", 80));
     state.apply(slice("web-1", "web", &[1]));
-    let read = state.dirty();
-    assert_eq!(read.triggers, [Trigger { service: "default/web".into(), family: Family::V4, millis: 1 }]);
-    assert_eq!(state.dirty(), read, "reading clears nothing");
+    let trigger = |millis| Trigger { service: "default/web".into(), family: Family::V4, millis };
+    assert_eq!(state.take_dirty().triggers, [trigger(1)]);
+    assert!(!state.is_dirty());
     state.apply(service("api", 80));
     state.apply(slice("web-1", "web", &[1, 2]));
-    state.clear_dirty(&read);
-    let left = state.dirty();
+    let left = state.take_dirty();
     assert_eq!(left.services.iter().map(|key| &**key).collect::<Vec<_>>(), ["default/api", "default/web"]);
-    assert_eq!(left.triggers, [Trigger { service: "default/web".into(), family: Family::V4, millis: 2 }]);
+    assert_eq!(left.triggers, [trigger(2)]);
     assert_eq!(state.changes(), ChangeCount { services: 2, slices: 2 });
-    state.clear_dirty(&left);
     assert!(!state.is_dirty());
 }
 
@@ -162,13 +159,12 @@ fn service_cidrs_touch_the_node_only() {
     state.apply(service("web", 80));
     take_dirty(&mut state);
     state.apply(cidr("kubernetes", "10.96.0.0/16"));
-    let dirty = state.dirty();
+    let dirty = state.take_dirty();
     assert!(dirty.node && dirty.services.is_empty());
-    state.clear_dirty(&dirty);
     state.apply(cidr("kubernetes", "10.96.0.0/16"));
     assert!(!state.is_dirty());
     state.delete(&ObjectKey::new(Kind::ServiceCidr, "", "kubernetes"));
-    assert!(state.dirty().node);
+    assert!(state.take_dirty().node);
     assert!(state.service_cidrs().is_empty());
 }
 
@@ -235,7 +231,7 @@ proptest! {
                 }
             }
             // Dirty exactly if something is to be seen of it.
-            let dirty = state.dirty();
+            let dirty = state.take_dirty();
             let now = view(&state);
             prop_assert_eq!(dirty.is_empty(), now == seen);
             for (old, new) in seen.lines().zip(now.lines()) {
@@ -244,7 +240,6 @@ proptest! {
                     prop_assert_eq!(old != new, dirty.services.iter().any(|key| **key == *name), "{}", name);
                 }
             }
-            state.clear_dirty(&dirty);
             seen = now;
         }
         let mut objects: Vec<Object> = last.into_values().collect();

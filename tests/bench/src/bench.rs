@@ -56,7 +56,7 @@ impl<B: Clocked> Bench<B> {
     }
 
     fn commit(&mut self) -> Result<(), Failure> {
-        let dirty = self.state.dirty();
+        let dirty = self.state.take_dirty();
         let planner = ClusterPlanner {
             state: &self.state,
             node: &self.node,
@@ -68,7 +68,6 @@ impl<B: Clocked> Bench<B> {
         for family in Family::BOTH {
             self.bytes += self.reconciler.sync_and_sweep(family, &dirty.services, &planner)?.committed.bytes;
         }
-        self.state.clear_dirty(&dirty);
         Ok(())
     }
 

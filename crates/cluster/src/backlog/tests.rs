@@ -128,7 +128,7 @@ fn the_earliest_trigger_counts() {
         let (mut backlog, mut state) = (Backlog::default(), ClusterState::default());
         changes.into_iter().for_each(|change| backlog.add(Update::Changes(vec![change])));
         backlog.take().into_iter().for_each(|update| state.update(update));
-        state.dirty().triggers.iter().map(|trigger| trigger.millis).collect::<Vec<i64>>()
+        state.take_dirty().triggers.iter().map(|trigger| trigger.millis).collect::<Vec<i64>>()
     };
     assert_eq!(triggers(vec![slice(3), slice(2)]), [2]);
     assert_eq!(triggers(vec![slice(2), slice(3)]), [2]);

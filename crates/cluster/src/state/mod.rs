@@ -144,9 +144,9 @@ impl ClusterState {
         self.synced.iter().all(|synced| *synced)
     }
 
-    /// What changed and was not cleared yet.
-    pub fn dirty(&self) -> DirtySet {
-        self.dirty.read()
+    /// What changed since this was last asked.
+    pub fn take_dirty(&mut self) -> DirtySet {
+        self.dirty.take()
     }
 
     /// Every change so far; what came twice in a row counts once.
@@ -156,11 +156,6 @@ impl ClusterState {
 
     pub fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()
-    }
-
-    /// The kernel follows what `done` named. Changes since it was read stay marked.
-    pub fn clear_dirty(&mut self, done: &DirtySet) {
-        self.dirty.clear(done);
     }
 
     pub fn service(&self, key: &str) -> Option<&Service> {

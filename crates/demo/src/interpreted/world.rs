@@ -61,7 +61,7 @@ impl InterpretedWorld {
         }
         self.state.update(Update::Changes(loaded.changes));
         let started = Instant::now();
-        let dirty = self.state.dirty();
+        let dirty = self.state.take_dirty();
         let planner = Plans { state: &self.state, node: &self.node };
         let mut commit = Commit::default();
         for family in Family::BOTH {
@@ -71,7 +71,6 @@ impl InterpretedWorld {
             commit.full |= synced.full;
         }
         commit.took = started.elapsed();
-        self.state.clear_dirty(&dirty);
         Ok(commit)
     }
 

@@ -119,7 +119,7 @@ fn sync<B: Simulated>(
     is_same_node: bool,
     look: Look<'_, B>,
 ) {
-    let dirty = state.dirty();
+    let dirty = state.take_dirty();
     let planner = StatePlanner {
         state,
         node: node_view(state),
@@ -135,7 +135,6 @@ fn sync<B: Simulated>(
         let synced = reconciler.sync_and_sweep(family, &services, &planner);
         synced.unwrap_or_else(|error| panic!("{family}, {}: {error}", variant.name()));
     }
-    state.clear_dirty(&dirty);
 }
 
 /// Random bytes are good objects.

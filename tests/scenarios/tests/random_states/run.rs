@@ -91,14 +91,13 @@ impl<B: Tested> History<B> {
     }
 
     fn sync_dirty(&mut self) {
-        let dirty = self.state.dirty();
+        let dirty = self.state.take_dirty();
         let zone = node_view(&self.state).zone;
         let services: Vec<ServiceKey> = match std::mem::replace(&mut self.zone, zone.clone()) == zone {
             true => dirty.services.clone(),
             false => self.state.services().chain(&dirty.services).cloned().collect(),
         };
         let failed = Family::BOTH.map(|family| self.sync_family(family, &services).is_err());
-        self.state.clear_dirty(&dirty);
         for (family, failed) in Family::BOTH.into_iter().zip(failed) {
             if failed {
                 assert!(self.reconciler.is_unknown(family), "a failed commit must not be trusted");
