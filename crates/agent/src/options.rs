@@ -4,10 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cluster::apiserver::Encoding;
 use model::{LocalDetector, NodePortAddresses, Settings};
 
-use crate::config::{ConfigFile, Configuration, Mode};
+use crate::config::{ConfigFile, Configuration, ContentType, Mode};
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -56,7 +55,7 @@ pub struct ApiserverOptions {
     pub kubeconfig: Option<PathBuf>,
     /// The URL of the apiserver, instead of the one in the kubeconfig.
     pub master: Option<String>,
-    pub encoding: Encoding,
+    pub content_type: ContentType,
     /// Requests a second, on average.
     pub qps: f32,
     /// Requests at once.

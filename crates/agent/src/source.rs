@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cluster::Update;
-use cluster::apiserver::{self, ConnectError, Observer, Opened, Recorder};
+use cluster::apiserver::{self, ConnectError, Encoding, Observer, Opened, Recorder};
 use cluster::manifests::{ManifestSource, ManifestWatch};
 use model::LocalDetector;
 
+use crate::config::ContentType;
 use crate::inbox::Sender;
 use crate::options::{ApiserverOptions, DetectLocal, Options, Source};
 use crate::run::StartError;
@@ -105,11 +106,18 @@ fn warn_without_detector(options: &Options) {
     }
 }
 
+fn encoding(content_type: ContentType) -> Encoding {
+    match content_type {
+        ContentType::Protobuf => Encoding::Protobuf,
+        ContentType::Json => Encoding::Json,
+    }
+}
+
 fn settings(options: &ApiserverOptions, node: &str) -> apiserver::Settings {
     apiserver::Settings {
         kubeconfig: options.kubeconfig.clone(),
         master: options.master.clone(),
-        encoding: options.encoding,
+        encoding: encoding(options.content_type),
         qps: options.qps,
         burst: options.burst,
         node: node.to_owned(),

@@ -2,7 +2,6 @@
 
 use super::node::Node;
 use super::value::{Kind, Scalar};
-use cluster::apiserver::Encoding;
 
 /// An enum and the words for it. The empty word, where it is one, stands for the default.
 trait Choice: Copy + PartialEq + 'static {
@@ -90,11 +89,20 @@ impl Choice for LocalMode {
     const EMPTY: Option<LocalMode> = Some(LocalMode::ClusterCidr);
 }
 
-impl Choice for Encoding {
+/// How the apiserver is asked to write objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContentType {
+    Protobuf,
+    Json,
+}
+
+impl Choice for ContentType {
     const WHAT: &'static str = "a content type";
-    const WORDS: &'static [(&'static str, Encoding)] =
-        &[("application/vnd.kubernetes.protobuf", Encoding::Protobuf), ("application/json", Encoding::Json)];
-    const EMPTY: Option<Encoding> = Some(Encoding::Protobuf);
+    const WORDS: &'static [(&'static str, ContentType)] = &[
+        ("application/vnd.kubernetes.protobuf", ContentType::Protobuf),
+        ("application/json", ContentType::Json),
+    ];
+    const EMPTY: Option<ContentType> = Some(ContentType::Protobuf);
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,10 +4,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use cluster::apiserver::Encoding;
-
 use super::address::{ClusterCidrs, Endpoint, Prefixes};
-use super::choice::{LocalMode, Mode};
+use super::choice::{ContentType, LocalMode, Mode};
 use super::gates::FeatureGates;
 use super::logging::Logging;
 use super::nodeport::NodePortItems;
@@ -88,7 +86,7 @@ impl Default for Configuration {
 pub struct ClientConnection {
     pub kubeconfig: String,
     pub accept_content_types: String,
-    pub content_type: Encoding,
+    pub content_type: ContentType,
     pub qps: Rate,
     pub burst: Count,
 }
@@ -98,7 +96,7 @@ impl Default for ClientConnection {
         ClientConnection {
             kubeconfig: String::new(),
             accept_content_types: String::new(),
-            content_type: Encoding::Protobuf,
+            content_type: ContentType::Protobuf,
             qps: Rate(5.0),
             burst: Whole(10),
         }

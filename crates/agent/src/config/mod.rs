@@ -25,7 +25,7 @@ mod watch;
 pub(crate) mod yaml;
 
 pub use address::{ClusterCidrs, Endpoint, Prefixes};
-pub use choice::{LocalMode, LogFormat, Mode};
+pub use choice::{ContentType, LocalMode, LogFormat, Mode};
 pub use configuration::{
     ClientConnection, Configuration, Conntrack, DetectLocalNames, Iptables, Ipvs, Nftables, Winkernel,
 };

@@ -202,7 +202,7 @@ fn source(configuration: &Configuration, flags: &SourceFlags, origin: &Origin) -
         None => Ok(Source::Apiserver(ApiserverOptions {
             kubeconfig,
             master,
-            encoding: client.content_type,
+            content_type: client.content_type,
             qps: client.qps.0,
             burst: client.burst.0.unsigned_abs(),
         })),

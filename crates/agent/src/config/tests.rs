@@ -1,4 +1,3 @@
-use cluster::apiserver::Encoding;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -63,7 +62,7 @@ fn kubeadm_means_the_defaults() {
     let options = options(KUBEADM);
     let Source::Apiserver(apiserver) = options.source else { panic!("{:?}", options.source) };
     assert_eq!(apiserver.kubeconfig.unwrap().to_str(), Some("/var/lib/kube-proxy/kubeconfig.conf"));
-    assert_eq!((apiserver.encoding, apiserver.qps, apiserver.burst), (Encoding::Protobuf, 5.0, 10));
+    assert_eq!((apiserver.content_type, apiserver.qps, apiserver.burst), (ContentType::Protobuf, 5.0, 10));
     assert!(options.mode_because.is_some());
     assert_eq!(options.nodeport_addresses, NodePortAddresses::Primary);
     let pods = vec!["10.244.0.0/16".parse().unwrap()];

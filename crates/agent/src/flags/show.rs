@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use cluster::apiserver::masked;
-
 use super::orders::{ORDERS, Orders};
 use super::read;
 use crate::config::{Node, settings};
 
-/// By name, as Kubernetes' own components write values. A password in a URL stays out.
-pub(crate) fn values(arguments: &[String]) -> BTreeMap<&'static str, String> {
+/// By name, as Kubernetes' own components write values. `mask` takes the password out of a URL.
+pub(crate) fn values(arguments: &[String], mask: fn(&str) -> String) -> BTreeMap<&'static str, String> {
     let mut line = read::read(arguments.to_vec());
-    let mut values: BTreeMap<&'static str, String> =
-        ORDERS.iter().map(|order| (order.usage.name, order_value(order.usage.name, &line.orders))).collect();
+    let mut values: BTreeMap<&'static str, String> = ORDERS
+        .iter()
+        .map(|order| (order.usage.name, order_value(order.usage.name, &line.orders, mask)))
+        .collect();
     for setting in settings::all() {
         if let Some(usage) = setting.flag {
             values.insert(usage.name, text(&setting.value(&mut line.configuration).show()));
@@ -21,11 +21,11 @@ pub(crate) fn values(arguments: &[String]) -> BTreeMap<&'static str, String> {
     values
 }
 
-fn order_value(name: &str, orders: &Orders) -> String {
+fn order_value(name: &str, orders: &Orders, mask: fn(&str) -> String) -> String {
     let port = |port: Option<super::orders::Port>, usual: i32| port.map_or(usual, |port| port.0).to_string();
     match name {
         "manifests" => orders.manifests.clone(),
-        "master" => masked(&orders.master),
+        "master" => mask(&orders.master),
         "config" => orders.config.clone(),
         "write-config-to" => orders.write_config_to.clone(),
         "cleanup" => orders.cleanup.to_string(),
@@ -79,7 +79,7 @@ mod tests {
             "--master=https://me:secret@host:6443/x@y",
         ];
         let arguments: Vec<String> = arguments.iter().chain(&more).map(|text| (*text).to_owned()).collect();
-        let values = values(&arguments);
+        let values = values(&arguments, |url| url.replace("me:secret@", ""));
         for (name, value) in [
             ("masquerade-all", "true"),
             ("nodeport-addresses", "[10.0.0.0/8,primary]"),

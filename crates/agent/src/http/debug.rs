@@ -1,7 +1,9 @@
 //! Pages for people who debug: `/configz`, `/flagz`, `/statusz`, and with `enableProfiling` what is under `/debug/`.
 
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
+use cluster::apiserver::masked;
 use cluster::timestamp::format_micros;
 use hyper::{Method, StatusCode};
 
@@ -22,13 +24,18 @@ pub(super) fn flagz(router: Router, options: &Options, context: &Context) -> Rou
     if !options.configuration.feature_gates.is_on(gates::FLAGZ) {
         return router;
     }
-    let values = flags::values(&context.arguments);
+    let values = flag_values(&context.arguments);
     router.page("/flagz", move |parts| {
         let lines: Vec<String> = values.iter().map(|(name, value)| format!("{name} {value}\n")).collect();
         let text = || format!("\nkube-proxy flagz\n{WARNING}\n{}", lines.concat());
         let named = || values.iter().map(|(name, value)| ((*name).to_owned(), Node::text(value.as_str())));
         negotiate::answer(parts, "Flagz", text, || vec![("flags", Node::Map(named().collect()))])
     })
+}
+
+/// A password in a URL stays out.
+fn flag_values(arguments: &[String]) -> BTreeMap<&'static str, String> {
+    flags::values(arguments, masked)
 }
 
 pub(super) fn statusz(router: Router, options: &Options, context: &Context) -> Router {
@@ -137,6 +144,12 @@ fn plain(status: StatusCode, text: &str) -> Answer {
 mod tests {
     use super::*;
     use std::time::{Duration, UNIX_EPOCH};
+
+    #[test]
+    fn flags_are_told_without_a_password() {
+        let values = flag_values(&["--master=https://me:secret@host:6443/x@y".to_owned()]);
+        assert_eq!(values["master"], "https://host:6443/x@y");
+    }
 
     #[test]
     fn status_tells_since_when_and_what() {

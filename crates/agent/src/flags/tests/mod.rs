@@ -6,8 +6,8 @@ mod typing;
 use std::time::Duration;
 
 use super::*;
+use crate::config::ContentType;
 use crate::{DetectLocal, Source};
-use cluster::apiserver::Encoding;
 use model::{LocalDetector, NodePortAddresses};
 
 fn given(arguments: &[&str]) -> Result<Parsed, String> {
@@ -167,11 +167,11 @@ fn sources() {
     };
     let in_cluster = apiserver(&[]);
     assert_eq!((in_cluster.kubeconfig, in_cluster.master), (None, None));
-    assert_eq!((in_cluster.encoding, in_cluster.qps, in_cluster.burst), (Encoding::Protobuf, 5.0, 10));
+    assert_eq!((in_cluster.content_type, in_cluster.qps, in_cluster.burst), (ContentType::Protobuf, 5.0, 10));
     let outside =
         apiserver(&["--kubeconfig=/k", "--master=https://m", "--kube-api-content-type=application/json"]);
     assert_eq!(outside.kubeconfig.as_deref(), Some(Path::new("/k")));
-    assert_eq!((outside.master.as_deref(), outside.encoding), (Some("https://m"), Encoding::Json));
+    assert_eq!((outside.master.as_deref(), outside.content_type), (Some("https://m"), ContentType::Json));
     for other in ["--kubeconfig=/k", "--master=https://m"] {
         let message = given(&["--manifests=x", other]).unwrap_err();
         assert!(message.contains("--manifests: objects come from"), "{message}");
