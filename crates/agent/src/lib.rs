@@ -8,6 +8,7 @@ mod addresses;
 #[cfg(test)]
 mod compatibility;
 pub mod config;
+mod config_watch;
 mod contests;
 mod default_mode;
 mod duration;

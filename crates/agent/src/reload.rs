@@ -4,7 +4,8 @@
 use tokio::signal::unix::Signal;
 
 use crate::Options;
-use crate::config::{self, Change, ConfigWatch};
+use crate::config;
+use crate::config_watch::{Change, ConfigWatch};
 use crate::events;
 use crate::run::Agent;
 

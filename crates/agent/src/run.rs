@@ -14,7 +14,7 @@ use kernel::link::LinkError;
 use model::LocalDetector;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::config::ConfigWatch;
+use crate::config_watch::ConfigWatch;
 use crate::health::Health;
 use crate::http::{BindError, CheckReporter, Context, Servers};
 use crate::inbox::{self, Sender};

@@ -1,7 +1,7 @@
 //! A configuration file into a [`Configuration`]: every wrong field is an error, every unknown one a warning.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_saphyr::{DuplicateKeyPolicy, Error};
 
@@ -12,6 +12,15 @@ use super::origin::Given;
 use super::settings::{self, Setting};
 use super::yaml::{API_VERSION, KIND};
 use crate::suggest::did_you_mean;
+
+/// A configuration file as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigFile {
+    pub path: PathBuf,
+    pub text: String,
+    /// The command line: a changed text is to be read beside the same flags.
+    pub arguments: Vec<String>,
+}
 
 #[derive(Debug)]
 pub(crate) struct Loaded {

@@ -21,7 +21,6 @@ mod refusal;
 mod resolve;
 pub(crate) mod settings;
 mod value;
-mod watch;
 pub(crate) mod yaml;
 
 pub use address::{ClusterCidrs, Endpoint, Prefixes};
@@ -30,12 +29,12 @@ pub use configuration::{
     ClientConnection, Configuration, Conntrack, DetectLocalNames, Iptables, Ipvs, Nftables, Winkernel,
 };
 pub use default_mode::DefaultMode;
+pub use file::ConfigFile;
 pub use gates::FeatureGates;
 pub(crate) use gates::OF_A_PROXY;
 pub use logging::{FlushFrequency, Logging, Modules, Quantity, Stream};
 pub use nodeport::{NodePortItem, NodePortItems};
 pub use value::{Period, Rate, Span, Whole};
-pub use watch::ConfigFile;
 
 pub(crate) use complete::{Completed, complete, ineffective};
 pub(crate) use differences::differences;
@@ -45,7 +44,6 @@ pub(crate) use origin::{Given, Origin, Place};
 pub(crate) use refusal::Refusal;
 pub(crate) use resolve::{SourceFlags, check_mode, resolve};
 pub(crate) use value::{Value, is_number};
-pub(crate) use watch::{Change, ConfigWatch};
 pub(crate) use yaml::{quoted, to_yaml};
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::default_mode::DefaultMode;
+use super::file::ConfigFile;
 use super::settings;
-use super::watch::ConfigFile;
 
 /// How an operator knows the settings: by flags or by fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,24 +2,15 @@
 //! on is the agent's affair.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 use tokio::sync::mpsc::{Receiver, channel};
 
-use super::configuration::Configuration;
 use crate::Options;
-
-/// A configuration file as it was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigFile {
-    pub path: PathBuf,
-    pub text: String,
-    /// The command line: a changed text is to be read beside the same flags.
-    pub arguments: Vec<String>,
-}
+use crate::config::{ConfigFile, Configuration};
 
 /// How a text of the file would be understood, or every problem with it.
 pub(crate) type Reader = fn(&ConfigFile, String) -> Result<Options, Vec<String>>;
@@ -183,6 +174,7 @@ mod tests {
     use crate::flags::reconsider;
     use std::fs;
     use std::os::unix::fs::symlink;
+    use std::path::PathBuf;
     use std::time::Duration;
 
     /// As the kubelet mounts a ConfigMap: `config.conf` → `..data/config.conf`, `..data` → a dated folder.
