@@ -5,12 +5,10 @@ use std::io;
 use std::path::Path;
 use std::thread;
 
+use config::{ConfigFile, Configuration, Options};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 use tokio::sync::mpsc::{Receiver, channel};
-
-use crate::Options;
-use crate::config::{ConfigFile, Configuration};
 
 /// How a text of the file would be understood, or every problem with it.
 pub(crate) type Reader = fn(&ConfigFile, String) -> Result<Options, Vec<String>>;
@@ -170,8 +168,8 @@ fn subscribe(path: &Path) -> io::Result<Receiver<()>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::DefaultMode;
-    use crate::flags::reconsider;
+    use config::DefaultMode;
+    use config::flags::reconsider;
     use std::fs;
     use std::os::unix::fs::symlink;
     use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! What an unset mode means on this node, in the words of the configuration.
 
-use crate::config::{DefaultMode, Mode};
+use config::{DefaultMode, Mode};
 
 /// Asks the data plane.
 pub fn default_mode() -> DefaultMode {

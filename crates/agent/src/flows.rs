@@ -197,8 +197,8 @@ fn report(family: Family, protocol: Protocol, outcome: Result<Deleted, Conntrack
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::FeatureGates;
     use crate::metrics::Metrics;
+    use config::FeatureGates;
 
     #[test]
     fn handshakes_are_collected_and_udp_is_not_kept_waiting() {

@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use cluster::NodeFacts;
+use config::DetectLocal;
 
-use crate::options::DetectLocal;
 use crate::own_node::OwnNode;
 
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use agent::flags::{self, Command, Parsed};
+use config::flags::{self, Command, Parsed};
 
 /// Looks at allocations only once profiling is enabled.
 #[global_allocator]

@@ -6,9 +6,8 @@
 use std::time::{Duration, Instant};
 
 use cluster::NodeFacts;
+use config::DetectLocal;
 use model::LocalDetector;
-
-use crate::options::DetectLocal;
 
 /// A Node without addresses is waited for this long; then the kernel is asked for them.
 const ADDRESS_PATIENCE: Duration = Duration::from_secs(30);

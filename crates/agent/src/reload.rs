@@ -1,10 +1,9 @@
 //! A configuration that changes while the agent runs: what can be used is taken on, what cannot is reported, and the
 //! old one stays in force. No rule is removed in between: the sync loop writes only what differs.
 
+use config::Options;
 use tokio::signal::unix::Signal;
 
-use crate::Options;
-use crate::config;
 use crate::config_watch::{Change, ConfigWatch};
 use crate::events;
 use crate::run::Agent;
@@ -92,8 +91,8 @@ fn describe(old: &Options, new: &Options) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::DefaultMode;
-    use crate::flags::{Command, parse};
+    use config::DefaultMode;
+    use config::flags::{Command, parse};
 
     fn options(mode: &str) -> Options {
         let arguments = ["--manifests=x", "--hostname-override=n", mode].map(Into::into);

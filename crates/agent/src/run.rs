@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use cluster::apiserver::{ConnectError, Recorder};
 use cluster::manifests::ManifestError;
+use config::{DetectLocal, Options, flags};
 use dataplane::{BuildOptions, Mode, Prepared, Running, Setup, Unavailable, pins};
 use kernel::link::LinkError;
 use model::LocalDetector;
@@ -20,10 +21,7 @@ use crate::http::{BindError, CheckReporter, Context, Servers};
 use crate::inbox::{self, Sender};
 use crate::metrics::Metrics;
 use crate::sync::{Event, FirstSync, Outlets, SyncLoop};
-use crate::{
-    DetectLocal, Options, addresses, default_mode, events, flags, flows, leftovers, logging, node_setup,
-    reload, source,
-};
+use crate::{addresses, default_mode, events, flows, leftovers, logging, node_setup, reload, source};
 
 /// How long the threads may take to end.
 const FAREWELL: Duration = Duration::from_millis(500);

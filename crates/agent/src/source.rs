@@ -7,11 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cluster::Update;
 use cluster::apiserver::{self, ConnectError, Encoding, Observer, Opened, Recorder};
 use cluster::manifests::{ManifestSource, ManifestWatch};
+use config::{ApiserverOptions, ContentType, DetectLocal, Options, Source};
 use model::LocalDetector;
 
-use crate::config::ContentType;
 use crate::inbox::Sender;
-use crate::options::{ApiserverOptions, DetectLocal, Options, Source};
 use crate::run::StartError;
 use crate::sync::Event;
 

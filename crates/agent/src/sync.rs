@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use cluster::apiserver::Recorder;
 use cluster::manifests::Consequence;
 use cluster::{ChangeCount, ClusterState, Update};
+use config::{Options, Source};
 use dataplane::pins::FoundPins;
 use dataplane::{Backend, CheckPace, Drift, PinSweep, Reconciler, Setup, Synced, TellDrift};
 use model::{Family, NodeView, ServiceKey};
@@ -21,9 +22,9 @@ use crate::inbox::Receiver;
 use crate::lane::Lane;
 use crate::metrics::Metrics;
 use crate::missed_prefixes::MissedPrefixes;
+use crate::node_setup;
 use crate::own_node::OwnNode;
 use crate::planner::{ClusterPlanner, observe_node};
-use crate::{Options, Source, node_setup};
 
 /// What the loop reacts to.
 #[derive(Debug)]

@@ -5,15 +5,15 @@ use std::ffi::OsString;
 use std::time::{Duration, SystemTime};
 
 use cluster::apiserver::{IGNORED_ENTRIES, UNUSABLE_OBJECT};
+use config::flags::{Command, parse};
+use config::settings::{self, Effect};
+use config::{DefaultMode, FeatureGates, OF_A_PROXY, Value, flags};
 
 use super::{Things, What};
-use crate::config::settings::{self, Effect};
-use crate::config::{DefaultMode, FeatureGates, OF_A_PROXY, Value};
-use crate::flags::{Command, parse};
 use crate::health::Health;
 use crate::http::{Context, paths};
 use crate::metrics::Metrics;
-use crate::{flags, profiling};
+use crate::profiling;
 
 const EVENTS: &str = include_str!("../events.rs");
 /// Quoted words there that are no reasons.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use config::OF_A_PROXY;
+
 use super::notes::State;
 use super::ours::Ours;
 use super::{Things, What, note};
-use crate::config::OF_A_PROXY;
 
 const END: &str = "<!-- end -->\n";
 

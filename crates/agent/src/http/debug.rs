@@ -5,13 +5,13 @@ use std::time::SystemTime;
 
 use cluster::apiserver::masked;
 use cluster::timestamp::format_micros;
+use config::{Node, Options, flags, gates, json, version};
 use hyper::{Method, StatusCode};
 
 use super::answer::{self, Answer};
 use super::router::{Asked, Router, Slow};
 use super::{Context, negotiate};
-use crate::config::{Node, gates, json};
-use crate::{Options, flags, logging, version};
+use crate::logging;
 
 const WARNING: &str = "Warning: for people who debug; this text may look different in every release.";
 

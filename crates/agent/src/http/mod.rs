@@ -24,8 +24,8 @@ use std::rc::Rc;
 use std::time::SystemTime;
 
 use cluster::apiserver::Recorder;
+use config::Options;
 
-use crate::Options;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::profiling;

@@ -1,12 +1,12 @@
 //! Which form of a debugging page a client asks for. Text is for people and may change; the other forms are named by
 //! kind, group and version, as the API's own objects are.
 
+use config::{Node, json, yaml};
 use hyper::StatusCode;
 use hyper::header::ACCEPT;
 use hyper::http::request::Parts;
 
 use super::answer::{self, Answer};
-use crate::config::{Node, json, yaml};
 
 const GROUP: &str = "config.k8s.io";
 

@@ -2,13 +2,13 @@
 
 use std::time::UNIX_EPOCH;
 
+use config::Options;
 use hyper::StatusCode;
 use hyper::http::request::Parts;
 
 use super::answer::{self, Answer};
 use super::router::Router;
 use super::{Context, debug};
-use crate::Options;
 use crate::profiling;
 
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";

@@ -5,8 +5,9 @@ use std::io;
 use std::net::SocketAddr;
 
 use cluster::apiserver::Event;
+use config::Options;
 
-use crate::{Options, events};
+use crate::events;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {

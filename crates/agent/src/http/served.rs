@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use cluster::apiserver::Recorder;
+use config::Options;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -13,7 +14,6 @@ use super::role::{BindError, Role};
 use super::router::Router;
 use super::seats::Seats;
 use super::server::{self, Pages};
-use crate::Options;
 
 pub(super) const BIND_RETRY: Duration = Duration::from_secs(5);
 

@@ -1,7 +1,7 @@
 use super::*;
-use crate::config::FeatureGates;
 use crate::logging::capture::heard;
 use crate::metrics::Metrics;
+use config::FeatureGates;
 use dataplane::Planned;
 use dataplane::nftables::Nftables;
 use model::{

@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
+use config::{Configuration, Logging, settings};
 use tracing_core::Dispatch;
 use tracing_core::subscriber::NoSubscriber;
 
 use super::outlet::Drain;
 use super::sink::Sink;
 use super::subscriber::{Listener, Log};
-use crate::config::{Configuration, Logging, settings};
 
 /// A reader that takes only so many bytes.
 #[derive(Clone, Default)]

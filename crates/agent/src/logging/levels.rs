@@ -1,9 +1,9 @@
 //! Which lines are heard: `-v` for all of them, `vmodule` for those of single source files.
 
+use config::Logging;
 use tracing_core::{Level, LevelFilter, Metadata};
 
 use super::pattern::matches;
-use crate::config::Logging;
 
 /// Every sync, every retry.
 const DETAILS: u32 = 4;

@@ -17,7 +17,8 @@ mod text;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use crate::config::Logging;
+use config::Logging;
+
 use subscriber::Log;
 
 /// How long the end of the process waits for somebody to read the last lines.

@@ -3,10 +3,11 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use config::{LogFormat, Logging};
+
 use super::line::{Line, Said, Severity, Value};
 use super::outlet::{Drain, Outlet};
 use super::{json, text};
-use crate::config::{LogFormat, Logging};
 
 /// How often a reader that stalls is tried again.
 const PATIENCE: Duration = Duration::from_millis(100);

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Instant, SystemTime};
 
+use config::Logging;
 use tracing_core::span::{Attributes, Id, Record};
 use tracing_core::subscriber::Interest;
 use tracing_core::{Event, LevelFilter, Metadata, Subscriber, callsite};
@@ -11,7 +12,6 @@ use tracing_core::{Event, LevelFilter, Metadata, Subscriber, callsite};
 use super::levels::Levels;
 use super::line::Line;
 use super::sink::Sink;
-use crate::config::Logging;
 
 pub(crate) struct Log {
     levels: RwLock<Levels>,

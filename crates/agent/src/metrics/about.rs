@@ -1,8 +1,8 @@
 //! What this program is: its version and its feature gates.
 
+use config::{FeatureGates, OF_A_PROXY, version};
+
 use super::registry::{Description, Growing, Kind, Registry};
-use crate::config::{FeatureGates, OF_A_PROXY};
-use crate::version;
 
 const BUILD_INFO: Description = Description {
     name: "kubernetes_build_info",

@@ -24,6 +24,8 @@ mod value;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use config::FeatureGates;
+
 use about::About;
 pub(crate) use api::ApiMetrics;
 pub(crate) use changes::ChangeMetrics;
@@ -34,8 +36,6 @@ pub(crate) use probes::ProbeMetrics;
 use process::ProcessMetrics;
 use registry::Registry;
 pub(crate) use sync::SyncMetrics;
-
-use crate::config::FeatureGates;
 
 /// All metrics of one agent. Cheap to clone.
 #[derive(Clone)]

@@ -13,11 +13,11 @@ mod plan;
 use std::ops::ControlFlow;
 
 use cluster::apiserver::Recorder;
+use config::{Configuration, Options};
 use kernel::conntrack::{Conntrack, Filter};
 use kernel::sysctl::Root;
 
-use crate::config::Configuration;
-use crate::{Options, events, run};
+use crate::{events, run};
 use file::File;
 use outcome::Undone;
 use plan::{Found, Write};

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use config::{Conntrack, Options};
 use model::Family;
 
 use super::file::File;
-use crate::Options;
-use crate::config::Conntrack;
 
 /// Upstream's: more would take too much memory on machines with very many cores.
 const MOST_CONNECTIONS: i64 = 1_048_576;

@@ -1,7 +1,7 @@
+use config::{Configuration, Mode, Span, Whole};
 use model::NodePortAddresses;
 
 use super::*;
-use crate::config::{Configuration, Mode, Span, Whole};
 use crate::node_setup::tests::options;
 
 fn conntrack(max_per_core: i32, min: i32) -> Conntrack {

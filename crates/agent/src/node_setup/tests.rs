@@ -2,9 +2,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
-use crate::config::DefaultMode;
-use crate::config::{Configuration, Mode};
-use crate::flags::{Command, parse};
+use config::flags::{Command, parse};
+use config::{Configuration, DefaultMode, Mode};
 use model::NodePortAddresses;
 
 pub(super) fn options(change: impl FnOnce(&mut Configuration)) -> Options {

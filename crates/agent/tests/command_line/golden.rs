@@ -4,7 +4,7 @@
 use super::*;
 use std::path::Path;
 
-const FOLDERS: [&str; 2] = ["tests/golden", "src/config/examples"];
+const FOLDERS: [&str; 2] = ["tests/golden", "../config/src/examples"];
 
 fn inputs() -> Vec<PathBuf> {
     let mut found = Vec::new();

@@ -8,8 +8,9 @@ use checks::packages::{Package, packages};
 
 /// What each crate may use of ours. Packages outside `crates/` may use everything.
 const DIRECTIONS: &[(&str, &[&str])] = &[
-    ("crates/agent", &["cluster", "dataplane", "kernel", "model"]),
+    ("crates/agent", &["cluster", "config", "dataplane", "kernel", "model"]),
     ("crates/cluster", &["model"]),
+    ("crates/config", &["model"]),
     ("crates/dataplane", &["kernel", "model"]),
     ("crates/demo", &["cluster", "dataplane", "kernel", "model", "sandbox", "simulate"]),
     ("crates/kernel", &[]),

@@ -180,7 +180,7 @@ fn the_agent_takes_the_configuration_without_a_warning() {
         let file = std::env::temp_dir().join(format!("pointsman-deploy-{}.conf", std::process::id()));
         std::fs::write(&file, at(&map, "/data")["config.conf"].as_str().unwrap()).unwrap();
         let flag = format!("--config={}", file.display());
-        let parsed = agent::flags::parse([flag.into()].into_iter(), agent::default_mode);
+        let parsed = config::flags::parse([flag.into()].into_iter(), config::DefaultMode::nftables);
         std::fs::remove_file(&file).unwrap();
         assert_eq!(parsed.unwrap().warnings, Vec::<String>::new(), "{path}");
     }

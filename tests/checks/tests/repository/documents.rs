@@ -103,7 +103,7 @@ fn the_layout_document_names_every_set_and_chain() {
 /// Commands in the documents use flags that exist.
 #[test]
 fn commands_in_documents_use_known_flags() {
-    let help = agent::flags::help();
+    let help = config::flags::help();
     let mut unknown = Vec::new();
     let mut seen = 0;
     for document in documents() {

@@ -1,9 +1,7 @@
-//! A proxy mode is one folder of crates/dataplane and one line there: the agent around it names none.
+//! A proxy mode is one folder of crates/dataplane and one line there: the agent around it names none. Only crates/config
+//! does, because an operator may write them.
 
 use checks::files::{File, files};
-
-/// Where modes are named: in what an operator may write.
-const MAY_NAME: [&str; 2] = ["crates/agent/src/config/", "crates/agent/src/flags/"];
 
 /// The folders of crates/dataplane that hold a mode.
 fn folders() -> Vec<String> {
@@ -23,8 +21,7 @@ fn names(folder: &str) -> [String; 3] {
 
 fn is_checked(file: &File) -> bool {
     let is_test = file.has_end("tests.rs") || file.path.contains("/tests/");
-    let may_name = MAY_NAME.iter().any(|folder| file.path.starts_with(folder));
-    file.path.starts_with("crates/agent/src/") && file.has_end(".rs") && !is_test && !may_name
+    file.path.starts_with("crates/agent/src/") && file.has_end(".rs") && !is_test
 }
 
 #[test]

@@ -58,15 +58,15 @@ const COMBINATIONS: &[&[&str]] = &[
     &["--profiling", "--bind-address-hard-fail", "--show-hidden-metrics-for-version=1.36"],
 ];
 
-pub(crate) fn agent_folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/agent").join(name)
+pub(crate) fn in_crates(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates").join(name)
 }
 
 /// Arguments for what was found in clusters, by the name of its file.
 fn inputs() -> Vec<(String, Vec<String>)> {
     let mut inputs = Vec::new();
-    for folder in ["tests/golden", "src/config/examples"] {
-        for entry in std::fs::read_dir(agent_folder(folder)).unwrap() {
+    for folder in ["agent/tests/golden", "config/src/examples"] {
+        for entry in std::fs::read_dir(in_crates(folder)).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             if name.ends_with(".flags") {

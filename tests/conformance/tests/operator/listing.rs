@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::ask::{PAGES, PROBES};
-use crate::configurations::{agent_folder, written};
+use crate::configurations::{in_crates, written};
 use crate::exposition::{Families, parse};
 use crate::flags::names;
 use crate::pages::PATHS;
 use crate::pair::Pair;
 
-const FILE: &str = "src/compatibility/upstream.txt";
+const FILE: &str = "agent/src/compatibility/upstream.txt";
 const HEAD: &str = "# What upstream's kube-proxy 1.37.1 has. Made from the real binary by\n\
                     # UPDATE_GOLDEN=1 scripts/conformance \"the list of what upstream has\"\n";
 
@@ -48,7 +48,7 @@ const HIDDEN: &[&str] = &["healthz-port", "metrics-port"];
 
 pub(crate) fn compared(pair: &Pair) {
     let found = listing(pair);
-    let path = agent_folder(FILE);
+    let path = in_crates(FILE);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&path, &found).unwrap();
     }
@@ -67,7 +67,7 @@ fn listing(pair: &Pair) -> String {
         assert!(!theirs.contains_key("refused"), "{theirs:?}");
         lines.insert(format!("flag {name}"));
     }
-    let full = format!("--config={}", agent_folder("src/config/examples/full.yaml").display());
+    let full = format!("--config={}", in_crates("config/src/examples/full.yaml").display());
     for arguments in [Vec::new(), vec![full], UNWRITTEN.map(str::to_owned).to_vec()] {
         let [_, theirs] = written(pair, &arguments);
         lines.extend(theirs.keys().map(|path| format!("field {}", field(path))));

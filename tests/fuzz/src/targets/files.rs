@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use agent::flags::Command;
 use cluster::{Change, ClusterState};
+use config::flags::Command;
 
 use super::{Target, spell};
 use crate::Limits;
@@ -109,9 +109,9 @@ fn configuration(input: &[u8]) {
 
 fn configuration_seeds() -> Vec<Vec<u8>> {
     let seeds = [
-        include_str!("../../../../crates/agent/src/config/examples/full.yaml"),
-        include_str!("../../../../crates/agent/src/config/examples/kubeadm.yaml"),
-        include_str!("../../../../crates/agent/src/config/examples/kind.yaml"),
+        include_str!("../../../../crates/config/src/examples/full.yaml"),
+        include_str!("../../../../crates/config/src/examples/kubeadm.yaml"),
+        include_str!("../../../../crates/config/src/examples/kind.yaml"),
     ];
     seeds.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
@@ -147,7 +147,7 @@ fn flag_seeds() -> Vec<Vec<u8>> {
 
 fn command(arguments: &[&str], file: Option<&str>) -> Result<Command, String> {
     let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
-    agent::fuzz::command(arguments, file.map(str::to_owned)).map(|parsed| parsed.command)
+    config::fuzz::command(arguments, file.map(str::to_owned)).map(|parsed| parsed.command)
 }
 
 fn assert_written_again(yaml: &str, again: Result<Command, String>) {

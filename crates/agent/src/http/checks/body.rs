@@ -1,6 +1,7 @@
 //! The answer to a load balancer, as kube-proxy writes it.
 
-use crate::config::quoted;
+use config::quoted;
+
 use crate::http::answer::{self, Answer};
 
 /// `is_live`: the proxy itself keeps up.

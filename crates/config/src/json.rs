@@ -4,17 +4,20 @@ use super::configuration::Configuration;
 use super::node::Node;
 use super::yaml::{document, quoted};
 
-pub(crate) fn to_json(configuration: &Configuration) -> String {
+/// A configuration on one line, as `/configz` serves it.
+pub fn to_json(configuration: &Configuration) -> String {
     line(&Node::Map(document(configuration)))
 }
 
-pub(crate) fn line(node: &Node) -> String {
+/// On one line.
+pub fn line(node: &Node) -> String {
     let mut text = String::new();
     write(node, None, &mut text);
     text
 }
 
-pub(crate) fn indented(node: &Node) -> String {
+/// With a line for every item, indented by two spaces each level.
+pub fn indented(node: &Node) -> String {
     let mut text = String::new();
     write(node, Some(0), &mut text);
     text

@@ -8,7 +8,7 @@ use super::refusal::Refusal;
 use crate::duration;
 
 /// A setting's value. A refused text leaves it as it was.
-pub(crate) trait Value {
+pub trait Value {
     fn read_flag(&mut self, text: &str) -> Result<(), Refusal>;
     fn read_field(&mut self, node: &Node) -> Result<(), Refusal>;
     /// As the file holds it.

@@ -6,7 +6,7 @@ mod typing;
 use std::time::Duration;
 
 use super::*;
-use crate::config::ContentType;
+use crate::ContentType;
 use crate::{DetectLocal, Source};
 use model::{LocalDetector, NodePortAddresses};
 

@@ -15,16 +15,17 @@ use super::value::Value;
 
 /// A flag as `--help` shows it.
 #[derive(Clone, Copy)]
-pub(crate) struct Usage {
-    pub(crate) name: &'static str,
+pub struct Usage {
+    pub name: &'static str,
     /// What stands for the value; empty for a switch, which may stand alone.
-    pub(crate) value: &'static str,
-    pub(crate) help: &'static str,
-    pub(crate) group: Group,
+    pub value: &'static str,
+    pub help: &'static str,
+    pub group: Group,
 }
 
+/// Under which title `--help` lists a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Group {
+pub enum Group {
     Source,
     Traffic,
     Sync,
@@ -36,7 +37,7 @@ pub(crate) enum Group {
 }
 
 impl Group {
-    pub(crate) const ALL: [Group; 8] = [
+    pub const ALL: [Group; 8] = [
         Group::Source,
         Group::Traffic,
         Group::Sync,
@@ -47,7 +48,7 @@ impl Group {
         Group::General,
     ];
 
-    pub(crate) fn title(self) -> &'static str {
+    pub fn title(self) -> &'static str {
         match self {
             Group::Source => "Where objects come from",
             Group::Traffic => "Where packets go",
@@ -63,7 +64,7 @@ impl Group {
 
 /// What a setting does in this build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub enum Effect {
     Here,
     /// Read and kept; nothing looks at it yet.
     NotYet,
@@ -73,16 +74,17 @@ pub(crate) enum Effect {
     Never,
 }
 
-pub(crate) struct Setting {
+/// One row of the table.
+pub struct Setting {
     /// The field in the file: `iptables.syncPeriod`.
-    pub(crate) path: &'static str,
-    pub(crate) flag: Option<Usage>,
-    pub(crate) effect: Effect,
+    pub path: &'static str,
+    pub flag: Option<Usage>,
+    pub effect: Effect,
     place: fn(&mut Configuration) -> &mut dyn Value,
     /// A zero in the file means that nobody set it.
-    pub(crate) zero_is_unset: bool,
+    pub zero_is_unset: bool,
     /// A zero is not written.
-    pub(crate) omit_zero: bool,
+    pub omit_zero: bool,
 }
 
 /// Definitions read best as one line of code and one of help.
@@ -117,17 +119,18 @@ impl Setting {
         self
     }
 
-    pub(crate) fn value<'a>(&self, configuration: &'a mut Configuration) -> &'a mut dyn Value {
+    /// Where a configuration holds it.
+    pub fn value<'a>(&self, configuration: &'a mut Configuration) -> &'a mut dyn Value {
         (self.place)(configuration)
     }
 
     /// The default, as the file holds it.
-    pub(crate) fn default(&self) -> Node {
+    pub fn default(&self) -> Node {
         self.value(&mut Configuration::default()).show()
     }
 
     /// In one of the modes of this build, or in all.
-    pub(crate) fn works_somewhere(&self) -> bool {
+    pub fn works_somewhere(&self) -> bool {
         match self.effect {
             Effect::Here => true,
             Effect::Only(mode) => mode != Mode::Ipvs,
@@ -136,11 +139,12 @@ impl Setting {
     }
 
     /// With a configuration file most flags are ignored, as Kubernetes' own kube-proxy does.
-    pub(crate) fn counts_beside_file(&self) -> bool {
+    pub fn counts_beside_file(&self) -> bool {
         self.path == "hostnameOverride" || self.path.starts_with("logging.")
     }
 }
 
-pub(crate) fn all() -> impl Iterator<Item = &'static Setting> {
+/// Every setting.
+pub fn all() -> impl Iterator<Item = &'static Setting> {
     [cluster::ALL, traffic::ALL, modes::ALL, serving::ALL, node::ALL, logging::ALL].into_iter().flatten()
 }

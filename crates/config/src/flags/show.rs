@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::orders::{ORDERS, Orders};
 use super::read;
-use crate::config::{Node, settings};
+use crate::{Node, settings};
 
 /// By name, as Kubernetes' own components write values. `mask` takes the password out of a URL.
-pub(crate) fn values(arguments: &[String], mask: fn(&str) -> String) -> BTreeMap<&'static str, String> {
+pub fn values(arguments: &[String], mask: fn(&str) -> String) -> BTreeMap<&'static str, String> {
     let mut line = read::read(arguments.to_vec());
     let mut values: BTreeMap<&'static str, String> = ORDERS
         .iter()

@@ -2,10 +2,11 @@
 
 use super::orders::{ORDERS, Order, Orders};
 
-use crate::config::settings::{self, Setting, Usage};
-use crate::config::{Configuration, Given, Refusal, Value, is_number};
-use crate::duration;
+use crate::origin::Given;
+use crate::settings::{self, Setting, Usage};
 use crate::suggest::closest;
+use crate::value::is_number;
+use crate::{Configuration, Refusal, Value, duration};
 
 /// A command line, flag by flag, but not checked against each other.
 pub(super) struct Line {
@@ -73,7 +74,7 @@ fn is_of_kind(kind: &str, value: &str) -> bool {
 }
 
 /// Every flag there is, as `--help` shows it.
-pub(crate) fn usages() -> impl Iterator<Item = Usage> {
+pub fn usages() -> impl Iterator<Item = Usage> {
     ORDERS.iter().map(|order| order.usage).chain(settings::all().filter_map(|setting| setting.flag))
 }
 

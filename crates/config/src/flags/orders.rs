@@ -1,7 +1,7 @@
 //! Flags that are no part of the configuration: what to do, and with which source.
 
-use crate::config::settings::{Group, Usage};
-use crate::config::{Refusal, Value, Whole};
+use crate::settings::{Group, Usage};
+use crate::{Refusal, Value, Whole};
 
 /// 0 turns the server off.
 pub(super) type Port = Whole<0, 65535>;

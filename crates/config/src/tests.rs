@@ -2,10 +2,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
-use crate::{DetectLocal, Source};
+use complete::{Completed, complete, ineffective};
 use file::{Loaded, read};
 use model::{LocalDetector, NodePortAddresses};
-use node::Node;
+use origin::{Origin, Place};
+use resolve::{SourceFlags, check_mode, resolve};
+use yaml::to_yaml;
 
 const KUBEADM: &str = include_str!("examples/kubeadm.yaml");
 const KIND: &str = include_str!("examples/kind.yaml");
@@ -34,7 +36,7 @@ fn idle(loaded: Loaded) -> Vec<String> {
     ineffective(&completed(loaded))
 }
 
-fn options(text: &str) -> crate::Options {
+fn options(text: &str) -> Options {
     resolve(completed(read(text).unwrap()), &SourceFlags::default()).unwrap()
 }
 

@@ -1,7 +1,10 @@
 //! What upstream's validation (v1.37) refuses and takes, function by function, and what is said here.
 
 use super::*;
-use file::read;
+use complete::complete;
+use file::{Loaded, read};
+use origin::{Origin, Place};
+use resolve::{SourceFlags, resolve};
 
 /// Every problem with a file, in the order in which it is told.
 fn problems(body: &str) -> String {

@@ -1,7 +1,7 @@
 //! The deprecated --healthz-port and --metrics-port: a port for an address that names none; 0 serves nothing.
 
 use super::orders::{Orders, Port};
-use crate::config::{Configuration, Endpoint};
+use crate::{Configuration, Endpoint};
 
 /// What is to be said about them is the answer.
 pub(super) fn apply(orders: &Orders, configuration: &mut Configuration) -> Vec<String> {

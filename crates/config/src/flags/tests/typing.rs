@@ -81,7 +81,7 @@ fn bad_values_beside_a_file() {
 #[test]
 fn help_names_every_flag_and_its_default() {
     let text = help();
-    let settings = config::settings::all().filter_map(|setting| setting.flag);
+    let settings = crate::settings::all().filter_map(|setting| setting.flag);
     for usage in settings.chain(orders::ORDERS.iter().map(|order| order.usage)) {
         assert!(text.contains(&format!("--{}", usage.name)), "{}", usage.name);
     }

@@ -16,7 +16,7 @@ pub(crate) fn to_yaml(configuration: &Configuration) -> String {
 }
 
 /// Any document.
-pub(crate) fn text(node: &Node) -> String {
+pub fn text(node: &Node) -> String {
     let mut text = String::new();
     match node {
         Node::Map(fields) => write_map(fields, 0, &mut text),
@@ -116,7 +116,7 @@ fn is_plain(text: &str) -> bool {
 }
 
 /// As JSON has it, too.
-pub(crate) fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
         match c {

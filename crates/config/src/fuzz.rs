@@ -1,6 +1,6 @@
 //! An entry point for `tests/fuzz` to the command line and the configuration file, without reading files.
 
-use crate::config::DefaultMode;
+use crate::DefaultMode;
 use crate::flags::{self, Parsed};
 
 /// What a command line asks for if its configuration file, named or not, holds this text.

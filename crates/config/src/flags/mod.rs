@@ -12,18 +12,18 @@ mod show;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::config::{
-    self, Completed, ConfigFile, Configuration, DefaultMode, Loaded, Logging, Origin, Place, SourceFlags,
-};
-use crate::config::{Mode, Value};
-use crate::{Options, version};
+use crate::complete::{Completed, complete, ineffective};
+use crate::file::{self, ConfigFile, Loaded, load};
+use crate::origin::{Origin, Place};
+use crate::resolve::{SourceFlags, check_mode, resolve};
+use crate::yaml::to_yaml;
+use crate::{Configuration, DefaultMode, Logging, Mode, Options, Value, version};
 use orders::Orders;
 use read::Line;
 
 pub use help::help;
-#[cfg(test)]
-pub(crate) use read::usages;
-pub(crate) use show::values;
+pub use read::usages;
+pub use show::values;
 
 /// Where the demo went: `kube-proxy demo` was a command once.
 const DEMO: &str = "demo: the demo is a program of its own; start it with `make run` or `pointsman-demo`";
@@ -67,7 +67,7 @@ pub fn parse(
     let arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
     parse_beside(arguments, default_mode, |path| match path {
         "" => None,
-        path => Some(config::read_text(Path::new(path))),
+        path => Some(file::read_text(Path::new(path))),
     })
 }
 
@@ -113,7 +113,7 @@ fn answer(orders: &Orders) -> Result<Option<String>, String> {
 }
 
 /// What the same command line would run with if its configuration file held this text; or every problem with that.
-pub(crate) fn reconsider(
+pub fn reconsider(
     file: &ConfigFile,
     text: String,
     default_mode: fn() -> DefaultMode,
@@ -159,7 +159,7 @@ fn decide(
     // What is written may be for another node.
     let is_for_this_node = orders.write_config_to.is_empty() && !orders.cleanup;
     let default = if is_for_this_node { default_mode } else { DefaultMode::nftables };
-    let completed = config::complete(configuration, origin, default);
+    let completed = complete(configuration, origin, default);
     let logging = completed.configuration.logging.clone();
     match command(&orders, completed, &mut warnings) {
         Ok(command) if problems.is_empty() => Ok(Parsed { command, logging, warnings }),
@@ -185,8 +185,7 @@ fn from_flags(line: Line) -> Gathered {
 
 fn from_file(line: Line, text: String, problems: &mut Vec<String>) -> Result<Gathered, String> {
     let path = &line.orders.config;
-    let Loaded { mut configuration, mut given, warnings, problems: found } =
-        config::load(Path::new(path), &text)?;
+    let Loaded { mut configuration, mut given, warnings, problems: found } = load(Path::new(path), &text)?;
     problems.extend(found.into_iter().map(|problem| located(path, problem)));
     let mut warnings: Vec<String> =
         warnings.into_iter().map(|warning| format!("{path}: {warning}")).collect();
@@ -207,16 +206,16 @@ fn command(
         service_counters: orders.service_counters,
     };
     if !orders.write_config_to.is_empty() {
-        let yaml = config::to_yaml(&completed.configuration);
-        config::resolve(completed, &flags)?;
+        let yaml = to_yaml(&completed.configuration);
+        resolve(completed, &flags)?;
         return Ok(Command::WriteConfig { path: PathBuf::from(&orders.write_config_to), yaml });
     }
     if orders.cleanup {
         return Ok(Command::Cleanup);
     }
     warnings.extend(idle(orders, &completed));
-    let mode = config::check_mode(&completed);
-    match (mode, config::resolve(completed, &flags)) {
+    let mode = check_mode(&completed);
+    match (mode, resolve(completed, &flags)) {
         (Ok(()), Ok(options)) if orders.init_only => Ok(Command::InitOnly(Box::new(options))),
         (Ok(()), Ok(options)) => Ok(Command::Run(Box::new(options))),
         (mode, options) => Err(mode.err().into_iter().chain(options.err().unwrap_or_default()).collect()),
@@ -245,7 +244,7 @@ fn idle(orders: &Orders, completed: &Completed) -> Vec<String> {
             gone.join(", ")
         ));
     }
-    let names = config::ineffective(completed);
+    let names = ineffective(completed);
     if !names.is_empty() {
         let (mode, names) = (mode.word(), names.join(", "));
         warnings.push(format!("These settings have no effect in this build and mode ({mode}): {names}"));

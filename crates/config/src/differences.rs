@@ -5,7 +5,7 @@ use super::node::Node;
 use super::settings;
 
 /// `path: old → new` of every setting that differs.
-pub(crate) fn differences(old: &Configuration, new: &Configuration) -> Vec<String> {
+pub fn differences(old: &Configuration, new: &Configuration) -> Vec<String> {
     let (mut old, mut new) = (old.clone(), new.clone());
     let differing = settings::all().filter_map(|setting| {
         let (old, new) = (setting.value(&mut old).show(), setting.value(&mut new).show());
@@ -29,7 +29,7 @@ fn show(node: &Node) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Whole;
+    use crate::Whole;
 
     #[test]
     fn only_what_differs_is_named() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use model::{LocalDetector, NodePortAddresses, Settings};
 
-use crate::config::{ConfigFile, Configuration, ContentType, Mode};
+use crate::{ConfigFile, Configuration, ContentType, Mode};
 
 #[derive(Clone, Debug)]
 pub struct Options {

@@ -36,7 +36,7 @@ pub(crate) fn raw() -> String {
 }
 
 /// Such as `linux/amd64`.
-pub(crate) fn platform() -> String {
+pub fn platform() -> String {
     format!("{}/{}", std::env::consts::OS, architecture())
 }
 

@@ -18,9 +18,9 @@ const GONE: &str = include_str!("gates_gone.txt");
 /// Whether `externalIPs` of Services are served.
 pub(super) const EXTERNAL_IPS: &str = "AllowServiceExternalIPs";
 /// Whether `/flagz` is served.
-pub(crate) const FLAGZ: &str = "ComponentFlagz";
+pub const FLAGZ: &str = "ComponentFlagz";
 /// Whether `/statusz` is served.
-pub(crate) const STATUSZ: &str = "ComponentStatusz";
+pub const STATUSZ: &str = "ComponentStatusz";
 /// Whether settings under `logging.options` are admitted.
 pub(super) const LOGGING_ALPHA: &str = "LoggingAlphaOptions";
 /// Whether mode ipvs may be chosen.
@@ -34,7 +34,7 @@ const CONTEXTUAL: &str = "ContextualLogging";
 
 /// How grown a gate is in Kubernetes 1.37.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub enum Stage {
     Alpha,
     Beta,
     Stable,
@@ -43,7 +43,7 @@ pub(crate) enum Stage {
 
 impl Stage {
     /// As metrics spell it.
-    pub(crate) fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Stage::Alpha => "ALPHA",
             Stage::Beta => "BETA",
@@ -63,10 +63,10 @@ impl Stage {
 }
 
 /// A gate that is about a proxy.
-pub(crate) struct Gate {
-    pub(crate) name: &'static str,
-    pub(crate) stage: Stage,
-    pub(crate) default: bool,
+pub struct Gate {
+    pub name: &'static str,
+    pub stage: Stage,
+    pub default: bool,
     /// Whether it changes anything in this build.
     pub(super) has_effect: bool,
 }
@@ -75,7 +75,8 @@ const fn gate(name: &'static str, stage: Stage, default: bool, has_effect: bool)
     Gate { name, stage, default, has_effect }
 }
 
-pub(crate) const OF_A_PROXY: &[Gate] = &[
+/// The gates that are about a proxy.
+pub const OF_A_PROXY: &[Gate] = &[
     gate(EXTERNAL_IPS, Stage::Stable, true, true),
     gate(FLAGZ, Stage::Beta, true, true),
     gate(STATUSZ, Stage::Beta, true, true),
@@ -87,12 +88,13 @@ pub(crate) const OF_A_PROXY: &[Gate] = &[
     gate(HISTOGRAMS, Stage::Beta, true, false),
 ];
 
+/// The gates that somebody set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeatureGates(pub BTreeMap<String, bool>);
 
 impl FeatureGates {
     /// As it was set, by its name or with all of its stage; else its default. Of a gate that is not about a proxy: off.
-    pub(crate) fn is_on(&self, name: &str) -> bool {
+    pub fn is_on(&self, name: &str) -> bool {
         let gate = OF_A_PROXY.iter().find(|gate| gate.name == name);
         let by_stage = gate.and_then(|gate| gate.stage.all()).and_then(|all| self.0.get(all));
         let set = self.0.get(name).or(by_stage).copied();
@@ -100,13 +102,13 @@ impl FeatureGates {
     }
 
     /// Gates that were set against their default and change nothing here.
-    pub(crate) fn ineffective(&self) -> impl Iterator<Item = &'static str> {
+    pub fn ineffective(&self) -> impl Iterator<Item = &'static str> {
         let against = |gate: &&Gate| !gate.has_effect && self.is_on(gate.name) != gate.default;
         OF_A_PROXY.iter().filter(against).map(|gate| gate.name)
     }
 
     /// Gates that were set and that Kubernetes no longer has.
-    pub(crate) fn gone(&self) -> impl Iterator<Item = &str> {
+    pub fn gone(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str).filter(|name| is_listed(GONE, name))
     }
 

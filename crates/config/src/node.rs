@@ -6,8 +6,9 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
+/// A value of such a document.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Node {
+pub enum Node {
     Null,
     Bool(bool),
     /// As written: its reader knows how large it may be.
@@ -18,7 +19,8 @@ pub(crate) enum Node {
 }
 
 impl Node {
-    pub(crate) fn text(text: impl Into<String>) -> Node {
+    /// A text, whatever it is made of.
+    pub fn text(text: impl Into<String>) -> Node {
         Node::Text(text.into())
     }
 

@@ -46,7 +46,7 @@ pub struct Configuration {
 
 impl Configuration {
     /// Whether node ports may answer on loopback addresses: only mode iptables knows how.
-    pub(crate) fn serves_loopback(&self) -> bool {
+    pub fn serves_loopback(&self) -> bool {
         self.mode == Some(Mode::Iptables) && self.iptables.localhost_node_ports
     }
 }

@@ -5,8 +5,8 @@ mod fish;
 mod zsh;
 
 use super::read::usages;
-use crate::config::Configuration;
-use crate::config::settings::{self, Usage};
+use crate::Configuration;
+use crate::settings::{self, Usage};
 
 const USAGE: &str = "\
 Usage: kube-proxy completion bash|zsh|fish

@@ -1,8 +1,8 @@
 //! The text of `--help`.
 
 use super::orders::ORDERS;
-use crate::config::OF_A_PROXY;
-use crate::config::settings::{self, Group, Setting, Usage};
+use crate::OF_A_PROXY;
+use crate::settings::{self, Group, Setting, Usage};
 
 const HEAD: &str = "\
 Pointsman, a drop-in kube-proxy: turns Services and EndpointSlices into kernel forwarding rules.

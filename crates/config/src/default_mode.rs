@@ -5,13 +5,14 @@ use super::choice::Mode;
 /// A mode that nobody chose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefaultMode {
-    pub(crate) mode: Mode,
+    pub mode: Mode,
     /// Why this one, for whoever wonders: "this kernel has it".
-    pub(crate) why: String,
+    pub why: String,
 }
 
 impl DefaultMode {
-    pub(crate) fn nftables() -> DefaultMode {
+    /// What is taken where no node can be asked.
+    pub fn nftables() -> DefaultMode {
         DefaultMode { mode: Mode::Nftables, why: "this kernel has it".to_owned() }
     }
 }

@@ -2,7 +2,7 @@
 
 /// Every problem with one value. An item of a list is named by its index, as the apiserver names fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Refusal(Vec<(Option<usize>, String)>);
+pub struct Refusal(Vec<(Option<usize>, String)>);
 
 impl From<String> for Refusal {
     fn from(problem: String) -> Refusal {
