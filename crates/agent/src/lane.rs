@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use cluster::apiserver::Recorder;
 use cluster::{ChangeCount, Trigger};
-use dataplane::{Backend, Pacing, Planner, Reconciler, Synced};
-use model::{Family, ServiceKey};
+use dataplane::{Backend, Pacing, Reconciler, Synced};
+use model::{Family, Planner, ServiceKey};
 
 use crate::contests::Contests;
 use crate::failures::{Attempt, Failures};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cluster::apiserver::Recorder;
 use cluster::manifests::Consequence;
-use cluster::{ChangeCount, ClusterState, Update};
+use cluster::{ChangeCount, ClusterPlanner, ClusterState, Update, observe_node};
 use config::{Options, Source};
 use dataplane::pins::FoundPins;
 use dataplane::{Backend, CheckPace, Drift, PinSweep, Reconciler, Setup, Synced, TellDrift};
@@ -24,7 +24,6 @@ use crate::metrics::Metrics;
 use crate::missed_prefixes::MissedPrefixes;
 use crate::node_setup;
 use crate::own_node::OwnNode;
-use crate::planner::{ClusterPlanner, observe_node};
 
 /// What the loop reacts to.
 #[derive(Debug)]

@@ -32,4 +32,4 @@ pub use mode::{BuildOptions, MODES, Mode, Prepared, Running, Unavailable, mode};
 pub use nftables::{PinSweep, pins};
 pub use pacing::Pacing;
 pub use programmed::{Programmed, Unserved};
-pub use reconciler::{Phases, Planned, Planner, Reconciler, Synced};
+pub use reconciler::{Phases, Reconciler, Synced};

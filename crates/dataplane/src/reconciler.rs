@@ -8,8 +8,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use model::{
-    Address, Claims, ContestNews, Excess, Family, NodePlan, Protocol, ServiceKey, ServicePlan, StaleFlows,
-    merge_stale, stale_flows,
+    Address, Claims, ContestNews, Excess, Family, NodePlan, Planner, Protocol, ServiceKey, ServicePlan,
+    StaleFlows, merge_stale, stale_flows,
 };
 
 use crate::backend::{Backend, Change, Committed, Setup, SyncError};
@@ -18,27 +18,6 @@ use crate::pieces::{self, LARGE};
 use crate::programmed::Programmed;
 use lingering::Lingering;
 use planning::{Fresh, LargeServices, Plans, plan_all, plan_dirty, settle_claims, take_steps};
-
-/// Where plans come from: the cluster state, seen through the model.
-pub trait Planner {
-    /// `None` if there is no such service.
-    fn plan(&self, service: &ServiceKey, family: Family) -> Option<Planned>;
-    /// About how much the service asks of the kernel. Whoever can say it without planning should.
-    fn weight(&self, service: &ServiceKey) -> usize {
-        let weight = |family| self.plan(service, family).map_or(0, |planned| planned.plan.weight());
-        Family::BOTH.map(weight).into_iter().max().unwrap_or_default()
-    }
-    /// Every service there is.
-    fn services(&self) -> Vec<ServiceKey>;
-    fn node(&self, family: Family) -> NodePlan;
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct Planned {
-    pub plan: ServicePlan,
-    /// Seconds since the epoch; settles who owns an address that two services claim.
-    pub created: i64,
-}
 
 /// What a successful sync did.
 #[derive(Debug, Default)]

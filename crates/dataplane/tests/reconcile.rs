@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use common::{Fixture, MARK, ip, pod_cidrs, service};
 use dataplane::nftables::{Nftables, TABLE_NAME};
-use dataplane::{Planner, Reconciler, Setup};
+use dataplane::{Reconciler, Setup};
 use kernel::nft::{self, Batch, ElementData, Transport};
-use model::{Family, Pair, Service, ServiceKey, TrafficPolicy};
+use model::{Family, Pair, Planner, Service, ServiceKey, TrafficPolicy};
 use simulate::nft::Simulator;
 
 type Simulated = Reconciler<Nftables<Simulator>>;
@@ -412,7 +412,7 @@ fn pins_do_not_outlive_a_change_of_what_is_local() {
 fn node_facts_follow() {
     struct Moved(Fixture);
     impl Planner for Moved {
-        fn plan(&self, key: &ServiceKey, family: Family) -> Option<dataplane::Planned> {
+        fn plan(&self, key: &ServiceKey, family: Family) -> Option<model::Planned> {
             self.0.plan(key, family)
         }
         fn services(&self) -> Vec<ServiceKey> {

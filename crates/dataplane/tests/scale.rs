@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use common::{MARK, node, pod_cidrs};
 use dataplane::nftables::Nftables;
-use dataplane::{Backend, Change, Committed, Planned, Planner, Reconciler, Setup, SyncError};
+use dataplane::{Backend, Change, Committed, Reconciler, Setup, SyncError};
 use kernel::nft::{Batch, CommitError, CounterReading, DumpedElement, Error, Table, Transport};
 use model::*;
+use model::{Planned, Planner};
 
 /// A kernel that takes everything and holds nothing: what is left is our own work.
 struct Sink;

@@ -12,6 +12,7 @@ mod endpoint;
 mod fixtures;
 mod node;
 mod plan;
+mod planner;
 mod service;
 mod topology;
 
@@ -26,4 +27,5 @@ pub use plan::{
     Address, AllowedSources, Backend, Destination, Excess, MOST_WEIGHT, Masquerade, Pool, PortPlan, Role,
     Routing, ServicePlan, Settings, Verdict, merged_ports, plan,
 };
+pub use planner::{Planned, Planner};
 pub use service::{Service, ServiceKey, ServicePort, TrafficPolicy};

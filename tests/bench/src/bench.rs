@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use agent::ClusterPlanner;
-use cluster::{Change, ClusterState};
+use cluster::{Change, ClusterPlanner, ClusterState};
 use dataplane::{Backend, Reconciler};
 use model::{Family, NodePortAddresses, NodeView, Settings};
 

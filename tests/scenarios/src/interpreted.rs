@@ -2,11 +2,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use agent::{ClusterPlanner, observe_node};
 use cluster::manifests::ManifestSource;
-use cluster::{ClusterState, Kind, Update};
-use dataplane::{Planned, Planner, Reconciler};
-use model::{Family, NodePlan, NodePortAddresses, NodeView, Protocol, ServiceKey, Settings};
+use cluster::{ClusterPlanner, ClusterState, Kind, Update, observe_node};
+use dataplane::Reconciler;
+use model::{
+    Family, NodePlan, NodePortAddresses, NodeView, Planned, Planner, Protocol, ServiceKey, Settings,
+};
 use simulate::{Host, Origin, Outcome, Packet, Xorshift};
 
 use crate::directory::{NODE, node_addresses, server_at};
@@ -17,7 +18,7 @@ use crate::simulated::{Rules, Simulated};
 use crate::variant::Variant;
 use crate::world::World;
 
-/// The agent's planner together with what it borrows.
+/// [`ClusterPlanner`] together with what it borrows.
 #[derive(Debug)]
 pub struct StatePlanner<'a> {
     pub state: &'a ClusterState,
@@ -27,7 +28,7 @@ pub struct StatePlanner<'a> {
 }
 
 impl StatePlanner<'_> {
-    fn of_agent(&self) -> ClusterPlanner<'_> {
+    fn borrowed(&self) -> ClusterPlanner<'_> {
         ClusterPlanner {
             state: self.state,
             node: &self.node,
@@ -40,15 +41,15 @@ impl StatePlanner<'_> {
 
 impl Planner for StatePlanner<'_> {
     fn plan(&self, key: &ServiceKey, family: Family) -> Option<Planned> {
-        self.of_agent().plan(key, family)
+        self.borrowed().plan(key, family)
     }
 
     fn services(&self) -> Vec<ServiceKey> {
-        self.of_agent().services()
+        self.borrowed().services()
     }
 
     fn node(&self, family: Family) -> NodePlan {
-        self.of_agent().node(family)
+        self.borrowed().node(family)
     }
 }
 

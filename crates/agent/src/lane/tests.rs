@@ -2,11 +2,10 @@ use super::*;
 use crate::logging::capture::heard;
 use crate::metrics::Metrics;
 use config::FeatureGates;
-use dataplane::Planned;
 use dataplane::nftables::Nftables;
 use model::{
-    Endpoint, EndpointSlice, LocalDetector, NodePlan, NodeView, Protocol, Service, ServicePort, Settings,
-    SlicePort, TrafficPolicy,
+    Endpoint, EndpointSlice, LocalDetector, NodePlan, NodeView, Planned, Protocol, Service, ServicePort,
+    Settings, SlicePort, TrafficPolicy,
 };
 use simulate::nft::Simulator;
 

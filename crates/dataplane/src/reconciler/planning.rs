@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
-use model::{Address, Family, Protocol, ServiceKey, ServicePlan, stale_flows};
+use model::{Address, Family, Planned, Planner, Protocol, ServiceKey, ServicePlan, stale_flows};
 
-use super::{FamilyState, Known, Planned, Planner};
+use super::{FamilyState, Known};
 use crate::backend::{Backend, Change};
 use crate::pieces::LARGE;
 use crate::slots::keep_order;

@@ -5,12 +5,13 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use dataplane::Reconciler;
 use dataplane::nftables::Nftables;
-use dataplane::{Planned, Planner, Reconciler};
 use ipnet::IpNet;
 use kernel::netns::Namespace;
 use kernel::nft::Connection;
 use model::*;
+use model::{Planned, Planner};
 
 pub(crate) const MARK: u32 = 0x4000;
 

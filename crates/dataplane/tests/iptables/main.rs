@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 
 use common::{Fixture, MARK, pod_cidrs};
 use dataplane::iptables::{Counters, INVALID_COUNTER, Iptables, LOCALHOST_COUNTER};
-use dataplane::{Planner, Reconciler, Setup, Synced};
+use dataplane::{Reconciler, Setup, Synced};
 use kernel::iptables::Table;
-use model::{Family, ServiceKey};
+use model::{Family, Planner, ServiceKey};
 use simulate::iptables::Simulator;
 
 type Simulated = Reconciler<Iptables<Simulator>>;

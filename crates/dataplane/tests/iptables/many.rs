@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU16;
 
-use dataplane::Planned;
-use model::{NodePlan, NodePortAddresses, Protocol, Service, ServicePort, plan_node};
+use model::{NodePlan, NodePortAddresses, Planned, Protocol, Service, ServicePort, plan_node};
 use simulate::iptables::walk;
 use simulate::{Host, Outcome, Rejection, Xorshift};
 

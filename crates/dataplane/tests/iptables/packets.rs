@@ -2,9 +2,8 @@
 
 use std::num::NonZeroU16;
 
-use dataplane::Planned;
 use kernel::iptables::Tables as _;
-use model::{NodePlan, NodePortAddresses, Service, plan_node};
+use model::{NodePlan, NodePortAddresses, Planned, Service, plan_node};
 use simulate::iptables::walk;
 use simulate::{Host, Journey, Origin, Outcome, Packet, Protocol};
 

@@ -2,10 +2,9 @@
 
 use std::error::Error as _;
 
-use dataplane::Planned;
 use dataplane::iptables::NoTools;
 use kernel::iptables::{Tables, ToolError};
-use model::{NodePlan, Service, TrafficPolicy};
+use model::{NodePlan, Planned, Service, TrafficPolicy};
 use simulate::iptables::Fault;
 
 use super::common::{ip, service};

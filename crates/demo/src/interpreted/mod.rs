@@ -1,6 +1,5 @@
 //! The same manifests and the same rules without a kernel: packets are walked through an interpreter.
 
-mod plans;
 mod tour;
 mod world;
 

@@ -4,11 +4,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 use cluster::manifests::ManifestSource;
-use cluster::{ClusterState, Update};
+use cluster::{ClusterPlanner, ClusterState, Update};
 use dataplane::Reconciler;
 use dataplane::nftables::{Nftables, TABLE_NAME};
 use kernel::nft::{self, Batch, Transport as _};
-use model::{Family, LocalDetector, NodeView};
+use model::{Family, LocalDetector, NodePortAddresses, NodeView, Settings};
 use sandbox::address;
 use simulate::nft::Simulator;
 use simulate::{Host, Journey, Origin, Outcome, Packet, Protocol, Xorshift};
@@ -17,7 +17,6 @@ use super::DemoError;
 use super::cast::*;
 use super::commit::Commit;
 use super::folder::Folder;
-use super::plans::Plans;
 use super::slices::Backed;
 
 /// As the agent's default.
@@ -62,7 +61,14 @@ impl InterpretedWorld {
         self.state.update(Update::Changes(loaded.changes));
         let started = Instant::now();
         let dirty = self.state.take_dirty();
-        let planner = Plans { state: &self.state, node: &self.node };
+        // As the agent's defaults.
+        let planner = ClusterPlanner {
+            state: &self.state,
+            node: &self.node,
+            settings: &Settings::default(),
+            nodeport_addresses: &NodePortAddresses::Primary,
+            nodeports_on_loopback: false,
+        };
         let mut commit = Commit::default();
         for family in Family::BOTH {
             let synced = self.reconciler.sync_and_sweep(family, &dirty.services, &planner)?;

@@ -6,7 +6,7 @@ use checks::licence;
 use checks::markdown::rows;
 use checks::packages::{Package, packages};
 
-/// What each crate may use of ours. Packages outside `crates/` may use everything.
+/// What each crate may use of ours. Packages outside `crates/` may use everything but the agent: they run its binary.
 const DIRECTIONS: &[(&str, &[&str])] = &[
     ("crates/agent", &["cluster", "config", "dataplane", "kernel", "model"]),
     ("crates/cluster", &["model"]),
@@ -53,6 +53,9 @@ fn crates_depend_in_the_allowed_directions() {
     for package in ours() {
         let folder = package.folder.as_deref().unwrap_or_default();
         if !folder.starts_with("crates/") {
+            let all = [&package.dependencies[..], &package.test_dependencies[..]].concat();
+            let uses_agent = ours_of(&all).any(|name| name == "agent");
+            wrong.extend(uses_agent.then(|| format!("{folder} must not depend on agent")));
             continue;
         }
         let Some((_, allowed)) = DIRECTIONS.iter().find(|(name, _)| *name == folder) else {

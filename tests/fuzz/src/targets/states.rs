@@ -3,10 +3,10 @@
 
 use cluster::apiserver::{Encoding, fuzz};
 use cluster::{Change, ClusterState, Kind};
+use dataplane::Reconciler;
 use dataplane::iptables::Iptables;
 use dataplane::nftables::Nftables;
-use dataplane::{Planner, Reconciler};
-use model::{Family, PortPlan, ServiceKey};
+use model::{Family, Planner, PortPlan, ServiceKey};
 use scenarios::Variant;
 use scenarios::interpreted::{StatePlanner, node_view};
 use scenarios::simulated::Simulated;

@@ -3,9 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
-use dataplane::Planner;
 use model::{
-    Address, Backend, Destination, Family, Masquerade, NodePlan, PortPlan, Protocol, Role, Routing,
+    Address, Backend, Destination, Family, Masquerade, NodePlan, Planner, PortPlan, Protocol, Role, Routing,
     ServiceKey, Verdict,
 };
 use scenarios::Variant;

@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use cluster::{ClusterState, NodeFacts};
-use dataplane::{Planned, Planner};
-use model::{Family, NodePlan, NodePortAddresses, NodeView, ServiceKey, Settings};
+use model::{Family, NodePlan, NodePortAddresses, NodeView, Planned, Planner, ServiceKey, Settings};
+
+use crate::{ClusterState, NodeFacts};
 
 /// Plans from the cluster state.
 pub struct ClusterPlanner<'a> {
