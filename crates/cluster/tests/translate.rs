@@ -193,6 +193,11 @@ fn entries_of_services_that_cannot_be_used_are_left_out() {
             "spec.clusterIPs[0]: \"10.0.0\" is not an IP address",
         ),
         (json!({ "externalIPs": ["any"] }), "spec.externalIPs[0]: \"any\" is not an IP address"),
+        (
+            json!({ "externalIPs": ["127.0.0.1"] }),
+            "spec.externalIPs[0]: \"127.0.0.1\" is not an address of a service",
+        ),
+        (json!({ "externalIPs": ["::"] }), "spec.externalIPs[0]: \"::\" is not an address of a service"),
     ] {
         let spec = service_json(spec);
         assert_eq!(flaws(spec.clone()).to_string(), expected);
@@ -205,6 +210,10 @@ fn entries_of_services_that_cannot_be_used_are_left_out() {
     balanced["status"] =
         json!({ "loadBalancer": { "ingress": [{ "ip": "203.0.113" }, { "ip": "203.0.113.2" }] } });
     let flaw = "status.loadBalancer.ingress[0].ip: \"203.0.113\" is not an IP address";
+    assert_eq!(flaws(balanced.clone()).to_string(), flaw);
+    assert_eq!(service(balanced.clone()).load_balancer_ips.len(), 1);
+    balanced["status"]["loadBalancer"]["ingress"][0]["ip"] = json!("::1");
+    let flaw = "status.loadBalancer.ingress[0].ip: \"::1\" is not an address of a service";
     assert_eq!(flaws(balanced.clone()).to_string(), flaw);
     assert_eq!(service(balanced).load_balancer_ips.len(), 1);
     let node_port = service_json(json!({ "type": "NodePort", "ports": [{ "port": 80, "nodePort": 99999 }] }));

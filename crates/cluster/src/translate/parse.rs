@@ -31,6 +31,15 @@ pub(super) fn ip(field: Field<'_>, text: &Text) -> Result<IpAddr, Invalid> {
     }
 }
 
+/// An address at which clients outside find a service. One of the node's own loopback would take away what listens there.
+pub(super) fn outer_ip(field: Field<'_>, text: &Text) -> Result<IpAddr, Invalid> {
+    let ip = ip(field, text)?;
+    match ip.is_loopback() || ip.is_unspecified() || ip.is_multicast() {
+        false => Ok(ip),
+        true => Err(invalid(field, quoted(&shown(text)), "is not an address of a service")),
+    }
+}
+
 /// As it is spelled; not canonical yet.
 fn address(text: &str) -> Option<IpAddr> {
     text.parse().ok().or_else(|| with_leading_zeros(text))

@@ -66,7 +66,7 @@ fn skipped_by_spec(spec: &ServiceSpec, type_: Type) -> Option<Skip> {
 
 fn translate(source: &objects::Service, type_: Type, flaws: &mut Flaws) -> Result<Service, Invalid> {
     let spec = &source.spec;
-    let external_ips = ips("spec.externalIPs", &spec.external_ips, flaws);
+    let external_ips = external_ips(spec, flaws);
     let reachable_from_outside = type_ != Type::ClusterIp || !external_ips.is_empty();
     let external_policy = match policy("spec.externalTrafficPolicy", spec.external_traffic_policy.as_ref())? {
         TrafficPolicy::Local if reachable_from_outside => TrafficPolicy::Local,
@@ -94,6 +94,11 @@ fn translate(source: &objects::Service, type_: Type, flaws: &mut Flaws) -> Resul
 fn ips(field: &str, texts: &[Text], flaws: &mut Flaws) -> Box<[IpAddr]> {
     let texts = texts.iter().enumerate();
     texts.filter_map(|(i, text)| flaws.take(parse::ip(format_args!("{field}[{i}]"), text))).collect()
+}
+
+fn external_ips(spec: &ServiceSpec, flaws: &mut Flaws) -> Box<[IpAddr]> {
+    let ip = |(i, text)| parse::outer_ip(format_args!("spec.externalIPs[{i}]"), text);
+    spec.external_ips.iter().enumerate().filter_map(|one| flaws.take(ip(one))).collect()
 }
 
 /// One address a family, the first one named. Without any there is no service.
@@ -156,7 +161,8 @@ fn load_balancer_ips(source: &objects::Service, flaws: &mut Flaws) -> Box<[IpAdd
     for (i, ingress) in source.status.load_balancer.ingress.iter().enumerate() {
         let Some(text) = ingress.ip.as_ref().filter(|ip| !ip.is_empty()) else { continue };
         if ingress.ip_mode.as_deref() != Some(b"Proxy") {
-            found.extend(flaws.take(parse::ip(format_args!("status.loadBalancer.ingress[{i}].ip"), text)));
+            let field = format_args!("status.loadBalancer.ingress[{i}].ip");
+            found.extend(flaws.take(parse::outer_ip(field, text)));
         }
     }
     found.into()
