@@ -16,7 +16,7 @@ pub(super) struct Commit {
 
 impl fmt::Display for Commit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = if self.full { "everything anew: " } else { "" };
+        let what = if self.full { "all rules: " } else { "" };
         let (services, bytes) = (count(self.services, "service"), count(self.bytes, "byte"));
         write!(f, "planned and committed {what}{services}, {bytes} of netlink, in {}", span(self.took))
     }

@@ -44,7 +44,7 @@ impl fmt::Display for DemoError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DemoError::NoSandbox(why) => {
-                write!(f, "a shell needs a sandbox of network namespaces, and there is none: {why}")
+                write!(f, "cannot start a shell without a sandbox of network namespaces: {why}")
             }
             DemoError::Sandbox(source) => source.fmt(f),
             DemoError::Namespace(source) => source.fmt(f),
@@ -56,7 +56,7 @@ impl fmt::Display for DemoError {
                 path.display()
             ),
             DemoError::Agent { what, said } if said.is_empty() => write!(f, "the agent {what}"),
-            DemoError::Agent { what, said } => write!(f, "the agent {what}; it said last: {said}"),
+            DemoError::Agent { what, said } => write!(f, "the agent {what}; its last log line: {said}"),
             DemoError::NotSeen(what) => f.write_str(what),
             DemoError::Manifests(source) => source.fmt(f),
             DemoError::Sync(source) => source.fmt(f),

@@ -70,7 +70,7 @@ fn sees(tally: &Tally, question: &Question, world: &dyn World, screen: &Screen) 
     let list = |addresses: Vec<String>| addresses.join(", ");
     let seen = list(tally.seen_as().iter().map(IpAddr::to_string).collect());
     match (tally.seen_as().is_empty(), tally.seen_as().iter().all(|ip| *ip == own)) {
-        (true, _) => "nobody answered".to_owned(),
+        (true, _) => "no answer".to_owned(),
         (false, true) => screen.paint(Tone::Dim, &format!("the pods see {seen}: the caller's own address")),
         (false, false) => {
             screen.paint(Tone::Dim, &format!("the pods see {seen}: the node's address, put in for {own}"))

@@ -37,7 +37,7 @@ pub(in super::super) fn play(
     scenes::nobody_there(&mut world, screen);
     screen.heading("6. Session affinity: clients stay with the pod they met first");
     scenes::affinity(&mut world, screen);
-    screen.heading("7. Somebody deletes the rules");
+    screen.heading("7. Another process deletes the rules");
     repair(&mut world, screen)?;
     screen.line("\nNext:");
     screen.line("  sudo pointsman-demo              the same with the real agent and real packets");

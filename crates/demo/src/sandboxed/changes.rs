@@ -30,20 +30,20 @@ pub(super) struct Followed {
 pub(super) fn scale_up(stage: &mut Stage, screen: &Screen) -> Result<Followed, DemoError> {
     let newcomer = stage.add_pod(NEWCOMER)?;
     let name = format!("pod-{NEWCOMER}");
-    screen.line(&format!("  {name} is up at {}; requests to {WEB} go on without pause", newcomer.v4));
+    screen.line(&format!("  {name} is up at {}; requests to {WEB} continue throughout", newcomer.v4));
     let mut load = Load::steady(stage.frontend()?, WEB, 2, PATIENCE)?;
     load.more(100)?;
     stage.members.push(newcomer);
     stage.agent.skip();
     let renamed = stage.publish(&[Backed::Web])?;
-    let first = load.until(&format!("an answer of {name}"), |shot| shot.by(&name))?;
+    let first = load.until(&format!("an answer from {name}"), |shot| shot.by(&name))?;
     load.more(300)?;
     let shots = load.finish();
     let failed = shots.iter().filter(|shot| !shot.answered()).count();
     let after = first.ended.saturating_duration_since(renamed);
     let followed = Followed { after, commit: stage.agent.next_commit(), requests: shots.len(), failed };
     screen.line(&format!(
-        "  manifest renamed → first answer of {name} after {}",
+        "  manifest renamed → first answer from {name} after {}",
         screen.paint(Tone::Number, &span(after))
     ));
     tell(&followed, screen);
@@ -57,14 +57,14 @@ pub(super) fn scale_down(stage: &mut Stage, screen: &Screen) -> Result<Followed,
     let mut held = hold(&frontend, &name)?;
     let flow = flow(&frontend, &name)?;
     screen
-        .line(&format!("  a TCP connection and a UDP flow are open to {name}, requests go on without pause"));
+        .line(&format!("  a TCP connection and a UDP flow are open to {name}, requests continue throughout"));
     let mut load = Load::steady(&frontend, WEB, 2, PATIENCE)?;
     load.more(100)?;
     stage.members.retain(|member| member.name != LEAVER);
     stage.agent.skip();
     let renamed = stage.publish(&Backed::ALL)?;
     let (moved_to, moved) = await_move(&flow, &name, renamed)?;
-    load.settled(&format!("an end of the answers of {name}"), 200, |shot| !shot.by(&name))?;
+    load.settled(&format!("an end of the answers from {name}"), 200, |shot| !shot.by(&name))?;
     let pulse = held.ping(PATIENCE);
     let shots = load.finish();
     let failed = shots.iter().filter(|shot| !shot.answered()).count();
@@ -72,12 +72,12 @@ pub(super) fn scale_down(stage: &mut Stage, screen: &Screen) -> Result<Followed,
     let after = last.map_or(Duration::ZERO, |last| last.saturating_duration_since(renamed));
     let followed = Followed { after, commit: stage.agent.next_commit(), requests: shots.len(), failed };
     screen.line(&format!(
-        "  manifests renamed → last answer of {name} after {}",
+        "  manifests renamed → last answer from {name} after {}",
         screen.paint(Tone::Number, &span(after))
     ));
     screen.line(&format!("  the UDP flow moved to {moved_to} after {}", span(moved)));
     screen.line(&match pulse {
-        Pulse::Alive(_) => format!("  the TCP connection to {name} lives on until {name} ends it"),
+        Pulse::Alive(_) => format!("  the TCP connection to {name} stays open until {name} closes it"),
         Pulse::Closed | Pulse::Silent => screen.paint(Tone::Bad, "  the TCP connection was cut"),
     });
     tell(&followed, screen);

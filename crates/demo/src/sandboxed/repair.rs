@@ -26,7 +26,7 @@ pub(super) struct Repaired {
 }
 
 pub(super) fn play(stage: &mut Stage, screen: &Screen) -> Result<Repaired, DemoError> {
-    screen.line("  a connection is made every millisecond; over another netlink socket come");
+    screen.line("  one connection per millisecond; meanwhile another netlink socket sends");
     screen.line(&format!("  delete table ip {TABLE_NAME} and delete table ip6 {TABLE_NAME}"));
     let mut load = Load::paced(stage.frontend()?, WEB, EVERY, PATIENCE)?;
     load.more(50)?;

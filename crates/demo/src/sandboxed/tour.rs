@@ -33,7 +33,7 @@ pub(super) fn play(stage: &mut Stage, screen: &Screen) -> Result<(), DemoError> 
     let refused = scenes::nobody_there(stage, screen);
     screen.heading("5. Session affinity: clients stay with the pod they met first");
     let strayed = scenes::affinity(stage, screen);
-    screen.heading("6. Somebody deletes the rules");
+    screen.heading("6. Another process deletes the rules");
     let repaired = repair::play(stage, screen)?;
     screen.heading("Summary");
     let failed = failed + joined.failed + left.failed;

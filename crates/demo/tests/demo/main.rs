@@ -24,15 +24,15 @@ fn check_tour(text: &str) {
         "the pods see 192.168.50.2: the node's address, put in for 192.168.60.9",
         "the pods see 192.168.60.9: the caller's own address",
         "0 of 1800 connections failed",
-        "first answer of pod-d after ",
+        "first answer from pod-d after ",
         "committed 1 service, ",
-        "last answer of pod-b after ",
+        "last answer from pod-b after ",
         "the UDP flow moved to ",
-        "the TCP connection to pod-b lives on",
+        "the TCP connection to pod-b stays open",
         "10.96.0.40:80   refused after ",
         "50 of 50 by pod-",
         "traffic flows again after ",
-        "committed everything anew: ",
+        "committed all rules: ",
         "Summary",
         "--shell",
     ] {
@@ -215,6 +215,6 @@ fn arguments_and_help() {
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("unknown argument \"--shel\""));
     let refused = room.command(&["--shell"]).env("POINTSMAN_DEMO_INTERPRETED", "1").output().unwrap();
     assert_eq!(refused.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("a shell needs a sandbox"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("cannot start a shell without a sandbox"));
     room.assert_empty();
 }
