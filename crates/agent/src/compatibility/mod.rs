@@ -1,6 +1,6 @@
 //! The tables of `docs/compatibility.md`: what upstream has (`upstream.txt`, which conformance holds to the real
-//! binary) beside what the code has, with a word on each. `UPDATE_GOLDEN=1` writes them; the tests fail on anything
-//! that neither is as upstream nor has its word.
+//! binary) beside what the code has, with a note on each. `UPDATE_GOLDEN=1` writes them; the tests fail on anything
+//! that neither is as upstream nor has a note.
 
 mod notes;
 mod ours;
@@ -92,7 +92,7 @@ fn every_word_is_about_something() {
         let about = |things: &Things| things.iter().any(|thing| is_about(note, thing));
         let there = (about(&theirs), about(&ours.things));
         let wanted = match note.state {
-            notes::State::Better | notes::State::Otherwise => (true, true),
+            notes::State::Better | notes::State::Different => (true, true),
             notes::State::Absent => (true, false),
             notes::State::More => (false, true),
         };
@@ -120,7 +120,7 @@ fn the_document_holds_the_tables() {
     } else {
         assert!(
             text == wanted,
-            "docs/compatibility.md is old; run with UPDATE_GOLDEN=1 and read the difference"
+            "docs/compatibility.md is stale; run with UPDATE_GOLDEN=1 and read the difference"
         );
     }
 }

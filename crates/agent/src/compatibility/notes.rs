@@ -1,14 +1,14 @@
-//! The word on what is not simply the same.
+//! The note on each name that is not simply the same.
 
 use super::What::{self, Event, Field, Flag, Gate, Metric, Page};
-use State::{Absent, Better, More, Otherwise};
+use State::{Absent, Better, More, Different};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// Both have it, and ours does more.
     Better,
     /// Both have it, and it is not quite the same.
-    Otherwise,
+    Different,
     /// Only upstream has it.
     Absent,
     /// Only we have it.
@@ -28,38 +28,38 @@ const fn note(what: What, name: &'static str, state: State, word: &'static str) 
     Note { what, name, state, word }
 }
 
-const OF_LIBRARIES: &str = "of the apiserver's libraries, which upstream links; zero in a kube-proxy";
-const OF_THE_METRICS: &str = "about upstream's metrics library itself";
-const OF_CLIENT_GO: &str = "about the inside of upstream's client library";
-const OF_GO: &str = "about Go's runtime; 501, with these words";
+const OF_LIBRARIES: &str = "from the apiserver's libraries, which upstream links; always zero in a kube-proxy";
+const OF_THE_METRICS: &str = "describes upstream's metrics library";
+const OF_CLIENT_GO: &str = "describes the internals of upstream's client library";
+const OF_GO: &str = "describes Go's runtime; answered with 501 and this reason";
 const NOTHING_TO_REFRESH: &str =
-    "accepted; there is nothing to refresh, because a watch that falls behind lists anew";
-const AT_ONCE: &str = "the most a change waits: an idle agent syncs at once";
+    "accepted; there is nothing to refresh, because a watch that falls behind lists again";
+const AT_ONCE: &str = "the longest that a change waits; an idle agent syncs at once";
 
 pub(super) const ALL: &[Note] = &[
     note(Flag, "config", Better, "a change takes effect without a restart, or is refused with an event"),
-    note(Flag, "config-sync-period", Otherwise, NOTHING_TO_REFRESH),
-    note(Flag, "feature-gates", Better, "a typing error gets a suggestion"),
-    note(Flag, "help", Better, "grouped, and honest on what has no effect"),
-    note(Flag, "init-only", Better, "ends with an error if anything was left undone"),
+    note(Flag, "config-sync-period", Different, NOTHING_TO_REFRESH),
+    note(Flag, "feature-gates", Better, "a misspelt gate gets a suggestion"),
+    note(Flag, "help", Better, "grouped; says which flags have no effect"),
+    note(Flag, "init-only", Better, "exits with an error if a setting could not be applied"),
     note(Flag, "iptables-min-sync-period", Better, AT_ONCE),
-    note(Field, "configSyncPeriod", Otherwise, NOTHING_TO_REFRESH),
+    note(Field, "configSyncPeriod", Different, NOTHING_TO_REFRESH),
     note(Field, "iptables.minSyncPeriod", Better, AT_ONCE),
     note(Field, "nftables.minSyncPeriod", Better, AT_ONCE),
     note(
         Field,
         "mode",
-        Otherwise,
+        Different,
         "unset means nftables where the kernel has it, else iptables; upstream: iptables",
     ),
     note(
         Flag,
         "proxy-mode",
-        Otherwise,
+        Different,
         "unset means nftables where the kernel has it, else iptables; upstream: iptables",
     ),
-    note(Gate, "KubeProxyIPVS", Otherwise, "accepted; mode ipvs is not in this build"),
-    note(Metric, "go_*", Absent, "about Go's runtime"),
+    note(Gate, "KubeProxyIPVS", Different, "accepted; mode ipvs is not in this build"),
+    note(Metric, "go_*", Absent, "describes Go's runtime"),
     note(Metric, "aggregator_*", Absent, OF_LIBRARIES),
     note(Metric, "apiserver_*", Absent, OF_LIBRARIES),
     note(Metric, "cardinality_enforcement_unexpected_categorizations_total", Absent, OF_THE_METRICS),
@@ -68,11 +68,11 @@ pub(super) const ALL: &[Note] = &[
     note(Metric, "registered_metrics_total", Absent, OF_THE_METRICS),
     note(Metric, "rest_client_exec_plugin_*", Absent, OF_CLIENT_GO),
     note(Metric, "rest_client_transport_*", Absent, OF_CLIENT_GO),
-    note(Metric, "rest_client_response_size_bytes", Absent, "answers are read as streams, as they come"),
+    note(Metric, "rest_client_response_size_bytes", Absent, "responses are read as streams"),
     note(
         Metric,
         "kubernetes_feature_enabled",
-        Otherwise,
+        Different,
         "only the gates that concern a proxy, not all that the binary knows",
     ),
     note(
@@ -82,9 +82,9 @@ pub(super) const ALL: &[Note] = &[
         "packets of a service port, with `--service-counters`",
     ),
     note(Metric, "pointsman_service_bytes_total", More, "bytes of a service port, with `--service-counters`"),
-    note(Metric, "pointsman_service_connections_total", More, "its connections, with `--service-counters`"),
-    note(Page, "probes /readyz", More, "200 once both families are programmed; says what is awaited"),
-    note(Page, "metrics /", More, "names the pages"),
+    note(Metric, "pointsman_service_connections_total", More, "connections of a service port, with `--service-counters`"),
+    note(Page, "probes /readyz", More, "200 once both families are programmed; says what it waits for"),
+    note(Page, "metrics /", More, "lists the pages"),
     note(Page, "metrics /debug/pprof/cmdline", More, "the command line"),
     note(Page, "metrics /debug/pprof/goroutine", Absent, OF_GO),
     note(Page, "metrics /debug/pprof/threadcreate", Absent, OF_GO),
@@ -92,29 +92,29 @@ pub(super) const ALL: &[Note] = &[
     note(Page, "metrics /debug/pprof/mutex", Absent, OF_GO),
     note(Page, "metrics /debug/pprof/trace", Absent, OF_GO),
     note(Event, "IPVSDeprecation", Absent, "mode ipvs is not in this build"),
-    note(Event, "KubeProxyDefaultMode", Better, "says which mode was taken, why, and how to keep it"),
+    note(Event, "KubeProxyDefaultMode", Better, "says which mode was chosen, why, and how to keep it"),
     note(
         Metric,
         "pointsman_affinity_pins",
         More,
-        "clients that ClientIP affinity has pinned; from Linux 6.16 on",
+        "clients that ClientIP affinity has pinned; Linux 6.16 or later",
     ),
-    note(Metric, "pointsman_affinity_pins_limit", More, "how many there is room for"),
-    note(Event, "ServiceTooLarge", More, "on a Service: it asks for more than one service may have"),
+    note(Metric, "pointsman_affinity_pins_limit", More, "maximum number of pinned clients"),
+    note(Event, "ServiceTooLarge", More, "on a Service: it exceeds the limits for one service"),
     note(Event, "AddressClaimedTwice", More, "on a Service: another service keeps an address that it claims"),
-    note(Event, "ConfigurationChanged", More, "on the Node: what is in force now"),
-    note(Event, "ConfigurationRefused", More, "on the Node: why the old configuration stays"),
+    note(Event, "ConfigurationChanged", More, "on the Node: what changed"),
+    note(Event, "ConfigurationRefused", More, "on the Node: why the old configuration stays in use"),
     note(
         Event,
         "IgnoredEntries",
         More,
-        "on a Service, EndpointSlice, Node or ServiceCIDR: entries of it cannot be used",
+        "on a Service, EndpointSlice, Node or ServiceCIDR: some of its entries cannot be used",
     ),
     note(
         Event,
         "UnusableObject",
         More,
-        "on a Service, EndpointSlice, Node or ServiceCIDR: it cannot be used; its last usable version stays",
+        "on a Service, EndpointSlice, Node or ServiceCIDR: it cannot be used; its last usable version stays in use",
     ),
     note(
         Event,
@@ -126,6 +126,6 @@ pub(super) const ALL: &[Note] = &[
         Event,
         "readOnlySysFS",
         More,
-        "on the Node, as older releases of upstream: the table of flows keeps its size",
+        "on the Node, as in older releases of upstream: the conntrack table keeps its size",
     ),
 ];

@@ -70,7 +70,7 @@ impl Ours {
                 Effect::Here => continue,
                 Effect::Only(_) if setting.works_somewhere() => continue,
                 Effect::Only(mode) => of_mode(mode.word()),
-                Effect::NotYet => "read and checked; no effect yet".to_owned(),
+                Effect::NotYet => "no effect yet: read and checked".to_owned(),
                 Effect::Never => "same: none on Linux".to_owned(),
             };
             let flag = setting.flag.map(|usage| (What::Flag, usage.name.to_owned()));
@@ -84,7 +84,7 @@ impl Ours {
         }
         let turned = OF_A_PROXY.iter().map(|gate| (gate.name.to_owned(), !gate.default)).collect();
         for gate in FeatureGates(turned).ineffective() {
-            self.limits.insert((What::Gate, gate.to_owned()), "read; no effect yet".to_owned());
+            self.limits.insert((What::Gate, gate.to_owned()), "no effect yet: read".to_owned());
         }
     }
 
@@ -101,7 +101,7 @@ impl Ours {
                 self.help.insert(metric.clone(), about.help);
                 if !usual.contains(about.name) {
                     let limit =
-                        if mode.name() == "nftables" { "not yet".to_owned() } else { of_mode(mode.name()) };
+                        if mode.name() == "nftables" { "absent: not yet".to_owned() } else { of_mode(mode.name()) };
                     self.limits.entry(metric).or_insert(limit);
                 }
             }

@@ -51,14 +51,14 @@ pub(crate) async fn respond(path: &str, query: Option<&str>) -> Answer {
         "symbol" => text(StatusCode::OK, "num_symbols: 1\n".to_owned()),
         name if GO_ONLY.contains(&name) => {
             let why = format!(
-                "{PREFIX}{name} is about the runtime of Go programs; this kube-proxy is none. \
-                 {PREFIX} lists what there is.\n"
+                "{PREFIX}{name} describes the runtime of Go programs; this kube-proxy is not one. \
+                 {PREFIX} lists the available profiles.\n"
             );
             text(StatusCode::NOT_IMPLEMENTED, why)
         }
         _ => text(
             StatusCode::NOT_FOUND,
-            format!("There is no profile {name:?}; {PREFIX} lists those there are.\n"),
+            format!("There is no profile {name:?}; {PREFIX} lists the available profiles.\n"),
         ),
     }
 }
