@@ -1,7 +1,7 @@
 //! The note on each name that is not simply the same.
 
 use super::What::{self, Event, Field, Flag, Gate, Metric, Page};
-use State::{Absent, Better, More, Different};
+use State::{Absent, Better, Different, More};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -28,7 +28,8 @@ const fn note(what: What, name: &'static str, state: State, word: &'static str) 
     Note { what, name, state, word }
 }
 
-const OF_LIBRARIES: &str = "from the apiserver's libraries, which upstream links; always zero in a kube-proxy";
+const OF_LIBRARIES: &str =
+    "from the apiserver's libraries, which upstream links; always zero in a kube-proxy";
 const OF_THE_METRICS: &str = "describes upstream's metrics library";
 const OF_CLIENT_GO: &str = "describes the internals of upstream's client library";
 const OF_GO: &str = "describes Go's runtime; answered with 501 and this reason";
@@ -82,7 +83,12 @@ pub(super) const ALL: &[Note] = &[
         "packets of a service port, with `--service-counters`",
     ),
     note(Metric, "pointsman_service_bytes_total", More, "bytes of a service port, with `--service-counters`"),
-    note(Metric, "pointsman_service_connections_total", More, "connections of a service port, with `--service-counters`"),
+    note(
+        Metric,
+        "pointsman_service_connections_total",
+        More,
+        "connections of a service port, with `--service-counters`",
+    ),
     note(Page, "probes /readyz", More, "200 once both families are programmed; says what it waits for"),
     note(Page, "metrics /", More, "lists the pages"),
     note(Page, "metrics /debug/pprof/cmdline", More, "the command line"),

@@ -100,8 +100,11 @@ impl Ours {
                 self.describe(about.name, about.kind.word(), about.labels);
                 self.help.insert(metric.clone(), about.help);
                 if !usual.contains(about.name) {
-                    let limit =
-                        if mode.name() == "nftables" { "absent: not yet".to_owned() } else { of_mode(mode.name()) };
+                    let limit = if mode.name() == "nftables" {
+                        "absent: not yet".to_owned()
+                    } else {
+                        of_mode(mode.name())
+                    };
                     self.limits.entry(metric).or_insert(limit);
                 }
             }
