@@ -108,7 +108,7 @@ impl fmt::Display for SysctlError {
                 )
             }
             SysctlError::Locked { name, value } => {
-                write!(f, "setting {name} to {value}: only the node's first network namespace may")
+                write!(f, "setting {name} to {value}: only allowed in the node's initial network namespace")
             }
             SysctlError::Read { name, source } => write!(f, "reading {name}: {source}"),
             SysctlError::Write { name, value, source } => write!(f, "setting {name} to {value}: {source}"),

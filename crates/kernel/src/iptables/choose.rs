@@ -131,7 +131,7 @@ impl fmt::Display for Why {
             Why::MoreRules { here, there } => {
                 write!(f, "it has more rules on this node: {here}, and the other variant {there}")
             }
-            Why::Default => write!(f, "neither kubelet nor rules of others tell which to use"),
+            Why::Default => write!(f, "neither the kubelet nor existing rules show which to use"),
             Why::OtherFails(error) => write!(f, "the other variant cannot be used: {error}"),
         }
     }

@@ -70,14 +70,14 @@ impl fmt::Display for ToolError {
             }
             ToolError::Unreadable { tool, table } => write!(
                 f,
-                "{} cannot read the table {table}: somebody put rules of nft into it (nft list table shows them); they \
-                 belong into a table of their own",
+                "{} cannot read the table {table}: it contains rules written by nft (nft list table shows them); \
+                 move these to a table of their own",
                 tool.display()
             ),
             ToolError::Locked { tool, file, seconds } => write!(
                 f,
-                "{} waited {seconds} s for the lock of the tables, {}, which another program holds; \
-                 fuser -v {} names it",
+                "{} waited {seconds} s for the lock of the tables, {}, which another program holds; fuser -v {} \
+                 shows which",
                 tool.display(),
                 file.display(),
                 file.display()
@@ -97,7 +97,7 @@ impl fmt::Display for ToolError {
             ),
             ToolError::NoTables { tool, said } => write!(
                 f,
-                "{} finds no tables in the kernel: {said}; load the modules that it uses, or use another mode",
+                "{} found no tables in the kernel: {said}; load the modules that it needs, or use another mode",
                 tool.display()
             ),
             ToolError::Refused { tool, said, line: Some(line), text: Some(text) } if text == "COMMIT" => {

@@ -47,11 +47,7 @@ impl fmt::Display for Missing {
                 Version::NEEDED
             ),
             Missing::Unknown { tool, said } => {
-                write!(
-                    f,
-                    "{} is no iptables that is known; asked for its version, it said {said:?}",
-                    tool.display()
-                )
+                write!(f, "{} is not a known iptables; its version output is {said:?}", tool.display())
             }
             Missing::Failed(error) => error.fmt(f),
         }

@@ -20,7 +20,7 @@ pub(super) fn explain(subject: &Subject, family: Family, errno: i32) -> (CommitE
         libc::ENOMEM | libc::ENOBUFS => (Kind::OutOfMemory, "the kernel is short of memory"),
         libc::ERESTART | libc::EAGAIN | libc::EINTR => (Kind::Interfered, "another change came in between"),
         libc::EMLINK | libc::ELOOP => (Kind::Rejected, "chains reach each other in a loop, or too deep"),
-        libc::EINVAL => (Kind::Rejected, "the kernel finds it malformed, or is too old for it"),
+        libc::EINVAL => (Kind::Rejected, "the kernel considers it malformed, or is too old for it"),
         libc::ERANGE => (Kind::Rejected, "a number in it is out of range"),
         _ => return (Kind::Rejected, io::Error::from_raw_os_error(errno).to_string()),
     };

@@ -120,7 +120,7 @@ fn a_default_that_does_not_work_gives_way() {
             let why = chosen.why.to_string();
             assert!(
                 why.contains(
-                    "iptables-nft finds no tables in the kernel: iptables: Failed to initialize nft"
+                    "iptables-nft found no tables in the kernel: iptables: Failed to initialize nft"
                 ),
                 "{why}"
             );
