@@ -45,7 +45,7 @@ impl ConfigWatch {
             Err(error) => {
                 tracing::error!(
                     file = %file.path.display(), %error,
-                    "Cannot watch the configuration file: send SIGHUP after a change"
+                    "Failed to watch the configuration file; send SIGHUP after a change"
                 );
                 None
             }
@@ -103,7 +103,7 @@ impl ConfigWatch {
             Ok(options) if options.configuration == self.current => {
                 if std::mem::take(&mut self.is_refused) {
                     let file = self.file.path.display();
-                    tracing::info!(%file, "The configuration file is usable again, and asks for what is in force");
+                    tracing::info!(%file, "Configuration file is valid again and matches the settings in use");
                 }
                 None
             }
@@ -120,7 +120,7 @@ impl ConfigWatch {
         if !std::mem::replace(&mut self.is_missing, true) {
             tracing::warn!(
                 file = %self.file.path.display(), %error,
-                "The configuration file cannot be read; the settings stay in force, but the next start will want it"
+                "Failed to read the configuration file; keeping the current settings, but the next start will need it"
             );
         }
     }
@@ -159,7 +159,7 @@ fn subscribe(path: &Path) -> io::Result<Receiver<()>> {
                 Err(error) => break error,
             }
         };
-        tracing::error!(file = %path.display(), %error, "The configuration file is watched no longer: send SIGHUP after a change");
+        tracing::error!(file = %path.display(), %error, "Stopped watching the configuration file; send SIGHUP after a change");
     };
     thread::Builder::new().name("config".into()).spawn(relay)?;
     Ok(touched)

@@ -45,8 +45,8 @@ pub(super) fn read(text: &str) -> Result<Loaded, String> {
     let mut warnings = Vec::new();
     let document = parse(text, &mut warnings)?;
     let Node::Map(mut fields) = document else {
-        let found = if document == Node::Null { "nothing".into() } else { document.describe() };
-        return Err(format!("holds {found} and no {KIND}"));
+        let found = if document == Node::Null { "empty".into() } else { document.describe() };
+        return Err(format!("is {found}; expected a {KIND}"));
     };
     check_header(&mut fields)?;
     let mut document = Node::Map(fields);
@@ -64,13 +64,13 @@ fn parse(text: &str, warnings: &mut Vec<String>) -> Result<Node, String> {
     let outcome = match first.as_ref().map_err(Error::without_snippet) {
         Err(Error::DuplicateMappingKey { key, location }) => {
             let key = key.as_deref().unwrap_or("a field");
-            warnings.push(format!("{key} is given again in line {}; the last one counts", location.line()));
+            warnings.push(format!("{key} is set again in line {}; the last value is used", location.line()));
             serde_saphyr::from_str_with_options(text, with(DuplicateKeyPolicy::LastWins))
         }
         _ => first,
     };
     outcome.map_err(|error| match error.without_snippet() {
-        Error::MultipleDocuments { .. } => format!("holds several documents; keep the {KIND}"),
+        Error::MultipleDocuments { .. } => format!("contains several documents; keep only the {KIND}"),
         other => {
             let text = other.to_string();
             format!("cannot be read as YAML or JSON: {}", text.lines().next().unwrap_or_default())
@@ -146,7 +146,7 @@ fn leftovers(path: &str, node: &Node, problems: &mut Vec<String>, warnings: &mut
         other if is_section => problems.push(format!("{path}: must be a mapping, not {}", other.describe())),
         _ => {
             let meant = did_you_mean("", path, settings::all().map(|setting| setting.path));
-            warnings.push(format!("{path} is no field of {KIND} and has no effect{meant}"));
+            warnings.push(format!("{path} is not a field of {KIND} and has no effect{meant}"));
         }
     }
 }

@@ -76,7 +76,7 @@ pub struct Modules(pub Vec<(String, u32)>);
 impl Modules {
     fn read(pattern: &str, level: &str) -> Result<(String, u32), String> {
         if pattern.is_empty() || pattern.contains(['=', ',']) {
-            return Err(format!("{pattern:?} is not the name of a source file, with * and ? if you like"));
+            return Err(format!("{pattern:?} is not the name of a source file (* and ? are allowed)"));
         }
         let level = Level::parse(level).map_err(|problem| format!("the level of {pattern} {problem}"))?;
         Ok((pattern.to_owned(), level.0.unsigned_abs()))

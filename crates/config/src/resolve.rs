@@ -141,7 +141,7 @@ fn check_logging(configuration: &Configuration, origin: &Origin) -> Vec<String> 
     }
     if logging.format == LogFormat::Json && !logging.vmodule.0.is_empty() {
         let name = origin.name("logging.vmodule");
-        problems.push(format!("{name}: only lines of format text have levels of single files"));
+        problems.push(format!("{name}: levels per file need the format text"));
     }
     if configuration.feature_gates.is_on(LOGGING_ALPHA) {
         return problems;
@@ -180,7 +180,7 @@ fn check_listeners(configuration: &Configuration, origin: &Origin) -> Result<(),
         return Ok(());
     }
     Err(format!(
-        "{metrics} is where {} is ({healthz}); choose another port",
+        "{metrics} is also the address of {} ({healthz}); choose another port",
         origin.name("healthzBindAddress")
     ))
 }
@@ -218,11 +218,11 @@ fn source(configuration: &Configuration, flags: &SourceFlags, origin: &Origin) -
 fn node_name(given: &str, is_node: bool) -> Result<String, String> {
     let name = match given {
         "" => std::fs::read_to_string("/proc/sys/kernel/hostname")
-            .map_err(|error| format!("the host name cannot be read ({error}); give one"))?,
+            .map_err(|error| format!("failed to read the host name ({error}); set one"))?,
         given => given.to_owned(),
     };
     match name.trim().to_lowercase() {
-        name if name.is_empty() => Err("the name of this node is empty; give one".into()),
+        name if name.is_empty() => Err("the name of this node is empty; set one".into()),
         name if !is_subdomain(&name) && (is_node || !given.is_empty()) => Err(format!(
             "{name:?} cannot be the name of a Node: that has letters, digits, '-' and '.', begins and ends with a \
              letter or digit, and has at most 253 characters; give the name that kubectl get nodes shows"
@@ -265,7 +265,7 @@ fn cluster_cidrs(configuration: &Configuration) -> Result<LocalDetector, String>
     let nets: Vec<_> = configuration.cluster_cidr.0.iter().map(|net| net.trunc()).collect();
     for family in Family::BOTH {
         if nets.iter().filter(|net| Family::of_net(net) == family).count() > 1 {
-            return Err(format!("names more than one {family} prefix; give at most one a family"));
+            return Err(format!("names more than one {family} prefix; give at most one per family"));
         }
     }
     if nets.is_empty() { Ok(LocalDetector::None) } else { Ok(LocalDetector::Cidrs(nets)) }

@@ -183,9 +183,9 @@ fn unknown_and_repeated_fields_are_a_warning() {
     assert_eq!(loaded.configuration.oom_score_adj, Whole(2));
     let warnings = loaded.warnings.join("\n");
     for part in [
-        "iptables.masqueradeBits is no field of KubeProxyConfiguration and has no effect",
-        "new is no field",
-        "oomScoreAdj is given again in line 7; the last one counts",
+        "iptables.masqueradeBits is not a field of KubeProxyConfiguration and has no effect",
+        "new is not a field",
+        "oomScoreAdj is set again in line 7; the last value is used",
     ] {
         assert!(warnings.contains(part), "{part} is missing in:\n{warnings}");
     }
@@ -233,9 +233,9 @@ fn every_wrong_field_is_named_with_what_is_right() {
 #[test]
 fn other_documents_are_refused() {
     for (text, words) in [
-        ("", "holds nothing and no KubeProxyConfiguration"),
-        ("a: 1\n---\nb: 1\n", "holds several documents; keep the KubeProxyConfiguration"),
-        ("- a", "holds a list and no KubeProxyConfiguration"),
+        ("", "is empty; expected a KubeProxyConfiguration"),
+        ("a: 1\n---\nb: 1\n", "contains several documents; keep only the KubeProxyConfiguration"),
+        ("- a", "is a list; expected a KubeProxyConfiguration"),
         (
             "kind: KubeProxyConfiguration",
             "apiVersion is missing; it must be kubeproxy.config.k8s.io/v1alpha1",
@@ -276,18 +276,18 @@ fn fields_are_checked_against_each_other() {
             "mode: ipvs\nipvs: {minSyncPeriod: 1m}",
             "ipvs.minSyncPeriod: 1m0s is longer than ipvs.syncPeriod, 30s",
         ),
-        ("hostnameOverride: ' '", "hostnameOverride: the name of this node is empty; give one"),
+        ("hostnameOverride: ' '", "hostnameOverride: the name of this node is empty; set one"),
         (
             "detectLocalMode: BridgeInterface",
             "detectLocal.bridgeInterface: must name one, because local traffic is detected by BridgeInterface",
         ),
         (
             "clusterCIDR: 'fd00::/8,fc00::/8'",
-            "clusterCIDR: names more than one IPv6 prefix; give at most one a family",
+            "clusterCIDR: names more than one IPv6 prefix; give at most one per family",
         ),
         (
             "logging: {format: json, vmodule: [{filePattern: a, verbosity: 1}]}",
-            "logging.vmodule: only lines of format text have levels of single files",
+            "logging.vmodule: levels per file need the format text",
         ),
         (
             "logging: {options: {json: {infoBufferSize: 1k}}}",

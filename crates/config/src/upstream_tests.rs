@@ -112,7 +112,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         "logsapi.Validate",
         "logging: {format: json, vmodule: [{filePattern: a, verbosity: 1}]}",
-        "logging.vmodule: only lines of format text",
+        "logging.vmodule: levels per file need the format text",
     ),
     (
         "logsapi.Validate",

@@ -68,7 +68,7 @@ pub(super) fn mismatch(kind: Kind, node: &Node) -> String {
         (Kind::Number, Node::Text(_)) => format!("must be a number without quotes, not {given}"),
         (Kind::Number, _) => format!("must be a number, not {given}"),
         (Kind::Text, Node::Number(_) | Node::Bool(_)) => {
-            format!("must be text, not {given}; put it in quotes if it is meant so")
+            format!("must be text, not {given}; put it in quotes if it is text")
         }
         (Kind::Text, _) => format!("must be text, not {given}"),
     }

@@ -53,7 +53,7 @@ fn entry(usage: &Usage, default: &str, is_idle: bool) -> String {
 fn gates() -> String {
     let gates: Vec<String> =
         OF_A_PROXY.iter().map(|gate| format!("{}={}", gate.name, gate.default)).collect();
-    format!("About a proxy, with their defaults, are: {}.", gates.join(", "))
+    format!("Those that concern a proxy, with their defaults: {}.", gates.join(", "))
 }
 
 fn wrap(text: &str, indent: usize) -> String {

@@ -106,7 +106,7 @@ fn answer(orders: &Orders) -> Result<Option<String>, String> {
             let mut is_asked = false;
             is_asked
                 .read_flag(text)
-                .map_err(|_| format!("--version: {text:?} is none of true, false and raw"))?;
+                .map_err(|_| format!("--version: {text:?} is not one of true, false and raw"))?;
             Ok(is_asked.then(version::line))
         }
     }
@@ -228,7 +228,7 @@ fn idle(orders: &Orders, completed: &Completed) -> Vec<String> {
     let mut warnings = Vec::new();
     let kubeconfig = &configuration.client_connection.kubeconfig;
     if origin.place == Place::File && !(orders.manifests.is_empty() || kubeconfig.is_empty()) {
-        warnings.push("Objects come from --manifests: clientConnection.kubeconfig has no effect".into());
+        warnings.push("clientConnection.kubeconfig has no effect because --manifests is set".into());
     }
     if orders.service_counters && *mode != Mode::Nftables {
         warnings.push(format!(
@@ -239,7 +239,7 @@ fn idle(orders: &Orders, completed: &Completed) -> Vec<String> {
     let gone: Vec<&str> = configuration.feature_gates.gone().collect();
     if !gone.is_empty() {
         warnings.push(format!(
-            "These feature gates no longer have an effect, remove them from {}: {}",
+            "These feature gates no longer have an effect; remove them from {}: {}",
             origin.name("featureGates"),
             gone.join(", ")
         ));

@@ -53,8 +53,8 @@ pub(super) const ORDERS: &[Order] = &[
         Group::Source,
         "manifests",
         "PATH",
-        "Instead of an apiserver: a file or folder of YAML/JSON with Service, EndpointSlice, Node and ServiceCIDR \
-         objects; watched.",
+        "Read Service, EndpointSlice, Node and ServiceCIDR objects from this file or folder of YAML/JSON instead of \
+         an apiserver; it is watched.",
         |o, text| o.manifests.read_flag(text),
     ),
     order(
@@ -68,30 +68,30 @@ pub(super) const ORDERS: &[Order] = &[
         Group::Serving,
         "service-counters",
         "",
-        "Count packets, bytes and connections of every service port in the kernel, and show them on /metrics. Every \
-         packet of a service costs a little more then.",
+        "Count packets, bytes and connections of every service port in the kernel, and show them on /metrics. This \
+         adds a small cost per packet.",
         |o, text| o.service_counters.read_flag(text),
     ),
     order(
         Group::Serving,
         "healthz-port",
         "PORT",
-        "Deprecated: the port of --healthz-bind-address where that names none; 0 serves no probes.",
+        "Deprecated: the port of --healthz-bind-address if that has none; 0 disables the probes.",
         |o, text| read_port(&mut o.healthz_port, text),
     ),
     order(
         Group::Serving,
         "metrics-port",
         "PORT",
-        "Deprecated: the port of --metrics-bind-address where that names none; 0 serves no metrics.",
+        "Deprecated: the port of --metrics-bind-address if that has none; 0 disables the metrics.",
         |o, text| read_port(&mut o.metrics_port, text),
     ),
     order(
         Group::General,
         "config",
         "FILE",
-        "A KubeProxyConfiguration (YAML or JSON). Of the other flags only those for logging, --hostname-override, \
-         --master, --manifests, --service-counters and the orders below then count.",
+        "A KubeProxyConfiguration (YAML or JSON). With it, only the flags for logging, --hostname-override, \
+         --master, --manifests, --service-counters and the commands below have an effect.",
         |o, text| o.config.read_flag(text),
     ),
     order(
@@ -105,15 +105,15 @@ pub(super) const ORDERS: &[Order] = &[
         Group::General,
         "cleanup",
         "",
-        "Remove all rules of kube-proxy, this one or another, of every mode and both address families, and exit.",
+        "Remove all rules of this or any other kube-proxy, of every mode and both address families, and exit.",
         |o, text| o.cleanup.read_flag(text),
     ),
     order(
         Group::General,
         "init-only",
         "",
-        "Set up the node (conntrack's limits and timeouts) and exit; with an error if anything was left undone. For \
-         a privileged init container beside an agent with fewer rights.",
+        "Set up the node (conntrack's limits and timeouts) and exit, with an error if a setting could not be \
+         applied. For a privileged init container of an agent with fewer rights.",
         |o, text| o.init_only.read_flag(text),
     ),
     Order {

@@ -187,5 +187,5 @@ pub(super) fn apply_beside_file(
     ignored.extend(line.orders.healthz_port.map(|_| "healthz-port"));
     ignored.extend(line.orders.metrics_port.map(|_| "metrics-port"));
     let ignored: Vec<String> = ignored.into_iter().map(|name| format!("--{name}")).collect();
-    (!ignored.is_empty()).then(|| format!("These flags do not count beside --config: {}", ignored.join(", ")))
+    (!ignored.is_empty()).then(|| format!("Ignored because --config is set: {}", ignored.join(", ")))
 }

@@ -7,49 +7,49 @@ pub(super) const ALL: &[Setting] = &[
         Group::Logging,
         "v",
         "LEVEL",
-        "0 what happens to the agent and its rules, 4 also every sync, 6 also every request to the apiserver, 8 also \
-         the libraries, 10 everything.",
+        "Log level: 0 events of the agent and its rules, 4 also every sync, 6 also every request to the apiserver, 8 \
+         also the libraries, 10 everything.",
     ),
     setting("logging.format", |c| &mut c.logging.format).zero_is_unset().flag(
         Group::Logging,
         "logging-format",
         "FORMAT",
-        "The shape of lines: text or json.",
+        "Log format: text or json.",
     ),
     setting("logging.flushFrequency", |c| &mut c.logging.flush_frequency).zero_is_unset().flag(
         Group::Logging,
         "log-flush-frequency",
         "DURATION",
-        "How long lines are held back at most, where they are held back at all.",
+        "Maximum time that buffered lines are held back.",
     ),
     setting("logging.vmodule", |c| &mut c.logging.vmodule).omit_zero().flag(
         Group::Logging,
         "vmodule",
         "FILE=LEVEL[,...]",
-        "Levels of single source files, by their name without .rs; * and ? stand for anything. Format text only.",
+        "Log levels per source file, by name without .rs; * and ? are wildcards. Format text only.",
     ),
     setting("logging.options.text.splitStream", |c| &mut c.logging.text.split).omit_zero().flag(
         Group::Logging,
         "log-text-split-stream",
         "",
-        "Text lines: warnings and errors to stderr, the rest to stdout; needs feature gate LoggingAlphaOptions.",
+        "Text: warnings and errors go to stderr, the rest to stdout; needs feature gate LoggingAlphaOptions.",
     ),
     setting("logging.options.text.infoBufferSize", |c| &mut c.logging.text.info_buffer_size).zero_is_unset().flag(
         Group::Logging,
         "log-text-info-buffer-size",
         "BYTES",
-        "Text lines to stdout are held back up to this size; needs feature gate LoggingAlphaOptions.",
+        "Text: size of the buffer for stdout; needs feature gate LoggingAlphaOptions.",
     ),
     setting("logging.options.json.splitStream", |c| &mut c.logging.json.split).omit_zero().flag(
         Group::Logging,
         "log-json-split-stream",
         "",
-        "JSON: errors to stderr, the rest to stdout; needs feature gate LoggingAlphaOptions.",
+        "JSON: errors go to stderr, the rest to stdout; needs feature gate LoggingAlphaOptions.",
     ),
     setting("logging.options.json.infoBufferSize", |c| &mut c.logging.json.info_buffer_size).zero_is_unset().flag(
         Group::Logging,
         "log-json-info-buffer-size",
         "BYTES",
-        "As --log-text-info-buffer-size, for JSON.",
+        "JSON: as --log-text-info-buffer-size.",
     ),
 ];

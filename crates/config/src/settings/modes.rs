@@ -17,8 +17,8 @@ pub(super) const ALL: &[Setting] = &[
         Group::Traffic,
         "iptables-masquerade-bit",
         "BIT",
-        "The bit of the packet mark that asks for masquerade, 0 to 31. Not for --proxy-mode=nftables, whose bit \
-         is nftables.masqueradeBit in the file.",
+        "The bit of the packet mark that requests masquerading, 0 to 31. Not used with --proxy-mode=nftables, whose \
+         bit is nftables.masqueradeBit in the file.",
     ),
     setting("iptables.masqueradeAll", |c| &mut c.iptables.masquerade_all).effect(IPTABLES).flag(
         Group::Traffic,
@@ -36,7 +36,7 @@ pub(super) const ALL: &[Setting] = &[
         Group::Sync,
         "iptables-sync-period",
         "DURATION",
-        "The interval of the periodic check, in every mode but ipvs; must be greater than 0.",
+        "Interval of the periodic check, in every mode except ipvs; must be greater than 0.",
     ),
     setting("iptables.minSyncPeriod", |c| &mut c.iptables.min_sync_period)
         .zero_is_unset()
@@ -45,7 +45,7 @@ pub(super) const ALL: &[Setting] = &[
             Group::Sync,
             "iptables-min-sync-period",
             "DURATION",
-            "The most a change waits for its sync, in every mode but ipvs; an idle agent syncs at once.",
+            "Maximum time that a change waits for its sync, in every mode except ipvs; an idle agent syncs at once.",
         ),
     setting("ipvs.syncPeriod", |c| &mut c.ipvs.sync_period).zero_is_unset().effect(IPVS).flag(
         Group::Ipvs,
@@ -69,31 +69,31 @@ pub(super) const ALL: &[Setting] = &[
         Group::Ipvs,
         "ipvs-exclude-cidrs",
         "CIDR[,...]",
-        "Virtual servers in these prefixes are left alone.",
+        "Do not touch virtual servers in these prefixes.",
     ),
     setting("ipvs.strictARP", |c| &mut c.ipvs.strict_arp).effect(IPVS).flag(
         Group::Ipvs,
         "ipvs-strict-arp",
         "",
-        "Answer ARP only for addresses of the interface that was asked.",
+        "Answer ARP requests only for addresses of the receiving interface.",
     ),
     setting("ipvs.tcpTimeout", |c| &mut c.ipvs.tcp_timeout).effect(IPVS).flag(
         Group::Ipvs,
         "ipvs-tcp-timeout",
         "DURATION",
-        "When an idle TCP connection is forgotten; 0 leaves the node's own.",
+        "Timeout of idle TCP connections; 0 keeps the node's setting.",
     ),
     setting("ipvs.tcpFinTimeout", |c| &mut c.ipvs.tcp_fin_timeout).effect(IPVS).flag(
         Group::Ipvs,
         "ipvs-tcpfin-timeout",
         "DURATION",
-        "When a TCP connection is forgotten after a FIN; 0 leaves the node's own.",
+        "Timeout of TCP connections after a FIN; 0 keeps the node's setting.",
     ),
     setting("ipvs.udpTimeout", |c| &mut c.ipvs.udp_timeout).effect(IPVS).flag(
         Group::Ipvs,
         "ipvs-udp-timeout",
         "DURATION",
-        "When an idle UDP flow is forgotten; 0 leaves the node's own.",
+        "Timeout of idle UDP flows; 0 keeps the node's setting.",
     ),
     setting("winkernel.networkName", |c| &mut c.winkernel.network_name).effect(Effect::Never),
     setting("winkernel.sourceVip", |c| &mut c.winkernel.source_vip).effect(Effect::Never),

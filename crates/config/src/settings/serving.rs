@@ -7,19 +7,19 @@ pub(super) const ALL: &[Setting] = &[
         Group::Serving,
         "healthz-bind-address",
         "IP:PORT",
-        "Where /healthz, /livez and /readyz are served; --healthz-port=0 serves none.",
+        "Where /healthz, /livez and /readyz are served; --healthz-port=0 disables them.",
     ),
     setting("metricsBindAddress", |c| &mut c.metrics_bind_address).zero_is_unset().flag(
         Group::Serving,
         "metrics-bind-address",
         "IP:PORT",
-        "Where metrics are served; --metrics-port=0 serves none.",
+        "Where metrics are served; --metrics-port=0 disables them.",
     ),
     setting("bindAddressHardFail", |c| &mut c.bind_address_hard_fail).flag(
         Group::Serving,
         "bind-address-hard-fail",
         "",
-        "Exit when an address cannot be bound, instead of trying again every 5 s.",
+        "Exit if an address cannot be bound, instead of retrying every 5 s.",
     ),
     setting("enableProfiling", |c| &mut c.enable_profiling).flag(
         Group::Serving,
@@ -32,6 +32,6 @@ pub(super) const ALL: &[Setting] = &[
         Group::Serving,
         "show-hidden-metrics-for-version",
         "MAJOR.MINOR",
-        "Show metrics that the release after this one hides.",
+        "Show metrics that were hidden in the release after this version.",
     ),
 ];

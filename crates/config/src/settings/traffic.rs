@@ -14,37 +14,37 @@ pub(super) const ALL: &[Setting] = &[
         Group::Traffic,
         "cluster-cidr",
         "CIDR[,CIDR]",
-        "The pods' addresses, one prefix a family; other sources of cluster-IP traffic are masqueraded.",
+        "The prefixes of pod addresses, one per family; other sources of cluster-IP traffic are masqueraded.",
     ),
     setting("detectLocalMode", |c| &mut c.detect_local_mode).flag(
         Group::Traffic,
         "detect-local-mode",
         "MODE",
-        "How traffic of local pods is recognised: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix.",
+        "How traffic of local pods is detected: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix.",
     ),
     setting("detectLocal.bridgeInterface", |c| &mut c.detect_local.bridge_interface).flag(
         Group::Traffic,
         "pod-bridge-interface",
         "NAME",
-        "The bridge of the pods, for --detect-local-mode=BridgeInterface.",
+        "The pods' bridge, for --detect-local-mode=BridgeInterface.",
     ),
     setting("detectLocal.interfaceNamePrefix", |c| &mut c.detect_local.interface_name_prefix).flag(
         Group::Traffic,
         "pod-interface-name-prefix",
         "PREFIX",
-        "How the pods' interfaces begin, for --detect-local-mode=InterfaceNamePrefix.",
+        "Name prefix of the pods' interfaces, for --detect-local-mode=InterfaceNamePrefix.",
     ),
     setting("nodePortAddresses", |c| &mut c.node_port_addresses).flag(
         Group::Traffic,
         "nodeport-addresses",
         "CIDR[,...]",
-        "Node addresses that serve node ports: prefixes, or the words primary, localhost and all. Where none is \
-         named, mode nftables takes primary and mode iptables all.",
+        "Node addresses that serve node ports: prefixes, or the words primary, localhost and all. If unset, mode \
+         nftables uses primary and mode iptables all.",
     ),
     setting("bindAddress", |c| &mut c.bind_address).zero_is_unset().flag(
         Group::Traffic,
         "bind-address",
         "IP",
-        "The node's primary address, instead of the one in its Node object. Nothing is bound to it.",
+        "The node's primary address, instead of the one in its Node object. No socket is bound to it.",
     ),
 ];

@@ -178,7 +178,7 @@ fn cleanup_with_broken_tools() -> Verdict {
     cleanup_beside("the disk is gone", |ended| {
         assert_eq!(ended.code, Some(1), "{:?}", ended.lines);
         let named = ended.lines.iter().filter(|line| line.contains("iptables mode may still be there"));
-        assert_eq!(named.count(), 2, "one a family: {:?}", ended.lines);
+        assert_eq!(named.count(), 2, "one per family: {:?}", ended.lines);
     })
 }
 

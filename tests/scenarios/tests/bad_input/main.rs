@@ -243,7 +243,7 @@ fn contradictions() {
         (&["--detect-local-mode=InterfaceNamePrefix"], "--pod-interface-name-prefix: must name one"),
         (&["--detect-local-mode=Guess"], "use ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix"),
         (&["--kubeconfig=/etc/kubeconfig"], "--manifests: objects come from manifests or from the apiserver"),
-        (&["--cluster-cidr=10.0.0.0/8,10.1.0.0/16"], "at most one a family"),
+        (&["--cluster-cidr=10.0.0.0/8,10.1.0.0/16"], "at most one per family"),
         (
             &["--proxy-mode=ipvs"],
             "--proxy-mode: ipvs is not in this build; use nftables (Linux 5.13 or later) or iptables",

@@ -180,7 +180,7 @@ fn init_only() {
     // The limit is the kernel's, and no namespace but the first may set it, whatever its rights.
     let ended = order(&namespace, &[wanted[0], wanted[1], "--conntrack-min=123456"]);
     assert_eq!((ended.code, ended.tables.len()), (Some(0), 0), "{:?}", ended.lines);
-    let words = ["nf_conntrack_max", "123456", "conntrack.maxPerCore", "first network namespace"];
+    let words = ["nf_conntrack_max", "123456", "conntrack.maxPerCore", "initial network namespace"];
     let is_told = |line: &String| words.iter().all(|word| line.contains(word));
     assert!(ended.lines.iter().any(is_told), "{:?}", ended.lines);
     assert_eq!(timeout(), "77", "the rest is done");

@@ -85,7 +85,7 @@ pub(super) fn script(mut arguments: impl Iterator<Item = String>) -> Result<Stri
         "fish" => Ok(fish::script(&flags())),
         "--help" | "-help" | "-h" => Ok(USAGE.to_owned()),
         "" => Err("completion: for which shell? bash, zsh or fish".into()),
-        other => Err(format!("completion: {other:?} is none of bash, zsh and fish")),
+        other => Err(format!("completion: {other:?} is not one of bash, zsh and fish")),
     }
 }
 
@@ -115,7 +115,7 @@ mod tests {
     fn what_is_no_shell_is_refused() {
         for (arguments, words) in [
             (&[][..], "for which shell?"),
-            (&["powershell"], "is none of bash, zsh and fish"),
+            (&["powershell"], "is not one of bash, zsh and fish"),
             (&["bash", "more"], "unexpected argument"),
         ] {
             assert!(asked(arguments).unwrap_err().contains(words), "{arguments:?}");

@@ -16,7 +16,7 @@ fn servers_need_addresses_of_their_own() {
         ("[::]:10249", "127.0.0.1:10249"),
     ] {
         let message = with(healthz, metrics).unwrap_err();
-        assert!(message.contains("is where --healthz-bind-address is"), "{message}");
+        assert!(message.contains("is also the address of --healthz-bind-address"), "{message}");
         assert!(message.starts_with("--metrics-bind-address: "), "{message}");
     }
     for (healthz, metrics) in [("127.0.0.1:10249", "127.0.0.2:10249"), ("127.0.0.1:10249", "[::1]:10249")] {

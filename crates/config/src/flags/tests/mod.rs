@@ -154,7 +154,7 @@ fn what_only_one_mode_does_is_told_in_the_others() {
 fn gates_of_older_releases_cost_one_warning() {
     let gates = "--feature-gates=TopologyAwareHints=true,SidecarContainers=true,ContextualLogging=true";
     let warnings = given(&[gates]).unwrap().warnings;
-    let wanted = "These feature gates no longer have an effect, remove them from --feature-gates: \
+    let wanted = "These feature gates no longer have an effect; remove them from --feature-gates: \
                   SidecarContainers, TopologyAwareHints";
     assert_eq!(warnings, [wanted]);
 }
@@ -281,12 +281,12 @@ fn beside_a_file_few_flags_count() {
     ];
     let parsed = given(&arguments).unwrap();
     assert_eq!(parsed.logging.verbosity.0, 5);
-    assert!(parsed.warnings[0].ends_with("foo is no field of KubeProxyConfiguration and has no effect"));
+    assert!(parsed.warnings[0].ends_with("foo is not a field of KubeProxyConfiguration and has no effect"));
     assert_eq!(
         parsed.warnings[1],
-        "These flags do not count beside --config: --masquerade-all, --proxy-mode, --healthz-port, --metrics-port"
+        "Ignored because --config is set: --masquerade-all, --proxy-mode, --healthz-port, --metrics-port"
     );
-    assert!(parsed.warnings[2].starts_with("Objects come from --manifests"), "{:?}", parsed.warnings);
+    assert!(parsed.warnings[2].contains("because --manifests is set"), "{:?}", parsed.warnings);
     let options = options(&arguments);
     assert_eq!((options.node_name.as_str(), options.settings.masquerade_all), ("b", false));
     assert_eq!(options.source, Source::Manifests("m".into()));

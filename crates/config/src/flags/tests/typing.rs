@@ -19,7 +19,7 @@ fn versions() {
     for none in ["--version=false", "--version=v1.37.1-mine"] {
         options(&[none]);
     }
-    assert!(given(&["--version=maybe"]).unwrap_err().contains("none of true, false and raw"));
+    assert!(given(&["--version=maybe"]).unwrap_err().contains("not one of true, false and raw"));
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn bad_values_beside_a_file() {
     ] {
         assert!(given(&[moot]).is_err(), "{moot}");
         let warnings = warnings(&[&file.flag(), moot]);
-        assert!(warnings.contains("do not count beside --config"), "{moot}: {warnings}");
+        assert!(warnings.contains("Ignored because --config is set"), "{moot}: {warnings}");
     }
     for wrong in [
         "--iptables-masquerade-bit=x",
