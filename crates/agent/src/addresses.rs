@@ -35,7 +35,7 @@ fn watch_on(mut watcher: Watcher, events: &Sender) {
                 }
             }
             Err(error) => {
-                tracing::error!(%error, ?wait, "Cannot watch the node's addresses; trying again");
+                tracing::error!(%error, ?wait, "Failed to watch the node's addresses; retrying");
                 std::thread::sleep(wait);
                 wait = (wait * 2).min(LONGEST_RETRY);
                 watcher = Watcher::open().unwrap_or(watcher);

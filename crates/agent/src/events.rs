@@ -16,13 +16,13 @@ pub(crate) fn starting(node: &str) -> Event {
 pub(crate) fn default_mode(node: &str, mode: &str, because: &str) -> Event {
     let note = format!(
         "No proxy mode is set: {mode} is used, because {because}. Set mode: {mode} (or --proxy-mode={mode}) to keep \
-         it whatever the default becomes."
+         it if the default changes."
     );
     about_node(node, "KubeProxyDefaultMode", true, note)
 }
 
 pub(crate) fn probes_not_served(node: &str, address: SocketAddr, why: &std::io::Error) -> Event {
-    let note = format!("The health probes cannot be served on {address}: {why}");
+    let note = format!("Failed to serve the health probes on {address}: {why}");
     about_node(node, "FailedToStartProxierHealthcheck", true, note)
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn read_only_sys(node: &str) -> Event {
 }
 
 pub(crate) fn metrics_not_served(node: &str, address: SocketAddr, why: &std::io::Error) -> Event {
-    let note = format!("The metrics cannot be served on {address}: {why}");
+    let note = format!("Failed to serve the metrics on {address}: {why}");
     about_node(node, "FailedToStartMetricServer", true, note)
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn check_not_served(
         reason: "FailedToStartServiceHealthcheck",
         action: "Listen",
         is_warning: true,
-        note: format!("Node {node} cannot serve the health check of this service on {at}: {why}"),
+        note: format!("Node {node} failed to open the health check port of this service on {at}: {why}"),
     }
 }
 
@@ -76,12 +76,12 @@ pub(crate) fn too_large(service: &ServiceKey, note: String) -> Event {
 }
 
 pub(crate) fn reconfigured(node: &str, changes: &str) -> Event {
-    let event = about_node(node, "ConfigurationChanged", false, format!("In force now: {changes}"));
+    let event = about_node(node, "ConfigurationChanged", false, format!("Now in effect: {changes}"));
     Event { action: RELOAD, ..event }
 }
 
 pub(crate) fn configuration_refused(node: &str, problems: &str) -> Event {
-    let note = format!("The changed configuration is not used, the old one stays in force: {problems}");
+    let note = format!("Refused the changed configuration; keeping the previous one: {problems}");
     Event { action: RELOAD, ..about_node(node, "ConfigurationRefused", true, note) }
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn other_rules(node: &str, why: &dyn std::fmt::Display) -> Event {
         node,
         "RulesOfOtherMode",
         true,
-        format!("Rules of another mode may go on steering traffic beside ours: {why}"),
+        format!("Rules of another mode may still steer traffic: {why}"),
     )
 }
 

@@ -44,12 +44,12 @@ impl Failures {
             tracing::error!(
                 %family, times = self.times, seconds = now.saturating_duration_since(began).as_secs(),
                 error = attempt.error, wait = ?attempt.wait,
-                "The rules still cannot be written; those of before are in place, and it is tried again"
+                "Still failing to write rules; the previous rules remain active, retrying"
             );
         } else {
             tracing::debug!(
                 %family, times = self.times, error = attempt.error, wait = ?attempt.wait,
-                "The rules still cannot be written"
+                "Still failing to write rules"
             );
             return;
         }
@@ -69,7 +69,7 @@ fn tell(family: Family, attempt: &Attempt<'_>) {
     tracing::error!(
         %family, writing = if attempt.full { "everything" } else { "changes" }, changed = attempt.services.len(),
         services = format!("{}{more}", names.join(",")), error = attempt.error, wait = ?attempt.wait,
-        "Could not write the rules; the old ones stay in place and everything is tried again"
+        "Failed to write rules; the previous rules remain active, retrying with a full rewrite"
     );
 }
 

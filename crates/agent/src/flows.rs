@@ -185,11 +185,11 @@ fn recorded(flow: &Flow, protocol: Protocol) -> RecordedFlow {
 fn report(family: Family, protocol: Protocol, outcome: Result<Deleted, ConntrackError>) {
     match outcome {
         Ok(done) => tracing::debug!(
-            %family, %protocol, examined = done.examined, deleted = done.deleted, "Forgot stale flows"
+            %family, %protocol, examined = done.examined, deleted = done.deleted, "Deleted stale flows"
         ),
         Err(error) => tracing::error!(
             %family, %protocol, %error,
-            "Could not forget stale flows; clients of removed endpoints may hang until their flow expires"
+            "Failed to delete stale flows; clients of removed endpoints may hang until their flow expires"
         ),
     }
 }

@@ -10,7 +10,7 @@ pub(crate) fn remove(leftovers: Leftovers, node: String, recorder: Recorder) {
     let remove = move || {
         for left in leftovers.remove() {
             if left.steers() {
-                tracing::error!("Rules of another mode may go on steering traffic beside ours: {left}");
+                tracing::error!("Rules of another mode may still steer traffic: {left}");
                 recorder.record(events::other_rules(&node, &left));
             } else {
                 tracing::warn!("{left}");
@@ -18,6 +18,6 @@ pub(crate) fn remove(leftovers: Leftovers, node: String, recorder: Recorder) {
         }
     };
     if let Err(error) = std::thread::Builder::new().name("leftovers".into()).spawn(remove) {
-        tracing::error!(%error, "Cannot look for rules of other modes: run kube-proxy --cleanup before the next start");
+        tracing::error!(%error, "Failed to look for rules of other modes; run kube-proxy --cleanup before the next start");
     }
 }

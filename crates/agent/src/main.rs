@@ -42,11 +42,11 @@ fn dispatch(parsed: Parsed) -> Result<(), String> {
             agent::cleanup().map_err(|failures| {
                 failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("\nkube-proxy: ")
             })?;
-            tracing::info!("All rules of kube-proxy are gone");
+            tracing::info!("Removed all rules of kube-proxy");
         }
         Command::InitOnly(options) => {
             agent::init_only(&options)?;
-            tracing::info!("The node is set up");
+            tracing::info!("Set up the node");
         }
         Command::Run(options) => return agent::run(*options).map_err(|error| error.to_string()),
     }

@@ -119,7 +119,7 @@ impl OwnNode {
     /// Take in what the Node object says now.
     pub(crate) fn observe(&mut self, now: Option<&NodeFacts>) {
         if self.exists && now.is_none() {
-            tracing::warn!(node = %self.name, "The Node object is gone; what it said last stays in force");
+            tracing::warn!(node = %self.name, "Node object is gone; keeping its last known state");
         }
         self.exists = now.is_some();
         let Some(now) = now else { return };
@@ -131,7 +131,7 @@ impl OwnNode {
                 if had_addresses {
                     tracing::warn!(
                         node = %self.name,
-                        "The Node object has no addresses any more; the last ones stay in use"
+                        "Node object no longer has addresses; keeping the last known ones"
                     );
                 }
                 facts.primary = last.primary;
@@ -158,7 +158,7 @@ impl OwnNode {
             Some(_) => {
                 tracing::error!(
                     node = %self.name, seconds = waited.as_secs(),
-                    "There is still no Node object with addresses; going on with those of the kernel. Is this the node's name \
+                    "Still no Node object with addresses; using the kernel's addresses. Is this the node's name \
                      in the cluster? See --hostname-override"
                 );
                 self.is_open = true;
@@ -213,7 +213,8 @@ impl OwnNode {
             false => tracing::warn!(node = %self.name, "Nothing is programmed yet: waiting for {what}"),
             true => tracing::warn!(
                 node = %self.name,
-                "Keeping the previous node name and detection of local traffic: the changed configuration waits for {what}"
+                "Keeping the previous node name and detection of local traffic: the changed configuration waits for \
+                 {what}"
             ),
         }
     }

@@ -31,15 +31,15 @@ async fn changed(config: Option<&mut ConfigWatch>) -> Change {
 /// SIGHUP: whoever sends it wants an answer, also to a text that was judged before.
 fn asked_for(config: Option<&mut ConfigWatch>) -> Option<Change> {
     let Some(config) = config else {
-        tracing::info!("Got SIGHUP; there is no configuration file to read again, see --config");
+        tracing::info!("Received SIGHUP, but there is no configuration file to reload; see --config");
         return None;
     };
     let file = config.path().display().to_string();
     match config.reread() {
         Ok(Some(change)) => return Some(change),
-        Ok(None) => tracing::info!(%file, "Got SIGHUP; the configuration file asks for nothing new"),
+        Ok(None) => tracing::info!(%file, "Received SIGHUP; the configuration file has no changes"),
         Err(error) => tracing::error!(
-            %file, %error, "Got SIGHUP; the configuration file cannot be read, the old settings stay in force"
+            %file, %error, "Received SIGHUP, but failed to read the configuration file; keeping the previous settings"
         ),
     }
     None
@@ -60,7 +60,7 @@ async fn take(change: Change, config: &mut ConfigWatch, agent: &mut Agent) {
                 Err(error) => refuse(&[format!("{file}: {error}")], agent),
                 Ok(()) => {
                     config.accept(&configuration);
-                    tracing::info!(%file, %changes, "The changed configuration is in force");
+                    tracing::info!(%file, %changes, "Applied the changed configuration");
                     agent.recorder().record(events::reconfigured(&node, &changes));
                 }
             }
@@ -77,7 +77,7 @@ fn other_mode(old: &Options, new: &Options) -> Option<String> {
 
 fn refuse(problems: &[String], agent: &Agent) {
     for problem in problems {
-        tracing::error!("The changed configuration is not used, the old one stays in force: {problem}");
+        tracing::error!("Refused the changed configuration; keeping the previous one: {problem}");
     }
     let event = events::configuration_refused(&agent.options().node_name, &problems.join("; "));
     agent.recorder().record(event);

@@ -57,7 +57,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
     let prepared = prepare(&options)?;
     // Each health check of a service is a listener or two.
     if let Err(error) = kernel::process::raise_open_files() {
-        tracing::warn!(%error, "The limit of open files stays as it is; many health checks of services may not fit");
+        tracing::warn!(%error, "Failed to raise the limit of open files; health checks of many services may not fit");
     }
     let system = |what| move |source| StartError::System { what, source };
     let runtime = tokio::runtime::Builder::new_current_thread()

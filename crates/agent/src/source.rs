@@ -99,8 +99,9 @@ fn deliver(
 fn warn_without_detector(options: &Options) {
     if options.detect_local == DetectLocal::Fixed(LocalDetector::None) {
         tracing::warn!(
-            "No cluster CIDR is set, so nothing tells pods from callers outside: those get no answer from a cluster \
-             IP unless they can be reached directly; set clusterCIDR (--cluster-cidr) or another detect-local-mode"
+            "No cluster CIDR is set, so pods cannot be distinguished from clients outside the cluster; those get no \
+             answer from a cluster IP unless they can be reached directly. Set clusterCIDR (--cluster-cidr) or \
+              another detect-local-mode"
         );
     }
 }

@@ -30,7 +30,7 @@ use crate::own_node::OwnNode;
 pub(crate) enum Event {
     /// The source has news.
     Update(Update),
-    /// Somebody else changed our rules, or may have.
+    /// Another process changed our rules, or may have.
     Drift(Drift),
     /// Pins of clients that must move.
     PinsFound(FoundPins),
@@ -269,9 +269,9 @@ impl SyncLoop {
             let node = own.name();
             match is_leaving {
                 true => {
-                    tracing::info!(%node, "The Node is gone or about to go: /healthz answers 503 from now on")
+                    tracing::info!(%node, "Node is gone or being removed; /healthz now answers 503")
                 }
-                false => tracing::info!(%node, "The Node is to stay: /healthz answers 200 again"),
+                false => tracing::info!(%node, "Node is no longer being removed; /healthz answers 200 again"),
             }
         }
     }
@@ -288,7 +288,7 @@ impl SyncLoop {
         self.setup.detector = detector;
         if self.reconciler.configure(&self.setup) {
             let detector = &self.setup.detector;
-            tracing::info!(?detector, "Changed how traffic of this node's pods is recognised");
+            tracing::info!(?detector, "Changed the detection of local traffic");
         }
     }
 
@@ -379,7 +379,7 @@ impl SyncLoop {
         let lane = &mut self.lanes[family.index()];
         let some = found.take_some();
         match self.reconciler.forget_pins(family, &some) {
-            Ok(count) => tracing::debug!(%family, count, "Moved clients off endpoints that are gone"),
+            Ok(count) => tracing::debug!(%family, count, "Moved clients off removed endpoints"),
             Err(error) => {
                 lane.note_left_behind();
                 found.failed(some, &error, Instant::now());
@@ -398,7 +398,7 @@ impl SyncLoop {
         if has_changes && self.first_sync.is_none() && self.state.counts().services == 0 {
             tracing::warn!(
                 manifests = %path.display(),
-                "There is no Service in the manifests any more: all rules of services are removed"
+                "The manifests no longer contain a Service; removing all service rules"
             );
         }
     }
@@ -414,15 +414,15 @@ impl SyncLoop {
         if let (0, Source::Manifests(path)) = (counts.services, &self.options.source) {
             tracing::warn!(
                 manifests = %path.display(),
-                "There is no Service in the manifests: rules of an earlier run are removed; is this the right path?"
+                "The manifests contain no Service; removing rules of an earlier run. Is this the right path?"
             );
         }
         let own = self.identity.current().name();
         if self.state.node(own).is_none() {
             tracing::info!(
                 node = %own,
-                "No Node object has this node's name: its addresses are taken from the kernel, and only endpoints \
-                 with this nodeName count as local; see --hostname-override"
+                "No Node object has this node's name; using the kernel's addresses, and only endpoints with this \
+                 nodeName count as local. See --hostname-override"
             );
         }
         let Some(FirstSync { remove_leftovers, tell_drift }) = self.first_sync.take() else { return };

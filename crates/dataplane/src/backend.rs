@@ -112,7 +112,7 @@ pub trait Backend {
 
     /// What is said when a look finds damage, as the beginning of a sentence.
     fn damage_found(&self) -> &'static str {
-        "Somebody else changed our rules"
+        "Another process changed our rules"
     }
 
     /// Whether the rules are still there, as far as a look of little cost can tell: these plans are in force.

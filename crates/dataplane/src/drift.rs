@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use model::Family;
 
-/// Somebody else changed our rules, or may have.
+/// Another process changed our rules, or may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drift {
     /// Whose rules; `None`: those of any family.

@@ -105,7 +105,8 @@ impl fmt::Display for CleanupError {
             CleanupError::Left(left) => write!(f, "{left}"),
             CleanupError::WrittenAgain => write!(
                 f,
-                "the rules were removed, and somebody wrote them again at once: stop the kube-proxy of this node first"
+                "the rules were removed, but another process wrote them again at once; stop the kube-proxy of this \
+                 node first"
             ),
         }
     }

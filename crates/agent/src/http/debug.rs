@@ -13,7 +13,7 @@ use super::router::{Asked, Router, Slow};
 use super::{Context, negotiate};
 use crate::logging;
 
-const WARNING: &str = "Warning: for people who debug; this text may look different in every release.";
+const WARNING: &str = "Warning: for debugging only; this text may change in any release.";
 
 pub(super) fn configz(router: Router, options: &Options) -> Router {
     let body = format!("{{\"kubeproxy.config.k8s.io\":{}}}", json::to_json(&options.configuration));

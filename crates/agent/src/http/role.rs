@@ -67,7 +67,7 @@ impl fmt::Display for BindError {
         let BindError { role, address, source } = self;
         write!(
             f,
-            "cannot serve the {} on {address}: {source}; stop what holds the port or choose another {}",
+            "cannot serve the {} on {address}: {source}; stop the process that holds the port or change {}",
             role.what(),
             role.setting()
         )

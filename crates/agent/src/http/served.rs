@@ -113,8 +113,10 @@ impl Served {
             |address: Option<SocketAddr>| address.map_or("nowhere".into(), |address| address.to_string());
         let (from, to, what) = (named(self.address), named(next), self.role.what());
         match next.is_none() || self.claimed.is_some() {
-            true => tracing::info!(%from, %to, "The {what} move"),
-            false => tracing::warn!(%from, %to, "The {what} are to move, and stay until they can"),
+            true => tracing::info!(%from, %to, "Moving the {what} to a new address"),
+            false => {
+                tracing::warn!(%from, %to, "Cannot bind the new address of the {what} yet; keeping the old one and retrying")
+            }
         }
         self.address = next;
         self.start(recorder);
@@ -150,7 +152,7 @@ async fn bind_patiently(role: Role, address: SocketAddr, refused: impl Fn(&io::E
         match listen(address, Scope::Both) {
             Ok(listener) => {
                 if has_failed {
-                    tracing::info!(%address, "The {} are served now", role.what());
+                    tracing::info!(%address, "Serving the {} now", role.what());
                 }
                 return listener;
             }
@@ -159,7 +161,7 @@ async fn bind_patiently(role: Role, address: SocketAddr, refused: impl Fn(&io::E
                 refused(&error);
                 tracing::error!(
                     %address, %error,
-                    "Cannot serve the {}: stop what holds the port or choose another {}; trying again every {} s",
+                    "Failed to serve the {}; stop the process that holds the port or change {}; retrying every {} s",
                     role.what(), role.setting(), BIND_RETRY.as_secs()
                 );
             }

@@ -89,7 +89,7 @@ pub(crate) async fn serve(listener: TcpListener, pages: Pages, seats: Seats) {
                 if !is_refused {
                     let address =
                         listener.local_addr().map(|address| address.to_string()).unwrap_or_default();
-                    tracing::warn!(%address, %error, "A connection could not be accepted; trying again");
+                    tracing::warn!(%address, %error, "Failed to accept a connection; retrying");
                 }
                 is_refused = true;
                 tokio::time::sleep(ACCEPT_RETRY).await;

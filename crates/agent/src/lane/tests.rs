@@ -44,7 +44,7 @@ fn a_refused_transaction_is_told_in_full_once() {
     let lines: Vec<&str> = log.lines().collect();
     assert_eq!(lines.len(), 2, "{log}");
     for part in [
-        "\"Could not write the rules; the old ones stay in place and everything is tried again\"",
+        "\"Failed to write rules; the previous rules remain active, retrying with a full rewrite\"",
         "family=\"IPv4\" writing=\"everything\" changed=1 services=\"default/web\"",
         "the transaction on table \\\"ip kube-proxy\\\": the kernel is short of memory (ENOMEM)",
     ] {

@@ -152,7 +152,7 @@ fn confession(lost: u64) -> Line<'static> {
         file: file!(),
         number: line!(),
         said: Said {
-            message: "Lines of this log were lost, because nobody read it for a while".into(),
+            message: "Log lines were lost because the log was not read for a while".into(),
             fields: vec![("lines", Value::Plain(lost.to_string()))],
         },
     }

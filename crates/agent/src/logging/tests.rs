@@ -161,7 +161,7 @@ fn a_stalled_log_says_so_when_it_is_read_again() {
     });
     let text = err.text();
     let last: Vec<&str> = text.lines().rev().take(2).collect();
-    assert!(last[1].contains("read again") && last[0].contains("Lines of this log were lost"), "{last:?}");
+    assert!(last[1].contains("read again") && last[0].contains("Log lines were lost"), "{last:?}");
     let lost: usize = last[0].rsplit('=').next().unwrap().parse().unwrap();
     assert_eq!(text.lines().count() - 2 + lost, 20_000);
 }

@@ -18,13 +18,13 @@ const BUILD_INFO: Description = Description {
         "compiler",
         "platform",
     ],
-    help: "Always 1: the Kubernetes release whose kube-proxy this one stands in for, and our own version behind the plus sign",
+    help: "Always 1: the Kubernetes release whose kube-proxy this one replaces, and our own version after the plus sign",
 };
 const FEATURE: Description = Description {
     name: "kubernetes_feature_enabled",
     kind: Kind::Gauge,
     labels: &["name", "stage"],
-    help: "Feature gates that concern a proxy: 1 if switched on",
+    help: "Feature gates that concern a proxy: 1 if enabled",
 };
 
 #[derive(Clone, Debug)]

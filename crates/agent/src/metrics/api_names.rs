@@ -21,7 +21,7 @@ pub(super) const HELD_BACK: Description = Description {
     name: "rest_client_rate_limiter_duration_seconds",
     kind: Kind::Histogram(buckets::REQUEST),
     labels: &["verb", "host"],
-    help: "How long requests were held back to keep to --kube-api-qps and --kube-api-burst",
+    help: "How long requests were delayed by --kube-api-qps and --kube-api-burst",
 };
 pub(super) const SIZE: Description = Description {
     name: "rest_client_request_size_bytes",
@@ -46,22 +46,22 @@ pub(super) const STATE: Description = Description {
     name: "pointsman_reflector_state",
     kind: Kind::Gauge,
     labels: &["kind", "state"],
-    help: "How objects of this kind are followed: 1 for the present state",
+    help: "How objects of this kind are watched: 1 for the current state",
 };
 pub(super) const LAST_EVENT: Description = of_kind(
     "pointsman_reflector_last_event_timestamp_seconds",
     Kind::Gauge,
-    "When the apiserver last sent something for this kind, be it only a sign of life",
+    "When the apiserver last sent something for this kind, bookmarks included",
 );
 pub(super) const LISTS: Description = of_kind(
     "pointsman_reflector_lists_total",
     Kind::Counter,
-    "Lists that were begun; one is enough as long as no watch falls behind",
+    "Lists that were started; one is enough as long as no watch falls behind",
 );
 pub(super) const WATCHES: Description = of_kind(
     "pointsman_reflector_watches_total",
     Kind::Counter,
-    "Watches that were begun; the apiserver ends each after some minutes",
+    "Watches that were started; the apiserver ends each after some minutes",
 );
 pub(super) const FAILURES: Description =
     of_kind("pointsman_reflector_failures_total", Kind::Counter, "Lists and watches that failed");
@@ -72,11 +72,11 @@ pub(super) const PASSED_OVER: Description = Description {
     name: "pointsman_unusable_objects_total",
     kind: Kind::Counter,
     labels: &["kind", "extent"],
-    help: "Objects that came from the apiserver and could not be used, in whole or in part; each version counts",
+    help: "Objects from the apiserver that could not be used, in whole or in part; each version counts",
 };
 pub(super) const UNUSABLE: Description = Description {
     name: "pointsman_unusable_objects",
     kind: Kind::Gauge,
     labels: &["kind", "extent"],
-    help: "Objects of the apiserver whose present version cannot be used, in whole or in part; up to 4096 are remembered",
+    help: "Objects of the apiserver whose current version cannot be used, in whole or in part; up to 4096 are remembered",
 };

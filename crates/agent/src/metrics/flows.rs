@@ -11,19 +11,19 @@ const DURATION: Description = Description {
     name: "kubeproxy_conntrack_reconciler_sync_duration_seconds",
     kind: Kind::Histogram(buckets::SYNC),
     labels: &["ip_family"],
-    help: "How long a walk through the recorded flows took that looked for stale ones",
+    help: "Duration of the searches for stale flows",
 };
 const DELETED: Description = Description {
     name: "kubeproxy_conntrack_reconciler_deleted_entries_total",
     kind: Kind::Counter,
     labels: &["ip_family"],
-    help: "Recorded flows that were deleted because their endpoint or address had gone",
+    help: "Flows that were deleted because their endpoint or address was gone",
 };
 const FAILURES: Description = Description {
     name: "pointsman_conntrack_reconciler_failures_total",
     kind: Kind::Counter,
     labels: &["ip_family"],
-    help: "Walks through the recorded flows that failed; clients of removed endpoints may hang",
+    help: "Failed searches for stale flows; clients of removed endpoints may hang",
 };
 
 #[derive(Clone, Debug)]

@@ -31,12 +31,12 @@ const START: Description = of_process("process_start_time_seconds", Kind::Gauge,
 const RECEIVED: Description = of_process(
     "process_network_receive_bytes_total",
     Kind::Counter,
-    "Bytes of IP packets that this network namespace received, whoever they were for",
+    "Bytes of all IP packets that this network namespace received",
 );
 const SENT: Description = of_process(
     "process_network_transmit_bytes_total",
     Kind::Counter,
-    "Bytes of IP packets that this network namespace sent, whoever they were from",
+    "Bytes of all IP packets that this network namespace sent",
 );
 
 #[derive(Clone, Debug)]

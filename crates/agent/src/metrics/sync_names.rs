@@ -12,17 +12,17 @@ const fn of_family(name: &'static str, kind: Kind, help: &'static str) -> Descri
 pub(super) const DURATION: Description = of_family(
     "kubeproxy_sync_proxy_rules_duration_seconds",
     Kind::Histogram(buckets::SYNC),
-    "How long a sync took, from planning to the end of the kernel's transaction",
+    "Duration of syncs, from planning to the end of the kernel's transaction",
 );
 pub(super) const FULL_DURATION: Description = of_family(
     "kubeproxy_sync_full_proxy_rules_duration_seconds",
     Kind::Histogram(buckets::SYNC),
-    "The same of syncs that wrote all rules",
+    "Duration of syncs that wrote all rules",
 );
 pub(super) const PARTIAL_DURATION: Description = of_family(
     "kubeproxy_sync_partial_proxy_rules_duration_seconds",
     Kind::Histogram(buckets::SYNC),
-    "The same of syncs that wrote only what had changed",
+    "Duration of syncs that wrote only what had changed",
 );
 pub(super) const NETWORK_PROGRAMMING: Description = of_family(
     "kubeproxy_network_programming_duration_seconds",
@@ -49,7 +49,7 @@ pub(super) const PHASE_DURATION: Description = Description {
     name: "pointsman_sync_phase_duration_seconds",
     kind: Kind::Histogram(buckets::PHASE),
     labels: &["phase", "ip_family"],
-    help: "Where the time of successful syncs went: deciding, turning that into a transaction, the kernel",
+    help: "Duration of successful syncs by phase: deciding, building the transaction, committing it",
 };
 /// In the order of `dataplane::Programmed`.
 pub(super) const PROGRAMMED: [Description; 3] = [
@@ -57,7 +57,7 @@ pub(super) const PROGRAMMED: [Description; 3] = [
     of_family(
         "pointsman_programmed_endpoints",
         Kind::Gauge,
-        "Places in the endpoint pools of all service ports; an endpoint that serves both policies has two",
+        "Slots in the endpoint pools of all service ports; an endpoint that serves both policies has two",
     ),
     of_family(
         "pointsman_programmed_elements",
@@ -68,12 +68,12 @@ pub(super) const PROGRAMMED: [Description; 3] = [
 pub(super) const REPAIRS: Description = of_family(
     "pointsman_drift_repairs_total",
     Kind::Counter,
-    "Times that all rules were written anew because somebody else had changed them, or may have",
+    "Times that all rules were rewritten because another process changed them, or may have",
 );
 pub(super) const CONTESTED: Description = of_family(
     "pointsman_contested_addresses",
     Kind::Gauge,
-    "Addresses (with port and protocol) that more than one service claims; one of them has each",
+    "Addresses (with port and protocol) that more than one service claims; one service owns each",
 );
 
 const fn of_node(name: &'static str, kind: Kind, help: &'static str) -> Description {

@@ -47,7 +47,8 @@ impl Undone {
     fn advice(&self) -> &'static str {
         match (&self.error, self.write.file) {
             _ if self.belongs_to_first_namespace() => {
-                "the kernel takes it in the first network namespace only: set it there, or ask for nothing with 0"
+                "the kernel allows this only in the initial network namespace; set it there, or use 0 to leave it \
+                 unchanged"
             }
             (SysctlError::Absent { .. }, File::OomScoreAdj) => "is /proc mounted?",
             (SysctlError::Absent { .. }, _) => "the kernel does not have it; load nf_conntrack",
@@ -61,7 +62,7 @@ impl Undone {
                 "a lower score needs the capability SYS_RESOURCE"
             }
             (SysctlError::Write { source, .. }, _) if source.kind() == ErrorKind::PermissionDenied => {
-                "it takes root; run kube-proxy --init-only in a privileged init container, or set it on the host"
+                "this needs root; run kube-proxy --init-only in a privileged init container, or set it on the host"
             }
             _ => "",
         }
@@ -71,7 +72,7 @@ impl Undone {
 impl fmt::Display for Undone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Write { file, value, found } = self.write;
-        write!(f, "{} is not set to {value} as {} asks", file.path(), file.setting())?;
+        write!(f, "Failed to set {} to {value} for {}", file.path(), file.setting())?;
         if let Some(found) = found {
             write!(f, "; it stays at {found}")?;
         }

@@ -31,7 +31,7 @@ impl Symbols {
             let found = match File::open(file_of(object)).and_then(|file| elf::names(&file, &in_file)) {
                 Ok(found) => found,
                 Err(error) => {
-                    tracing::debug!(file = file_of(object), %error, "A profile lacks the names of this file");
+                    tracing::debug!(file = file_of(object), %error, "Failed to read function names for a profile");
                     BTreeMap::new()
                 }
             };

@@ -53,15 +53,15 @@ impl fmt::Display for ConnectError {
                 write!(f, "cannot use the token in {}: {why}", path.display())
             }
             ConnectError::Master { url, why } => {
-                write!(f, "--master {url:?} is no URL such as https://10.0.0.1:6443: {why}")
+                write!(f, "--master {url:?} is not a URL such as https://10.0.0.1:6443: {why}")
             }
             ConnectError::NotInCluster { why } => write!(
                 f,
-                "no --kubeconfig is given and this is no pod with a service account: {why}; give --kubeconfig (or \
+                "no --kubeconfig is given and this is not a pod with a service account: {why}; give --kubeconfig (or \
                  clientConnection.kubeconfig)"
             ),
             ConnectError::Client { server, why } => {
-                write!(f, "cannot speak to the apiserver {server}: {why}")
+                write!(f, "cannot connect to the apiserver {server}: {why}")
             }
             ConnectError::Thread(source) => {
                 write!(f, "cannot start the thread of the apiserver source: {source}")
@@ -206,7 +206,7 @@ fn bearer(token: &str) -> Result<HeaderValue, &'static str> {
         return Err("it is empty");
     }
     let mut header = HeaderValue::from_str(&format!("Bearer {token}"))
-        .map_err(|_| "it holds characters that no token has")?;
+        .map_err(|_| "it contains characters that are not allowed in a token")?;
     header.set_sensitive(true);
     Ok(header)
 }
@@ -240,8 +240,8 @@ fn parse_master(url: &str) -> Result<hyper::Uri, ConnectError> {
 async fn kubeconfig(path: PathBuf) -> Result<Config, ConnectError> {
     let fail = |error| ConnectError::Kubeconfig { path: path.clone(), why: of_kubeconfig(error) };
     let file = Kubeconfig::read_from(&path).map_err(fail)?;
-    let user =
-        missing_user(&file).map(|user| format!("its context names the user {user:?}, who is not in it"));
+    let user = missing_user(&file)
+        .map(|user| format!("its context names the user {user:?}, which it does not define"));
     let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(fail)?;
     match user.or_else(|| oversight(&config)) {
         Some(why) => Err(ConnectError::Kubeconfig { path, why }),
@@ -289,6 +289,6 @@ mod tests {
         assert_eq!(bearer("token\n").map(|header| header.as_bytes().to_vec()), Ok(b"Bearer token".to_vec()));
         assert!(bearer("token").is_ok_and(|header| header.is_sensitive()), "never in a log");
         assert_eq!(bearer(" \n"), Err("it is empty"));
-        assert_eq!(bearer("to\nken"), Err("it holds characters that no token has"));
+        assert_eq!(bearer("to\nken"), Err("it contains characters that are not allowed in a token"));
     }
 }

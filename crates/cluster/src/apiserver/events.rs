@@ -159,7 +159,7 @@ impl Recorder {
 fn put(events: &Sender<Event>, event: Event) {
     if let Err(error) = events.try_send(event) {
         let (full, event) = (error.to_string(), error.into_inner());
-        tracing::debug!(error = full, reason = event.reason, note = event.note, "An event was dropped");
+        tracing::debug!(error = full, reason = event.reason, note = event.note, "Dropped an event");
     }
 }
 

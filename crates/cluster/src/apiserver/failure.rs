@@ -126,8 +126,8 @@ impl fmt::Display for Failure {
             ),
             Failure::Unreachable(why) | Failure::Dropped(why) => write!(f, "it cannot be reached: {why}"),
             Failure::Cut(why) => write!(f, "the connection was cut: {why}"),
-            Failure::Ended => f.write_str("it ended the watch as soon as it began"),
-            Failure::Stalled(silence) => write!(f, "nothing came for {}s", silence.as_secs()),
+            Failure::Ended => f.write_str("it ended the watch immediately"),
+            Failure::Stalled(silence) => write!(f, "nothing was received for {}s", silence.as_secs()),
             Failure::Rejected { code: 401, message, .. } => write!(
                 f,
                 "the credentials were rejected (401): {message}; check the token or certificate of the kubeconfig"
@@ -137,7 +137,7 @@ impl fmt::Display for Failure {
             }
             Failure::Rejected { code, message, .. } => write!(f, "it answered {code}: {message}"),
             Failure::Gone => f.write_str("the version last seen is no longer in its history"),
-            Failure::Malformed(why) => write!(f, "its answer makes no sense: {why}"),
+            Failure::Malformed(why) => write!(f, "its response is invalid: {why}"),
             Failure::Credentials(why) => write!(f, "no credentials: {why}"),
         }
     }

@@ -194,7 +194,7 @@ fn keep_opening(
                 Ok(()) => return None,
                 Err(_) if orders.are_over() => return None,
                 Err(mpsc::SendError(late)) => {
-                    late.err().into_iter().for_each(|error| tracing::error!("{error}; trying again"));
+                    late.err().into_iter().for_each(|error| tracing::error!("{error}; retrying"));
                     std::thread::sleep(RETRY);
                 }
             },

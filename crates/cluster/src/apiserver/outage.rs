@@ -65,12 +65,12 @@ impl Outages {
         self.failing.borrow_mut().entry(kind).or_insert(now);
         let text = failure.to_string();
         if !self.current.borrow_mut().is_to_be_told(&text, now) {
-            tracing::debug!(%kind, server = %self.server, "Still no news from the apiserver: {text}");
+            tracing::debug!(%kind, server = %self.server, "Still failing to list or watch the apiserver: {text}");
             return;
         }
         tracing::error!(
             %kind, server = %self.server,
-            "No news from the apiserver, {text}; the rules stay as they are and it is tried again"
+            "Failed to list or watch the apiserver: {text}; keeping the current rules and retrying"
         );
     }
 
@@ -80,7 +80,7 @@ impl Outages {
             *self.current.borrow_mut() = Outage::default();
             tracing::info!(
                 server = %self.server, seconds = since.elapsed().as_secs(),
-                "The apiserver is followed again"
+                "Watching the apiserver again"
             );
         }
     }

@@ -70,7 +70,7 @@ fn run(exec: &ExecConfig, deadline: Duration) -> Result<Credentials, String> {
     if output.is_none() {
         end(&mut child);
     }
-    let status = child.wait().map_err(|error| format!("could not be awaited: {error}"))?;
+    let status = child.wait().map_err(|error| format!("could not be waited for: {error}"))?;
     match output {
         None => Err(format!("did not finish within {} s and was killed", deadline.as_secs())),
         Some(output) if status.success() => read(&output),

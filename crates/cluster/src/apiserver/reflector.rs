@@ -171,7 +171,7 @@ impl Reflector {
         if *failure == Failure::Gone {
             tracing::info!(
                 kind = %self.resource.kind,
-                "What we last saw is no longer in the apiserver's history; listing again, the rules stay as they are"
+                "Last seen resource version is too old; listing again, the rules stay unchanged"
             );
             (self.version, self.from_quorum) = (None, true);
         }
@@ -209,7 +209,7 @@ impl Reflector {
         }
         self.failed_watches += 1;
         if self.failed_watches >= HOPELESS {
-            tracing::info!(kind = %self.resource.kind, "The watch does not work; listing again, the rules stay as they are");
+            tracing::info!(kind = %self.resource.kind, "Watch keeps failing; listing again, the rules stay unchanged");
             (self.version, self.from_quorum, self.failed_watches) = (None, true, 0);
         }
     }

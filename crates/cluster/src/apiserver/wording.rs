@@ -37,11 +37,13 @@ pub(super) fn of_kubeconfig(error: KubeconfigError) -> String {
     match error {
         KubeconfigError::ReadConfig(error, _) => error.to_string(),
         KubeconfigError::Parse(error) => match place(&error.to_string()) {
-            Some((line, column)) => format!("it is no kubeconfig: mistake at line {line}, column {column}"),
-            None => "it is no kubeconfig".to_owned(),
+            Some((line, column)) => {
+                format!("it is not a kubeconfig: mistake at line {line}, column {column}")
+            }
+            None => "it is not a kubeconfig".to_owned(),
         },
         KubeconfigError::ParseClusterUrl(error) => {
-            format!("the server of its cluster is no URL such as https://10.0.0.1:6443: {error}")
+            format!("the server of its cluster is not a URL such as https://10.0.0.1:6443: {error}")
         }
         KubeconfigError::MissingClusterUrl => "its cluster has no server".to_owned(),
         error => one_line(error),

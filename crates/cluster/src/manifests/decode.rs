@@ -72,7 +72,7 @@ pub(super) fn decode(
             });
             result.faults.extend(items.err());
         }
-        Ok(Class::Foreign) => tracing::debug!("a document of a kind the proxy does not read; ignored"),
+        Ok(Class::Foreign) => tracing::debug!("Ignoring a document of a kind that the proxy does not read"),
         Err(fault) => result.fault(fault, "", &source, None),
     }
     result.faults
@@ -107,7 +107,7 @@ impl Yield<'_> {
                 self.fault(Invalid::new("spec.clusterIP", message).into(), at, source, Some(kind));
             }
             Ok(Outcome::Skipped(key, why)) => {
-                tracing::debug!(object = %key, ?why, "not for this proxy; ignored")
+                tracing::debug!(object = %key, ?why, "Ignoring an object that is not for this proxy")
             }
             Err(fault) => self.fault(fault, at, source, Some(kind)),
         }

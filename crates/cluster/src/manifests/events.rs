@@ -228,7 +228,7 @@ impl Watched {
 
 fn unwatched(folder: &Path, error: Errno) -> ManifestProblem {
     let advice = if error == Errno::NOSPC { "; raise fs.inotify.max_user_watches" } else { "" };
-    ManifestProblem::of_file(folder, format!("cannot be watched ({error}); changes go unnoticed{advice}"))
+    ManifestProblem::of_file(folder, format!("cannot be watched ({error}); changes are not noticed{advice}"))
 }
 
 #[cfg(test)]

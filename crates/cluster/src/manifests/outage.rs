@@ -28,7 +28,7 @@ impl Outage {
         if !self.said.contains(&text) {
             tracing::error!(
                 manifests = %manifests.display(), %error,
-                "Manifests cannot be watched; the rules stay as they are, and it is tried again"
+                "Failed to watch the manifests; keeping the current rules and retrying"
             );
             self.said.push(text);
         }
@@ -41,7 +41,7 @@ impl Outage {
     pub(super) fn end(&mut self, manifests: &Path) {
         if self.last_wait.is_some() {
             *self = Outage::default();
-            tracing::info!(manifests = %manifests.display(), "Manifests are watched again");
+            tracing::info!(manifests = %manifests.display(), "Watching the manifests again");
         }
     }
 }

@@ -101,7 +101,7 @@ impl fmt::Display for Consequence {
             Consequence::NothingProgrammed => {
                 "nothing is programmed until this is fixed or removed; rules of an earlier run stay as they are"
             }
-            Consequence::LastGoodStays => "its last good version stays in force",
+            Consequence::LastGoodStays => "its last good version stays in use",
             Consequence::OtherIsUsed => "another document provides it",
             Consequence::NotProgrammed => "it is not programmed",
             Consequence::RestIsUsed => "the rest of it is used",

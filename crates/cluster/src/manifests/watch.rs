@@ -75,7 +75,7 @@ impl Drop for ManifestWatch {
             && thread.join().is_err()
         {
             tracing::error!(
-                "The thread that watched the manifests has panicked: a fault of this program; please report it"
+                "The thread that watches the manifests panicked; this is a bug, please report it"
             );
         }
     }

@@ -87,7 +87,7 @@ fn a_server_that_takes_the_connection_and_says_nothing_is_asked_again() {
     );
     source.await_services("a=10.0.0.1");
     let server = source.server.address.to_string();
-    let said = log::complaints(&[&server, "nothing came for", "the rules stay as they are"]);
+    let said = log::complaints(&[&server, "nothing was received for", "keeping the current rules"]);
     assert_eq!(said.len(), 1, "{said:?}");
 }
 

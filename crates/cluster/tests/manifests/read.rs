@@ -69,13 +69,16 @@ fn lists_in_yaml_and_json() {
         followed.problems,
         [
             format!(
-                "{file}: document 1: Service default/d: items[1].spec.ports[0].port: invalid type: string \"many\", expected i64; {UNTOUCHED}"
+                "{file}: document 1: Service default/d: items[1].spec.ports[0].port: invalid type: string \"many\", \
+                 expected i64; {UNTOUCHED}"
             ),
             format!(
-                "{file}: document 1: Service default/e: items[2].spec.clusterIP: \"10.0.0.one\" is not an IP address; {UNTOUCHED}"
+                "{file}: document 1: Service default/e: items[2].spec.clusterIP: \"10.0.0.one\" is not an IP \
+                 address; {UNTOUCHED}"
             ),
             format!(
-                "{file}: document 1: Service default/f: items[3].spec.ports[1].port: 70000 is not a port (1-65535); the rest of it is used"
+                "{file}: document 1: Service default/f: items[3].spec.ports[1].port: 70000 is not a port (1-65535); \
+                 the rest of it is used"
             ),
         ]
     );
@@ -199,7 +202,7 @@ fn a_problem_says_what_becomes_of_the_object() {
     followed.load();
     let ends: Vec<&str> = followed.problems.iter().map(|text| text.rsplit("; ").next().unwrap()).collect();
     let (stays, other, not) =
-        ("its last good version stays in force", "another document provides it", "it is not programmed");
+        ("its last good version stays in use", "another document provides it", "it is not programmed");
     assert_eq!(ends, [stays, stays, other, not], "{:#?}", followed.problems);
     assert_eq!(followed.ports(), expected([("a", 1), ("b", 1), ("c", 1)]));
 }
@@ -212,7 +215,8 @@ fn an_entry_that_cannot_be_used_is_left_out_of_its_object() {
     folder.write("a.yaml", documents(&[two_ports(1), service("b", 1)]));
     let mut followed = Followed::new(&folder.0);
     let flaw = format!(
-        "{}: document 1: Service default/a: spec.ports[1].port: 70000 is not a port (1-65535); the rest of it is used",
+        "{}: document 1: Service default/a: spec.ports[1].port: 70000 is not a port (1-65535); the rest of it is \
+         used",
         folder.0.join("a.yaml").display()
     );
     assert!(followed.is_complete);
@@ -242,11 +246,7 @@ fn removed_files_take_their_objects_along_unreadable_ones_do_not() {
     assert_eq!(followed.load(), ["-a"]);
     assert_eq!(followed.ports(), expected([("b", 1)]));
     assert_eq!(followed.problems.len(), 1);
-    assert!(
-        followed.problems[0].ends_with("its last good version stays in force"),
-        "{:?}",
-        followed.problems
-    );
+    assert!(followed.problems[0].ends_with("its last good version stays in use"), "{:?}", followed.problems);
     fs::remove_file(&b).unwrap();
     folder.write("b.yaml", service("b", 1));
     assert_eq!(followed.load(), [""; 0]);
@@ -265,7 +265,8 @@ fn of_two_the_first_by_path_wins() {
     assert_eq!(
         followed.problems,
         [format!(
-            "{}: document 1: Service default/web: is already in {} (document 1), which is used; remove one of the two",
+            "{}: document 1: Service default/web: is already in {} (document 1), which is used; remove one of the \
+             two",
             b.display(),
             a.display()
         )]

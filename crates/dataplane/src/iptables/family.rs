@@ -202,7 +202,7 @@ impl<T: Tables> FamilyTables<T> {
         let damage = saved.as_ref().ok().and_then(|saved| self.damage(saved, plans, node));
         if let Some((table, chain)) = &damage {
             let (family, table) = (self.dialect.family, table.name());
-            tracing::warn!(%family, table, chain, "A chain does not hold the rules that were written to it");
+            tracing::warn!(%family, table, chain, "Chain does not contain the rules that were written to it");
         }
         let is_seen_whole = saved.is_ok() && damage.is_none();
         self.watch.looked(stamp, is_seen_whole, started, Instant::now());
@@ -217,7 +217,8 @@ impl<T: Tables> FamilyTables<T> {
         match (error, std::mem::replace(&mut self.is_blind, error.is_some())) {
             (Some(error), false) => tracing::warn!(
                 %family, %error,
-                "The rules cannot be read: damage by others is repaired only by a restart, or a change of the same service"
+                "Failed to read the rules; changes by other processes are repaired only by a restart or a change of \
+                 the same service"
             ),
             (None, true) => tracing::info!(%family, "The rules can be read again"),
             _ => {}
@@ -279,7 +280,8 @@ fn find<T: Tables>(
     };
     tracing::warn!(
         family = %dialect.family, %error,
-        "Rules are written all the same, but damage to them is not noticed, and chains of no use stay"
+        "Failed to read the rules; writing them anyway, but changes by other processes go unnoticed and stale chains \
+         stay"
     );
     let hooks = dialect.hooks(table, node);
     let asked: Vec<(&str, &str)> = hooks.iter().map(|hook| (hook.chain, hook.words.as_str())).collect();

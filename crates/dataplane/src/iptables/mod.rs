@@ -165,7 +165,7 @@ impl<T: Tables> Backend for Iptables<T> {
     }
 
     fn damage_found(&self) -> &'static str {
-        "Somebody else changed our rules in iptables"
+        "Another process changed our rules in iptables"
     }
 
     fn is_intact(

@@ -66,7 +66,7 @@ impl Prepared for Ready {
         let version = version.map(|version| version.to_string()).unwrap_or_default();
         tracing::info!(
             variant = %chosen.variant, version, why = %chosen.why,
-            "Rules are written by the iptables tools"
+            "Writing rules with the iptables tools"
         );
         for (family, missing) in Family::BOTH.iter().zip(&chosen.missing) {
             match missing {
@@ -101,7 +101,7 @@ pub(crate) const RESTORE_FAILURES: Description = Description {
     name: "kubeproxy_sync_proxy_rules_iptables_restore_failures_total",
     kind: Kind::Counter,
     labels: OF_FAMILY,
-    help: "Syncs that iptables-restore refused; the rules before stay in force and all of them are written again",
+    help: "Syncs that iptables-restore refused; the previous rules remain active and all rules are retried",
 };
 
 static METRICS: ModeMetrics = ModeMetrics {
@@ -114,7 +114,7 @@ static METRICS: ModeMetrics = ModeMetrics {
             name: "kubeproxy_sync_proxy_rules_iptables_total",
             kind: Kind::Gauge,
             labels: OF_TABLE,
-            help: "Rules of ours in this table of iptables",
+            help: "Rules of kube-proxy in this table of iptables",
         },
         last: Description {
             name: "kubeproxy_sync_proxy_rules_iptables_last",

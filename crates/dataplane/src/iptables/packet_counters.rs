@@ -19,7 +19,7 @@ const LOCALHOST_ACCEPTED: Description = Description {
     name: "kubeproxy_iptables_localhost_nodeports_accepted_packets_total",
     kind: Kind::Counter,
     labels: &[],
-    help: "Packets to node ports that came by way of 127.0.0.1",
+    help: "Packets to node ports on 127.0.0.1",
 };
 pub(super) const METRICS: [Description; 2] = [INVALID_DROPPED, LOCALHOST_ACCEPTED];
 
@@ -73,10 +73,10 @@ impl Keeper {
                 tracing::info!(
                     metrics,
                     error,
-                    "The kernel does not count for these metrics, and they stay absent"
+                    "The kernel cannot count packets for these metrics; they stay absent"
                 );
             }
-            (None, true) => tracing::info!(metrics, "The kernel counts for these metrics"),
+            (None, true) => tracing::info!(metrics, "The kernel counts packets for these metrics"),
             _ => {}
         }
         self.is_told = trouble.is_some();

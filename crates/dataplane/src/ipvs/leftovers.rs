@@ -53,7 +53,7 @@ fn servers() -> Option<Leftover> {
     let servers = text.lines().count().saturating_sub(HEADING);
     let what = format!(
         "{servers} lines of virtual servers and endpoints are still in IPVS, which this build cannot remove; \
-         if they are kube-proxy's and nobody else's, run: ipvsadm --clear"
+         if only kube-proxy uses them, run: ipvsadm --clear"
     );
     (servers > 0).then(|| Leftover::new(NAME, what).idle())
 }

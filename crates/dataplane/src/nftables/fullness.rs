@@ -13,13 +13,13 @@ const HELD: Description = Description {
     name: "pointsman_affinity_pins",
     kind: Kind::Gauge,
     labels: &["ip_family", "destination"],
-    help: "Clients that ClientIP affinity has pinned to an endpoint, by what they called: an address or a node port",
+    help: "Clients that ClientIP affinity has pinned to an endpoint, by destination: an address or a node port",
 };
 const LIMIT: Description = Description {
     name: "pointsman_affinity_pins_limit",
     kind: Kind::Gauge,
     labels: &[],
-    help: "Most pins of one IP family and kind of destination; beyond it, new clients go unpinned",
+    help: "Maximum number of pins per IP family and kind of destination; beyond it, new clients are not pinned",
 };
 pub(super) const METRICS: [Description; 2] = [HELD, LIMIT];
 

@@ -41,7 +41,7 @@ pub(crate) fn read<T: Transport>(transport: &mut T, dialect: &Dialect) -> Vec<In
     if let Err(error) = read_all(transport, dialect, &mut pins) {
         tracing::warn!(
             family = %dialect.family, %error, taken_over = pins.len(),
-            "Not all pins of the table before ours could be read; some clients change their endpoint"
+            "Failed to read all pins of the previous table; some clients change their endpoint"
         );
     }
     pins.sort_by_key(|pin| std::cmp::Reverse(pin.left_ms));

@@ -261,12 +261,13 @@ impl<T: Transport> Backend for Nftables<T> {
         let monitor = notified::subscribe(own_port);
         // From here on nothing is missed.
         if !self.transport.is_undisturbed() {
-            tell(notified::missed("Somebody else used nf_tables during the first sync"));
+            tell(notified::missed("Another process used nf_tables during the first sync"));
         }
         if let Err(error) = monitor.and_then(|monitor| notified::start(monitor, own_port, tell)) {
             tracing::error!(
                 %error,
-                "Cannot watch nf_tables: damage by others is repaired only by the next change or restart"
+                "Failed to watch nf_tables; changes by other processes are repaired only by the next change or \
+                 restart"
             );
         }
     }

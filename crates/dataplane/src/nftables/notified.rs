@@ -23,7 +23,7 @@ pub(super) fn missed(why: &'static str) -> Drift {
 fn changed(family: Family, by: Option<&Process>) -> Drift {
     let why = match by {
         Some(process) => Cow::Owned(format!("{process} changed our table in nf_tables")),
-        None => Cow::Borrowed("Somebody else changed our table in nf_tables"),
+        None => Cow::Borrowed("Another process changed our table in nf_tables"),
     };
     Drift { family: Some(family), why }
 }
@@ -54,7 +54,9 @@ fn reopen(own_port: u32) -> Monitor {
     loop {
         match subscribe(own_port) {
             Ok(monitor) => return monitor,
-            Err(error) => tracing::error!(%error, ?wait, "Cannot watch nf_tables for changes by others"),
+            Err(error) => {
+                tracing::error!(%error, ?wait, "Failed to watch nf_tables for changes by other processes; retrying")
+            }
         }
         std::thread::sleep(wait);
         wait = (wait * 2).min(LONGEST_RETRY);

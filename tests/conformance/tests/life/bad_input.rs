@@ -49,7 +49,7 @@ pub(crate) fn kubeconfigs(world: &mut World) {
         ("no-cluster", spoiled(|config| config["clusters"] = json!([])), &["cluster", "test"]),
         ("no-user", spoiled(|config| config["users"] = json!([])), &["user", "test"]),
         ("no-scheme", cluster("server", "10.0.0.1:6443".into()), &["10.0.0.1:6443", "https://"]),
-        ("no-url", cluster("server", "not a url".into()), &["server", "no URL"]),
+        ("no-url", cluster("server", "not a url".into()), &["server", "not a URL"]),
         ("authority", cluster("certificate-authority", missing.clone().into()), &[&missing, "No such file"]),
         ("garbage", cluster("certificate-authority-data", "Z2FyYmFnZQ==".into()), &["certificate"]),
         (
@@ -88,7 +88,7 @@ fn assert_refused(world: &World, kubeconfig: &Path, words: &[&str]) {
 /// Time may mend these, so it is tried again; one line says what is wrong.
 fn assert_patient(world: &World, kubeconfig: &Path, words: &[&str]) {
     let mut run = Run::start(world, &world.ground.sandbox.node, kubeconfig);
-    let tries = || lines(&run.log(), &["Still no news from the apiserver"]).len();
+    let tries = || lines(&run.log(), &["Still failing to list or watch the apiserver"]).len();
     let tried = wait_until(SOON, || tries() >= 8);
     let text = run.log();
     assert!(tried, "{}", end_of(&text));
@@ -103,7 +103,7 @@ fn assert_patient(world: &World, kubeconfig: &Path, words: &[&str]) {
 pub(crate) fn dead_server(world: &mut World) {
     let text = spoiled(|config| config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1".into());
     let path = write(world, "dead", &text);
-    assert_patient(world, &path, &["https://127.0.0.1:1", "cannot be reached", "refused", "tried again"]);
+    assert_patient(world, &path, &["https://127.0.0.1:1", "cannot be reached", "refused", "retrying"]);
 }
 
 pub(crate) fn rejected_token(world: &mut World) {
@@ -111,7 +111,7 @@ pub(crate) fn rejected_token(world: &mut World) {
     let mut config: Value = serde_json::from_str(&usual).unwrap();
     config["users"][0]["user"] = json!({"token": "forged"});
     let path = write(world, "forged", &config.to_string());
-    assert_patient(world, &path, &["rejected (401)", "check the token", "tried again"]);
+    assert_patient(world, &path, &["rejected (401)", "check the token", "retrying"]);
 }
 
 pub(crate) fn other_authority(world: &mut World) {
@@ -120,7 +120,7 @@ pub(crate) fn other_authority(world: &mut World) {
     let authority = write(world, "other-authority", &another_authority());
     config["clusters"][0]["cluster"]["certificate-authority"] = json!(authority);
     let path = write(world, "stranger", &config.to_string());
-    assert_patient(world, &path, &["https://127.0.0.1:6443", "certificate", "authority", "tried again"]);
+    assert_patient(world, &path, &["https://127.0.0.1:6443", "certificate", "authority", "retrying"]);
 }
 
 fn another_authority() -> String {

@@ -35,7 +35,7 @@ pub(crate) fn compacted(world: &mut World) {
     let asked = traffic.finish();
     assert!(asked > 50, "only {asked} connections");
     let log = agent.log();
-    let told = lines(&log, &["What we last saw is no longer in the apiserver's history", "kind=\"Service\""]);
+    let told = lines(&log, &["Last seen resource version is too old", "kind=\"Service\""]);
     assert_eq!(told.len(), 1, "{}", end_of(&log));
     world.point_at(stays, "b");
     world.await_answer(stays, "b");

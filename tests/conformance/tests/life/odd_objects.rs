@@ -36,7 +36,7 @@ pub(crate) fn annotations(world: &mut World) {
     world.await_answer(later, "a");
     world.await_answer(odd, "a");
     let log = agent.log();
-    assert!(lines(&log, &["No news from the apiserver"]).is_empty(), "{}", end_of(&log));
+    assert!(lines(&log, &["Failed to list or watch the apiserver"]).is_empty(), "{}", end_of(&log));
     drop(agent);
 
     world.create(last, "b");

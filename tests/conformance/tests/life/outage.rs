@@ -46,8 +46,8 @@ pub(crate) fn long(world: &mut World) {
     let complaints = errors(&log);
     // The cut, and that nobody listens any more.
     assert!((1..=2).contains(&complaints.len()), "{complaints:#?}");
-    assert!(complaints.iter().all(|line| line.contains("the rules stay as they are")), "{complaints:#?}");
-    let over = || lines(&agent.log(), &["The apiserver is followed again"]).len() == 1;
+    assert!(complaints.iter().all(|line| line.contains("keeping the current rules")), "{complaints:#?}");
+    let over = || lines(&agent.log(), &["Watching the apiserver again"]).len() == 1;
     assert!(wait_until(SOON, over), "the end of the outage is not told\n{}", end_of(&agent.log()));
 }
 
@@ -76,13 +76,13 @@ pub(crate) fn started_without(world: &mut World) {
     let traffic = world.traffic(service);
     agent.launch().unwrap();
     // Each kind was tried again and again.
-    let tries = |log: &str| lines(log, &["Still no news from the apiserver"]).len();
+    let tries = |log: &str| lines(log, &["Still failing to list or watch the apiserver"]).len();
     assert!(wait_until(SOON, || tries(&agent.log()) >= 12), "{}", end_of(&agent.log()));
     traffic.go_on(20);
     let log = agent.log();
     let complaints = errors(&log);
     assert_eq!(complaints.len(), 1, "{complaints:#?}");
-    for word in ["https://127.0.0.1:6443", "refused", "the rules stay as they are and it is tried again"] {
+    for word in ["https://127.0.0.1:6443", "refused", "keeping the current rules and retrying"] {
         assert!(complaints[0].contains(word), "no {word:?} in {}", complaints[0]);
     }
     assert_eq!(agent.probe("/readyz"), Some(503), "ready without knowing anything");

@@ -31,7 +31,9 @@ pub(crate) fn forbidden(world: &mut World) {
     world.bind(LIMITED, ROLE);
     become_user(LIMITED);
     agent.launch().unwrap();
-    let again = || lines(&agent.log(), &["Still no news from the apiserver", "kind=\"EndpointSlice\""]).len();
+    let again = || {
+        lines(&agent.log(), &["Still failing to list or watch the apiserver", "kind=\"EndpointSlice\""]).len()
+    };
     assert!(wait_until(SOON, || again() >= 3), "{}", end_of(&agent.log()));
     traffic.go_on(20);
     let log = agent.log();

@@ -22,7 +22,7 @@ pub(crate) fn changed(cluster: &Cluster) {
     // What is lost keeps its last value: a kubelet that starts may clear the list for a moment.
     let mark = Mark::now(&agent);
     spot.set_addresses(&[]);
-    mark.await_line(&agent, &["has no addresses any more; the last ones stay in use"]);
+    mark.await_line(&agent, &["no longer has addresses; keeping the last known ones"]);
     expect_at(outer, inner);
     spot.set_addresses(&inner.map(|to| to.ip()));
     expect_at(inner, outer);

@@ -50,7 +50,7 @@ pub(crate) fn deleting(cluster: &Cluster) {
     expect_health(&spot, &agent, 503);
     let mark = Mark::now(&agent);
     spot.patch(json!({"metadata": {"finalizers": null}}));
-    mark.await_line(&agent, &["The Node object is gone"]);
+    mark.await_line(&agent, &["Node object is gone"]);
     expect_health(&spot, &agent, 503);
     spot.register(&spot.object());
     expect_health(&spot, &agent, 200);
@@ -64,7 +64,7 @@ pub(crate) fn registered_anew(cluster: &Cluster) {
     let traffic = Traffic::start(guest, Family::BOTH.map(remote));
     let mark = Mark::now(&agent);
     spot.unregister();
-    mark.await_line(&agent, &["The Node object is gone"]);
+    mark.await_line(&agent, &["Node object is gone"]);
     traffic.go_on(20);
     spot.register(&spot.object());
     let healthy = wait_until(SOON, || agent.probe("/healthz") == Some(200));

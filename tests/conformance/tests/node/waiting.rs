@@ -34,7 +34,7 @@ pub(crate) fn in_vain(cluster: &Cluster) {
     let mark = spot.launch_afresh(&mut agent);
     mark.await_line(&agent, &[&format!("{WAITING}the Node object of this node")]);
     spot.expect_nothing_programmed(&agent);
-    mark.await_line(&agent, &["going on with those of the kernel"]);
+    mark.await_line(&agent, &["using the kernel's addresses"]);
     agent.await_ready().unwrap();
     spot.expect_programmed();
     let mut late = spot.object();

@@ -39,7 +39,7 @@ pub(crate) fn metrics_port(pair: &Pair) {
     expect(&event, "Warning", "Node", "StartKubeProxy");
     let mark = Mark::now(&watched.agent);
     drop(other);
-    mark.await_line(&watched.agent, &["The metrics are served now", &PAGES.to_string()]);
+    mark.await_line(&watched.agent, &["Serving the metrics now", &PAGES.to_string()]);
     assert!(watched.agent.metrics().is_some());
 }
 

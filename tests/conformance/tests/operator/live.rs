@@ -37,7 +37,7 @@ pub(crate) fn kubeconfig(pair: &Pair) {
     fs::write(&broken, "clusters: [").unwrap();
     let mark = Mark::now(&watched.agent);
     watched.change(&broken, "");
-    mark.await_line(&watched.agent, &["not used", "broken.kubeconfig"]);
+    mark.await_line(&watched.agent, &["Refused the changed configuration", "broken.kubeconfig"]);
     watched.await_event("ConfigurationRefused", "broken.kubeconfig");
     FOLLOWED.serve_by(pair.api(), &["a"]);
     programmed("a");

@@ -122,7 +122,7 @@ fn never_ready(party: &Party<'_>, agent: &mut NodeAgent, lack: &Lack, give_back:
     party.point_at("b");
     // It goes on asking: of two refusals from now on, one is to a question that was put after the change.
     let refused = refusal(lack.verb, lack.resource);
-    Mark::now(agent).await_lines(agent, &["Still no news from the apiserver", &refused], 2);
+    Mark::now(agent).await_lines(agent, &["Still failing to list or watch the apiserver", &refused], 2);
     party.expect_first(Expect::By(&["a"]));
     give_back();
     agent.await_ready().unwrap();

@@ -176,25 +176,28 @@ fn renamed() {
 fn refused() {
     let mut configured = Configured::start(&with_cidrs(""));
     configured.write("mode: ipvs\n");
-    configured.await_said("not used, the old one stays in force");
+    configured.await_said("Refused the changed configuration; keeping the previous one");
     for family in Family::BOTH {
         let answers = wait_until(SOON, || configured.answers_at_node_port(family));
         assert!(answers, "{}", configured.stage.log());
     }
-    let before = configured.said("stays in force");
+    let before = configured.said("keeping the previous one");
     send_signal(configured.process, Signal::Hangup).unwrap();
-    let again = wait_until(SOON, || configured.said("stays in force") > before);
+    let again = wait_until(SOON, || configured.said("keeping the previous one") > before);
     assert!(again, "SIGHUP gets no answer\n{}", configured.stage.log());
     configured.change(&with_cidrs("oomScoreAdj: -5\n"), "oomScoreAdj: -999 → -5");
     send_signal(configured.process, Signal::Hangup).unwrap();
-    configured.await_said("asks for nothing new");
+    configured.await_said("the configuration file has no changes");
     assert_eq!(configured.stage.agent().probe("/healthz"), Some(200));
 }
 
 /// Rules that are written as before serve better than rules that are written no more.
 fn not_yet_known() {
     let configured = Configured::start(&with_cidrs(""));
-    configured.change("detectLocalMode: NodeCIDR\nnftables: {syncPeriod: 1s}\n", "is in force");
+    configured.change(
+        "detectLocalMode: NodeCIDR\nnftables: {syncPeriod: 1s}\n",
+        "Applied the changed configuration",
+    );
     configured.await_said("Keeping the previous node name and detection of local traffic");
     let before = Family::BOTH.map(|family| configured.client_seen(family));
     configured.stage.put_endpoints("web", Protocol::Tcp, &["b"]);

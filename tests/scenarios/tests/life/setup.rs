@@ -88,5 +88,5 @@ fn unprivileged() {
     let output = command.output().unwrap();
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{words}");
-    assert!(words.contains("close_wait is not set to 99") && words.contains("mounted read-only"), "{words}");
+    assert!(words.contains("close_wait to 99") && words.contains("mounted read-only"), "{words}");
 }

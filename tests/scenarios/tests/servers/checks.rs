@@ -77,7 +77,7 @@ fn contested() {
         site.await_reply(at, "/", |reply| reply.body.contains("\"first\""));
     }
     site.put_checked("second", 32000);
-    let refused = || site.agent.log().matches("The health check of a service cannot be served").count();
+    let refused = || site.agent.log().matches("Failed to open the health check port of a service").count();
     assert!(wait_until(SOON, || refused() == 2), "once a family:\n{}", site.agent.log());
     assert!(site.get(V4, "/").body.contains("\"first\""));
     site.folder.remove("service-first");

@@ -35,11 +35,14 @@ fn awaited() {
     site.agent.stop().unwrap();
     let taken = [PROBES, PAGES].map(|at| site.namespace.run(|| TcpListener::bind(at)).unwrap());
     site.agent.launch().unwrap();
-    for words in ["Cannot serve the probes", "Cannot serve the metrics"] {
+    for words in ["Failed to serve the probes", "Failed to serve the metrics"] {
         site.await_word(words);
         let log = site.agent.log();
         let line = log.lines().find(|line| line.contains(words)).unwrap();
-        assert!(line.contains("stop what holds the port") && line.contains("-bind-address"), "{line}");
+        assert!(
+            line.contains("stop the process that holds the port") && line.contains("-bind-address"),
+            "{line}"
+        );
     }
     let rules = || site.agent.log().matches("All rules are in place").count();
     assert!(wait_until(SOON, || rules() == 2), "the rules wait, too:\n{}", site.agent.log());
@@ -54,7 +57,7 @@ fn check_awaited() {
     let site = Site::start(&["--nodeport-addresses=127.0.0.0/8,::1/128"]);
     let taken = site.namespace.run(|| TcpListener::bind("127.0.0.1:32000")).unwrap();
     site.put_checked("web", 32000);
-    site.await_word("The health check of a service cannot be served");
+    site.await_word("Failed to open the health check port of a service");
     // Whatever else is asked for is served.
     site.await_reply("[::1]:32000", "/", |reply| reply.code == 503);
     drop(taken);

@@ -131,7 +131,7 @@ impl Ports {
             self.open.insert(name.clone(), stay);
         }
         for at in go.keys() {
-            tracing::info!(service = %name.1, address = %at, "The health check of a service is closed");
+            tracing::info!(service = %name.1, address = %at, "Closed the health check port of a service");
         }
         go.into_values().collect()
     }
@@ -144,7 +144,7 @@ impl Ports {
             match self.start(name, at) {
                 Ok(running) => {
                     self.refused.remove(&(name.clone(), at));
-                    tracing::info!(service = %name.1, address = %at, "The health check of a service is open");
+                    tracing::info!(service = %name.1, address = %at, "Opened the health check port of a service");
                     self.open.entry(name.clone()).or_default().insert(at, running);
                 }
                 Err(error) if at.ip().is_unspecified() && lacks_ipv6(&error) => {}
@@ -170,8 +170,8 @@ impl Ports {
         if self.refused.insert((name.clone(), at), why.clone()).is_none_or(|before| before != why) {
             tracing::error!(
                 service = %name.1, address = %at, %error,
-                "The health check of a service cannot be served, so load balancers may take this node for dead: \
-                 stop what holds the port; trying again every {} s", BIND_RETRY.as_secs()
+                "Failed to open the health check port of a service; load balancers may consider this node unhealthy. \
+                 Stop the process that holds the port; retrying every {} s", BIND_RETRY.as_secs()
             );
         }
     }

@@ -167,7 +167,7 @@ impl Reflector {
             "ERROR" => return Err(error_event(event, encoding)),
             // Ending the watch would only bring it again.
             other => {
-                tracing::debug!(kind = %self.resource.kind, "Passing over an event of the type {other:?}");
+                tracing::debug!(kind = %self.resource.kind, "Ignoring an event of type {other:?}");
             }
         }
         Ok(Taken::Event)

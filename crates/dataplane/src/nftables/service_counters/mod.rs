@@ -72,7 +72,7 @@ impl Board {
                     is_failing = false;
                 }
                 Err(error) if !is_failing => {
-                    tracing::warn!(%error, "Cannot read the counters of services; /metrics shows them as they were");
+                    tracing::warn!(%error, "Failed to read the service counters; /metrics shows the last values");
                     is_failing = true;
                 }
                 Err(_) => {}

@@ -111,7 +111,7 @@ fn damage(carrier: Carrier) {
     times.sort();
     let usual = times[times.len() / 2];
     assert!(usual < at_load(REPAIRED_WITHIN), "{times:?}\n{}", rig.log());
-    assert!(rig.log().contains("Somebody else changed our rules"), "nothing in the log\n{}", rig.log());
+    assert!(rig.log().contains("Another process changed our rules"), "nothing in the log\n{}", rig.log());
     assert_eq!(rig.agent().probe("/healthz"), Some(200));
 }
 
