@@ -30,7 +30,7 @@ pub(super) fn remove(search: Search) -> Removal {
             }
             Ok(()) => {}
             Err(source) => {
-                let what = format!("the {family} rules of nftables mode are still there");
+                let what = format!("the {family} rules of nftables mode may still be there");
                 removal.left.push(Leftover::new(NAME, what).of_family(family).because(source));
             }
         }
