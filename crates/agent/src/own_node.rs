@@ -27,18 +27,42 @@ pub(crate) enum Missing {
 pub(crate) struct OwnNode {
     name: String,
     facts: Option<NodeFacts>,
-    /// The object existed the last time we looked.
-    exists: bool,
-    /// It had addresses then.
-    has_addresses: bool,
+    seen: Seen,
     /// An apiserver is to be waited for; manifests say all they have to say at once.
     awaits_addresses: bool,
     detect_local: DetectLocal,
-    is_open: bool,
+    door: Door,
     /// Rules are written as another one says until this is known.
     is_successor: bool,
-    waiting_since: Option<Instant>,
-    said: Option<(Missing, Instant)>,
+}
+
+/// How the Node object was the last time we looked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    Absent,
+    WithoutAddresses,
+    WithAddresses,
+}
+
+impl Seen {
+    fn of(facts: Option<&NodeFacts>) -> Seen {
+        match facts {
+            None => Seen::Absent,
+            Some(facts) if facts.primary == [None; 2] => Seen::WithoutAddresses,
+            Some(_) => Seen::WithAddresses,
+        }
+    }
+}
+
+/// Whether rules may be written.
+#[derive(Clone, Copy, Debug)]
+enum Door {
+    /// Nobody has asked yet.
+    Untried,
+    /// Something is missing, which was said perhaps.
+    Shut { since: Instant, said: Option<(Missing, Instant)> },
+    /// Enough was known once. It stays open.
+    Open { was_missed: bool },
 }
 
 impl OwnNode {
@@ -46,14 +70,11 @@ impl OwnNode {
         OwnNode {
             name: name.to_owned(),
             facts: None,
-            exists: false,
-            has_addresses: false,
+            seen: Seen::Absent,
             awaits_addresses,
             detect_local: detect_local.clone(),
-            is_open: false,
+            door: Door::Untried,
             is_successor: false,
-            waiting_since: None,
-            said: None,
         }
     }
 
@@ -67,13 +88,7 @@ impl OwnNode {
     ) -> OwnNode {
         let new = OwnNode { is_successor: true, ..OwnNode::new(name, detect_local, awaits_addresses) };
         match self.name == name {
-            true => OwnNode {
-                facts: self.facts.clone(),
-                exists: self.exists,
-                has_addresses: self.has_addresses,
-                awaits_addresses: false,
-                ..new
-            },
+            true => OwnNode { facts: self.facts.clone(), seen: self.seen, awaits_addresses: false, ..new },
             false => new,
         }
     }
@@ -84,12 +99,16 @@ impl OwnNode {
 
     /// Enough was known to write rules.
     pub(crate) fn is_open(&self) -> bool {
-        self.is_open
+        matches!(self.door, Door::Open { .. })
     }
 
     /// The wait for it was mentioned.
     pub(crate) fn was_missed(&self) -> bool {
-        self.said.is_some()
+        match self.door {
+            Door::Untried => false,
+            Door::Shut { said, .. } => said.is_some(),
+            Door::Open { was_missed } => was_missed,
+        }
     }
 
     fn needs_pod_cidrs(&self) -> bool {
@@ -102,7 +121,7 @@ impl OwnNode {
 
     /// Load balancers may send here: the node is not about to go, nor gone.
     pub(crate) fn is_eligible(&self) -> bool {
-        self.facts.as_ref().is_none_or(|facts| self.exists && facts.eligible)
+        self.facts.as_ref().is_none_or(|facts| self.seen != Seen::Absent && facts.eligible)
     }
 
     /// How traffic of this node's pods is recognised, as far as it is known.
@@ -118,22 +137,21 @@ impl OwnNode {
 
     /// Take in what the Node object says now.
     pub(crate) fn observe(&mut self, now: Option<&NodeFacts>) {
-        if self.exists && now.is_none() {
-            tracing::warn!(node = %self.name, "Node object is gone; keeping its last known state");
+        let before = std::mem::replace(&mut self.seen, Seen::of(now));
+        match (before, self.seen) {
+            (Seen::WithoutAddresses | Seen::WithAddresses, Seen::Absent) => {
+                tracing::warn!(node = %self.name, "Node object is gone; keeping its last known state");
+            }
+            (Seen::WithAddresses, Seen::WithoutAddresses) => {
+                let node = &self.name;
+                tracing::warn!(%node, "Node object no longer has addresses; keeping the last known ones");
+            }
+            _ => {}
         }
-        self.exists = now.is_some();
         let Some(now) = now else { return };
-        let had_addresses = self.has_addresses;
-        self.has_addresses = now.primary != [None; 2];
         let mut facts = now.clone();
         if let Some(last) = &self.facts {
-            if facts.primary == [None; 2] && last.primary != [None; 2] {
-                if had_addresses {
-                    tracing::warn!(
-                        node = %self.name,
-                        "Node object no longer has addresses; keeping the last known ones"
-                    );
-                }
+            if facts.primary == [None; 2] {
                 facts.primary = last.primary;
             }
             if facts.pod_cidrs.is_empty() && !last.pod_cidrs.is_empty() {
@@ -145,15 +163,16 @@ impl OwnNode {
 
     /// Whether enough is known to write rules. Once open, the door stays open.
     pub(crate) fn is_known(&mut self, now: Instant) -> bool {
-        if self.is_open {
-            return true;
-        }
-        let since = *self.waiting_since.get_or_insert(now);
+        let (since, said) = match self.door {
+            Door::Open { .. } => return true,
+            Door::Untried => (now, None),
+            Door::Shut { since, said } => (since, said),
+        };
         let waited = now.saturating_duration_since(since);
-        match self.missing() {
-            None => self.is_open = true,
+        self.door = match self.missing() {
+            None => Door::Open { was_missed: said.is_some() },
             Some(missing) if self.is_worth_waiting(missing) || waited < ADDRESS_PATIENCE => {
-                self.say(missing, now)
+                Door::Shut { since, said: Some(self.say(missing, said, now)) }
             }
             Some(_) => {
                 tracing::error!(
@@ -161,18 +180,17 @@ impl OwnNode {
                     "Still no Node object with addresses; using the kernel's addresses. Is this the node's name \
                      in the cluster? See --hostname-override"
                 );
-                self.is_open = true;
+                Door::Open { was_missed: said.is_some() }
             }
-        }
-        self.is_open
+        };
+        self.is_open()
     }
 
     /// When to look again although nothing came; `None` once there is nothing to wait for.
     pub(crate) fn next_look(&self, now: Instant) -> Option<Duration> {
-        let since = self.waiting_since.filter(|_| !self.is_open)?;
+        let Door::Shut { since, said } = self.door else { return None };
         let deadline = (since + ADDRESS_PATIENCE).saturating_duration_since(now);
-        let reminder =
-            self.said.map_or(Duration::ZERO, |(_, said)| (said + REMINDER).saturating_duration_since(now));
+        let reminder = said.map_or(Duration::ZERO, |(_, at)| (at + REMINDER).saturating_duration_since(now));
         let for_ever = self.missing().is_some_and(|missing| self.is_worth_waiting(missing));
         Some(if for_ever { reminder } else { deadline.min(reminder) })
     }
@@ -192,14 +210,14 @@ impl OwnNode {
         self.needs_pod_cidrs() && missing != Missing::Addresses
     }
 
-    fn say(&mut self, missing: Missing, now: Instant) {
-        let repeated = |(what, said): (Missing, Instant)| {
-            what == missing && now.saturating_duration_since(said) < REMINDER
+    /// Mention what is missing, unless that was said lately. Returns what was said last, and when.
+    fn say(&self, missing: Missing, said: Option<(Missing, Instant)>, now: Instant) -> (Missing, Instant) {
+        let is_recent = |(what, at): &(Missing, Instant)| {
+            *what == missing && now.saturating_duration_since(*at) < REMINDER
         };
-        if self.said.is_some_and(repeated) {
-            return;
+        if let Some(said) = said.filter(is_recent) {
+            return said;
         }
-        self.said = Some((missing, now));
         let what = match missing {
             Missing::Node => {
                 "the Node object of this node; is this its name in the cluster? See --hostname-override"
@@ -217,6 +235,7 @@ impl OwnNode {
                  {what}"
             ),
         }
+        (missing, now)
     }
 }
 
