@@ -15,7 +15,7 @@ use crate::events;
 
 /// Pairs that are named after one sync; the others are summed up.
 const NAMED_PER_SYNC: usize = 10;
-/// Pairs that are named and not over yet. More than this nobody works through one by one.
+/// Pairs that are named and not over yet. More than this is too many to work through one by one.
 const MOST_NAMED: usize = 1000;
 /// Pairs that wait to be named; there may be more, which are named if they change.
 const MOST_WAITING: usize = 1000;
@@ -213,7 +213,7 @@ mod tests {
         assert!(contests.named.is_empty() && contests.waiting.is_empty());
     }
 
-    /// Whoever begins and ends a contest all the time neither fills the log nor silences it.
+    /// A tenant who keeps starting and ending a contest neither fills the log nor silences it.
     #[test]
     fn a_contest_that_comes_and_goes_is_reported_at_a_rate() {
         let start = Instant::now();

@@ -12,7 +12,7 @@ pub(crate) fn starting(node: &str) -> Event {
     about_node(node, "Starting", false, String::new())
 }
 
-/// Nobody chose the mode, and a later release may choose another.
+/// No mode is set, and a later release may choose another.
 pub(crate) fn default_mode(node: &str, mode: &str, because: &str) -> Event {
     let note = format!(
         "No proxy mode is set: {mode} is used, because {because}. Set mode: {mode} (or --proxy-mode={mode}) to keep \

@@ -6,7 +6,7 @@ use model::{Family, ServiceKey};
 
 /// How often an operator is reminded of a failure that stays.
 const REMINDER: Duration = Duration::from_secs(60);
-/// Reasons that are told in full, for as long as nothing works.
+/// Reasons that are logged in full during one series of failures.
 const MOST_REASONS: usize = 5;
 /// Names in one log line; more say nothing more.
 const MOST_NAMES: usize = 5;

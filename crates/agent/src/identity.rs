@@ -153,7 +153,7 @@ mod tests {
         let now = Instant::now();
         let bridge = LocalDetector::Bridge("cbr0".into());
         let mut identity = in_force(now);
-        // Its Node object is gone for the moment, as while a kubelet registers anew.
+        // Its Node object is gone for the moment, as while a kubelet registers again.
         identity.observe(|_| None, now);
         identity.reconfigure("one", &DetectLocal::Fixed(bridge.clone()), true);
         identity.observe(|_| None, now);

@@ -1,4 +1,4 @@
-//! The way to the sync loop. Nobody who tells it something waits for a commit to end, and what waits meanwhile is
+//! The way to the sync loop. No sender waits for a commit to end, and what waits meanwhile is
 //! bounded: of each object its last change, of everything else the last word.
 
 use std::sync::mpsc::RecvTimeoutError;
@@ -95,7 +95,7 @@ impl Drop for SenderEnd {
 impl Drop for Receiver {
     fn drop(&mut self) {
         let mut waiting = self.0.lock();
-        // Nobody takes it any more.
+        // The receiver is gone.
         *waiting = Waiting { has_receiver_gone: true, ..Waiting::default() };
     }
 }

@@ -22,7 +22,7 @@ use repairs::Repairs;
 
 /// Pieces of large services rest for this many times their cost: they take at most a third of one core.
 const REST_OF_PIECES: u32 = 2;
-/// Services that are written in one transaction, and what they may weigh together: some milliseconds' worth, so that nobody
+/// Services that are written in one transaction, and what they may weigh together: some milliseconds' worth, so that none
 /// waits long for others.
 const MOST_TOGETHER: usize = 100;
 const MOST_WEIGHT_TOGETHER: usize = 4_000;
@@ -50,7 +50,7 @@ impl Work {
 pub(crate) struct Lane {
     pub(crate) family: Family,
     pacing: Pacing,
-    /// Large services have a pace of their own: what they cost delays nobody else.
+    /// Large services have a pace of their own: what they cost does not delay others.
     large_pacing: Pacing,
     /// Services that are written apart from the others, one at a time and piece by piece.
     large: LargeQueue,
@@ -118,7 +118,7 @@ impl Lane {
         self.metrics.queued();
     }
 
-    /// Somebody else changed the rules, or may have; they will be written anew.
+    /// Another process changed the rules, or may have; they will be rewritten.
     pub(crate) fn note_damage(&mut self, why: &str) {
         let now = Instant::now();
         self.repairs.note(self.family, why, now);
@@ -167,7 +167,7 @@ impl Lane {
         small.into_iter().chain(large).min().unwrap_or_default()
     }
 
-    /// Somebody else changed, or may have changed, the rules of this family.
+    /// Another process changed, or may have changed, the rules of this family.
     pub(crate) fn distrust<B: Backend>(&mut self, reconciler: &mut Reconciler<B>, why: &str) {
         if !reconciler.is_unknown(self.family) {
             self.note_damage(why);

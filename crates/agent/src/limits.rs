@@ -9,7 +9,7 @@ use model::{Excess, Family, ServiceKey};
 
 use crate::events;
 
-/// Services that are named and still too large. More than this nobody works through one by one.
+/// Services that are named and still too large. More than this is too many to work through one by one.
 const MOST_NAMED: usize = 1000;
 /// Services that wait to be named.
 const MOST_WAITING: usize = 1000;

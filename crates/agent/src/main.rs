@@ -31,7 +31,7 @@ fn dispatch(parsed: Parsed) -> Result<(), String> {
     }
     parsed.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     match parsed.command {
-        // Whoever closed the pipe has read enough.
+        // The reader that closed the pipe has read enough.
         Command::Print(text) => drop(std::io::stdout().write_all(text.as_bytes())),
         Command::WriteConfig { path, yaml } => {
             std::fs::write(&path, yaml)

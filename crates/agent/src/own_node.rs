@@ -1,7 +1,7 @@
-//! This node as its Node object tells of it: what to wait for at the start, and what stays known after.
+//! This node as its Node object describes it: what to wait for at the start, and what stays known after.
 //!
 //! A Node that is gone, or lost its addresses, changes nothing that is programmed: a kubelet that registers
-//! anew does just that. Which node a changed configuration means is the affair of [`Identity`](crate::identity::Identity).
+//! again does just that. Which node a changed configuration means is decided in [`Identity`](crate::identity::Identity).
 
 use std::time::{Duration, Instant};
 

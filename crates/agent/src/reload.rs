@@ -28,7 +28,7 @@ async fn changed(config: Option<&mut ConfigWatch>) -> Change {
     }
 }
 
-/// SIGHUP: whoever sends it wants an answer, also to a text that was judged before.
+/// SIGHUP: its sender expects an answer, even about a text that was judged before.
 fn asked_for(config: Option<&mut ConfigWatch>) -> Option<Change> {
     let Some(config) = config else {
         tracing::info!("Received SIGHUP, but there is no configuration file to reload; see --config");

@@ -199,7 +199,7 @@ impl Agent {
         Ok(())
     }
 
-    /// A commit under way may take longer than whoever sent SIGTERM waits, and so may a source that reads: they end
+    /// A commit under way may take longer than the sender of SIGTERM waits, and so may a source that reads: they end
     /// with the process then. A transaction is done as a whole or not at all.
     fn stop(self) {
         let (done, ended) = channel::<()>();

@@ -16,7 +16,7 @@ use crate::sync::Event;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// A source that runs until this is dropped, or until nobody listens any more.
+/// A source that runs until this is dropped, or until its receiver is gone.
 pub(crate) struct Running {
     pub(crate) recorder: Recorder,
     events: Sender,

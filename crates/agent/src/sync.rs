@@ -188,7 +188,7 @@ impl SyncLoop {
         true
     }
 
-    /// Take other options on. What the kernel holds stays in force until it is written anew, in one transaction.
+    /// Take other options on. The rules in the kernel stay active until they are rewritten, in one transaction.
     fn reconfigure(&mut self, options: Options) {
         let old = std::mem::replace(&mut self.options, options);
         let new = &self.options;
@@ -261,7 +261,7 @@ impl SyncLoop {
         self.count_changes();
     }
 
-    /// Load balancers are told by `/healthz`, and people here.
+    /// Load balancers see it in `/healthz`, people in the log.
     fn tell_eligibility(&mut self) {
         let own = self.identity.current();
         let is_leaving = !own.is_eligible();
@@ -359,7 +359,7 @@ impl SyncLoop {
         }
     }
 
-    /// Node ports that nobody can reach look like a broken network.
+    /// Node ports that cannot be reached look like a broken network.
     fn warn_of_missed_prefixes(&mut self) {
         if !std::mem::take(&mut self.look_at_prefixes) {
             return;

@@ -1,4 +1,5 @@
-//! How much may be said about what tenants write: a burst, and then a line now and then. Pure: whoever asks brings the time.
+//! How much may be said about what tenants write: a burst, and then a line now and then. Pure: the caller
+//! passes the time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -156,7 +157,7 @@ mod tests {
         assert_eq!(others, ALTOGETHER.burst - PER_NAMESPACE.burst - 1);
     }
 
-    /// Whoever asks without end leaves something to others at any later time too.
+    /// A tenant who asks without end still leaves a share to others.
     #[test]
     fn one_namespace_that_never_rests_leaves_others_their_share() {
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Updates that wait to be taken in, no more than one for each object: however long nobody takes them, they need
+//! Updates that wait to be taken in, no more than one for each object: however long they wait, they need
 //! no more room than the objects themselves.
 //!
 //! Pure. Taking in what comes out leaves a [`ClusterState`](crate::ClusterState) as all that went in would have.
@@ -87,7 +87,7 @@ impl OfKind {
         self.changes.insert(path, change);
     }
 
-    /// What is not listed is gone, be it known or still waiting. Changes that wait for listed objects stay: they are
+    /// What is not listed is gone, whether known or still waiting. Changes that wait for listed objects stay: they are
     /// taken in after this.
     fn retain(&mut self, listed: HashSet<Arc<str>>) {
         self.changes.retain(|path, _| listed.contains(path));

@@ -45,7 +45,7 @@ impl fmt::Display for Kind {
 
 /// Identifies an object: its kind and `namespace/name` (or just `name`, for cluster-wide kinds).
 ///
-/// The path is shared: whoever holds a key of a live object adds no text to what the state holds.
+/// The path is shared: a key of a live object adds no text to what the state holds.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
     pub kind: Kind,

@@ -25,7 +25,7 @@ pub struct Timestamp {
     pub seconds: i64,
 }
 
-/// Absent, `null` and empty are one. A time that nobody can read is still one: what is being deleted is.
+/// Absent, `null` and empty are one. An unreadable time still counts as one: what is being deleted is.
 fn timestamp<'de, D: Deserializer<'de>>(source: D) -> Result<Option<Timestamp>, D::Error> {
     let text = Option::<String>::deserialize(source)?.filter(|text| !text.is_empty());
     let seconds = |text: &str| crate::timestamp::parse_millis(text).unwrap_or(0).div_euclid(1_000);

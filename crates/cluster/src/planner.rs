@@ -39,7 +39,7 @@ impl Planner for ClusterPlanner<'_> {
     }
 }
 
-/// This node as its Node object, the kernel and the operator tell of it.
+/// This node as its Node object, the kernel and the operator describe it.
 pub fn observe_node(facts: Option<&NodeFacts>, name: &str, addresses: &[IpAddr]) -> NodeView {
     let told = facts.map(|facts| facts.primary).filter(|primary| *primary != [None; 2]);
     NodeView {

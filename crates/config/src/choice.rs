@@ -59,7 +59,7 @@ impl Mode {
     }
 }
 
-/// `None`: nobody chose one.
+/// `None`: not set.
 impl Choice for Option<Mode> {
     const WHAT: &'static str = "a proxy mode";
     const WORDS: &'static [(&'static str, Option<Mode>)] = &{

@@ -20,7 +20,7 @@ pub(crate) struct Completed {
     pub(crate) origin: Origin,
 }
 
-/// Choose a mode where nobody did, and give it its settings.
+/// Choose a mode if none is set, and give it its settings.
 pub(crate) fn complete(
     mut configuration: Configuration,
     mut origin: Origin,
@@ -55,7 +55,7 @@ fn adopt(configuration: &mut Configuration, origin: &Origin) {
     }
 }
 
-/// The names of settings that somebody gave, other than their defaults, and that do nothing here.
+/// The names of settings that were given, other than their defaults, and that do nothing here.
 pub(crate) fn ineffective(Completed { configuration, mode, origin }: &Completed) -> Vec<String> {
     let mut configuration = configuration.clone();
     let is_given = |setting: &&Setting| origin.given.contains(setting.path);

@@ -27,7 +27,7 @@ pub struct Configuration {
     pub bind_address_hard_fail: bool,
     pub enable_profiling: bool,
     pub show_hidden_metrics_for_version: String,
-    /// `None` until somebody chooses one.
+    /// `None` until one is chosen.
     pub mode: Option<Mode>,
     pub iptables: Iptables,
     pub ipvs: Ipvs,

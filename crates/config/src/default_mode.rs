@@ -2,7 +2,7 @@
 
 use super::choice::Mode;
 
-/// A mode that nobody chose.
+/// A mode that was not chosen explicitly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefaultMode {
     pub mode: Mode,

@@ -98,7 +98,7 @@ fn fill(document: &mut Node, problems: &mut Vec<String>) -> (Configuration, Give
         if node == Node::Null || (setting.zero_is_unset && node.is_zero()) {
             continue;
         }
-        // kubeadm fills its ConfigMap with `false`: nobody asked for it.
+        // kubeadm fills its ConfigMap with `false`: it was not requested.
         if !(node.is_zero() && node == setting.default()) {
             given.insert(setting.path);
         }
@@ -110,7 +110,7 @@ fn fill(document: &mut Node, problems: &mut Vec<String>) -> (Configuration, Give
     (configuration, given)
 }
 
-/// A node of IPv6 serves on IPv6, if nobody said where.
+/// A node of IPv6 serves on IPv6, if no address is set.
 fn default_addresses(configuration: &mut Configuration, given: &Given) {
     if configuration.bind_address.is_ipv4() {
         return;
@@ -131,7 +131,7 @@ fn take(node: &mut Node, path: &str) -> Option<Node> {
     }
 }
 
-/// What nobody took.
+/// What was not consumed.
 fn leftovers(path: &str, node: &Node, problems: &mut Vec<String>, warnings: &mut Vec<String>) {
     let holds = |setting: &Setting| path.is_empty() || setting.path.starts_with(&format!("{path}."));
     let is_section = settings::all().any(holds);

@@ -20,7 +20,7 @@ pub struct Options {
     pub settings: Settings,
     /// How rules are programmed.
     pub mode: Mode,
-    /// Nobody chose the mode: why it is this one.
+    /// No mode is set: why it is this one.
     pub mode_because: Option<String>,
     pub masquerade_mark: u32,
     /// Count packets, bytes and connections of every service port.

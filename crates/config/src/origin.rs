@@ -1,4 +1,4 @@
-//! Where the settings came from: by flags or by a file, and which of them somebody gave at all.
+//! Where the settings came from: by flags or by a file, and which of them were given at all.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ pub(crate) type Given = BTreeSet<&'static str>;
 pub(crate) struct Origin {
     pub(crate) place: Place,
     pub(crate) given: Given,
-    /// Where nobody chose the proxy mode.
+    /// If no proxy mode is set.
     pub(crate) default_mode: Option<DefaultMode>,
     pub(crate) config_file: Option<ConfigFile>,
 }

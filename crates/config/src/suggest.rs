@@ -1,4 +1,4 @@
-//! Which word somebody meant who typed another.
+//! Which known word a misspelt one was meant to be.
 
 /// The candidate that is fewest slips away from `word`, if that is few enough to have been meant.
 pub(crate) fn closest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {

@@ -6,7 +6,7 @@ use file::{Loaded, read};
 use origin::{Origin, Place};
 use resolve::{SourceFlags, resolve};
 
-/// Every problem with a file, in the order in which it is told.
+/// Every problem with a file, in the order in which it is reported.
 fn problems(body: &str) -> String {
     let head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nhostnameOverride: node-1\n";
     let Loaded { configuration, given, mut problems, .. } = read(&format!("{head}{body}")).unwrap();

@@ -99,7 +99,7 @@ pub trait Backend {
     fn configure(&mut self, family: Family, setup: &Setup) -> bool;
 
     /// Pass on changes by others from now on, and say if some may have been missed since our first commit; where
-    /// nothing tells of them, the periodic check finds them.
+    /// there are no notifications, the periodic check finds them.
     ///
     /// It is called after the first sync: a subscriber makes the kernel write a notification for every element, which
     /// makes a large first commit 50 % slower.

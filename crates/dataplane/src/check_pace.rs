@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Looks {
     pub usual: Duration,
-    /// While somebody keeps damaging them.
+    /// While another process keeps damaging them.
     pub longest: Duration,
 }
 
@@ -32,7 +32,7 @@ impl CheckPace {
         self.next.saturating_duration_since(now)
     }
 
-    /// A look was taken. Whoever damages our rules again and again is left more time each time: two that quarrel
+    /// A look was taken. Repeated damage makes the next look wait longer each time: two that fight
     /// must not keep the node busy.
     pub fn done(&mut self, now: Instant, is_damaged: bool) {
         self.damages = if is_damaged { self.damages + 1 } else { 0 };
@@ -48,7 +48,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_quarrel_is_fought_ever_more_slowly_until_it_ends() {
+    fn repeated_damage_slows_the_looks_until_it_ends() {
         let now = Instant::now();
         let mut pace = CheckPace::new(Looks { usual: SECOND, longest: 5 * SECOND }, now);
         let waits = [(); 8].map(|()| {

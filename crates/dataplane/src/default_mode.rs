@@ -1,11 +1,11 @@
-//! The mode where nobody chose one: nftables where the kernel has it, else iptables.
+//! The mode if none is set: nftables where the kernel has it, else iptables.
 
 use kernel::nft::{self, ProbeError};
 
 use crate::mode::Mode;
 use crate::{iptables, nftables};
 
-/// A mode that nobody chose, and why it is this one: "this kernel has it".
+/// A mode that was not chosen explicitly, and why it is this one: "this kernel has it".
 pub struct DefaultMode {
     pub mode: &'static dyn Mode,
     pub why: String,
@@ -16,8 +16,8 @@ pub fn default_mode() -> DefaultMode {
     after(nft::probe(nft::OLDEST_KERNEL))
 }
 
-/// Only a kernel that lacks something is a reason: who may not use nf_tables may not use iptables either, and is told so
-/// by the mode that is better for him.
+/// Only a kernel that lacks something is a reason: a process that may not use nf_tables may not use iptables
+/// either, and the better mode reports that.
 fn after(probed: Result<(), ProbeError>) -> DefaultMode {
     match probed {
         Ok(()) => DefaultMode { mode: &nftables::MODE, why: "this kernel has it".to_owned() },

@@ -1,4 +1,4 @@
-//! Changes of our rules by others, as a mode tells of them.
+//! Changes of our rules by other processes, as a mode reports them.
 
 use std::borrow::Cow;
 

@@ -11,7 +11,7 @@ use model::Family;
 
 use crate::mode::{MODES, Mode};
 
-/// An agent that runs would have noticed by then, in a mode that is told of changes.
+/// An agent that runs would have noticed by then, in a mode with notifications.
 pub(crate) const AGENTS_TURN: Duration = Duration::from_millis(300);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 

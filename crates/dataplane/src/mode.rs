@@ -27,17 +27,17 @@ pub trait Mode: Sync {
     /// What it measures that not every mode does.
     fn metrics(&self) -> &'static ModeMetrics;
 
-    /// Find what the mode needs on this node. Nothing is changed. `because` says why it is this mode, where nobody
-    /// chose it.
+    /// Find what the mode needs on this node. Nothing is changed. `because` says why it is this mode, if none was
+    /// set.
     fn prepare(&self, because: Option<&str>) -> Result<Box<dyn Prepared>, Unavailable>;
 
-    /// Remove the rules of this mode, whoever wrote them.
+    /// Remove the rules of this mode, whichever program wrote them.
     fn remove(&self, search: Search) -> Removal;
 
     /// Whether there are rules of this mode.
     fn is_there(&self) -> bool;
 
-    /// An agent that runs in this mode has written its rules again by then, if somebody removes them.
+    /// An agent that runs in this mode has written its rules again by then, if they are removed.
     fn rewritten_within(&self) -> Duration {
         AGENTS_TURN
     }

@@ -8,7 +8,7 @@ const REST_PER_COST: u32 = 19;
 const LONGEST_REST: Duration = Duration::from_millis(75);
 const FIRST_RETRY: Duration = Duration::from_millis(100);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
-/// A repair may jump the queue this often. Whoever damages our rules more often than that keeps at it, and
+/// A repair may jump the queue this often. A process that damages our rules more often than that will continue, and
 /// must not cost more than ordinary changes do.
 const BETWEEN_REPAIRS: Duration = Duration::from_secs(5);
 
@@ -100,23 +100,23 @@ mod tests {
         pacing.succeeded(start, cheap);
         assert_eq!(pacing.wait(cheap), Duration::from_millis(38));
         assert_eq!(pacing.wait(cheap + SECOND), Duration::ZERO);
-        let dear = start + Duration::from_millis(400);
-        pacing.succeeded(start, dear);
-        assert_eq!(pacing.wait(dear), SECOND);
+        let costly = start + Duration::from_millis(400);
+        pacing.succeeded(start, costly);
+        assert_eq!(pacing.wait(costly), SECOND);
     }
 
     #[test]
     fn what_one_change_cost_does_not_hold_up_the_next_for_long() {
         let (mut pacing, start) = (Pacing::new(SECOND), Instant::now());
-        let dear = start + Duration::from_millis(400);
-        pacing.changed(start, dear);
-        assert_eq!(pacing.wait(dear), LONGEST_REST);
+        let costly = start + Duration::from_millis(400);
+        pacing.changed(start, costly);
+        assert_eq!(pacing.wait(costly), LONGEST_REST);
         pacing.changed(start, start + Duration::from_millis(2));
         assert_eq!(pacing.wait(start + Duration::from_millis(2)), Duration::from_millis(38));
     }
 
     #[test]
-    fn a_repair_starts_at_once_but_a_quarrel_is_paced() {
+    fn a_repair_starts_at_once_but_repeated_ones_are_paced() {
         let (mut pacing, now) = (Pacing::new(SECOND), Instant::now());
         pacing.succeeded(now, now + SECOND);
         pacing.repair(now + SECOND);

@@ -1,6 +1,6 @@
 //! A large change of one service, carried out piece by piece: plans on the way from one to another, each of which differs
 //! little from the one before and serves every client as the old or the new plan does. (Where hundreds of addresses move
-//! from one port of a service to another, they are given up first, and nobody serves them in between.) Between two
+//! from one port of a service to another, they are given up first and not served in between.) Between two
 //! pieces others get their turn.
 
 mod front;
@@ -203,7 +203,7 @@ fn part(before: Option<&PortPlan>, after: Option<&PortPlan>, left: usize) -> Opt
 }
 
 /// The port as it is wanted, with as many of its new endpoints as fit; `None` if parting it helps nothing. Where no
-/// endpoint is wanted any more, those that are there go first, but for one: whoever still comes is served to the end.
+/// endpoint is wanted any more, those that are there go first, but for one: clients that still come are served to the end.
 fn partly(before: Option<&PortPlan>, after: Option<&PortPlan>, left: usize) -> Option<PortPlan> {
     let slots = (left / 8).max(1);
     let sizes =

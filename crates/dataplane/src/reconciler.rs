@@ -1,5 +1,5 @@
 //! Keeps the kernel equal to the plans: only dirty services are planned and committed; after a failure or a
-//! change by somebody else nothing is assumed and everything is written anew.
+//! change by another process nothing is assumed and everything is rewritten.
 
 mod lingering;
 mod planning;
@@ -58,7 +58,7 @@ impl Phases {
 
 /// What the kernel holds, as far as we know.
 enum Applied {
-    /// Nothing is known: at the start, after a failed commit, or when somebody else changed the rules.
+    /// Nothing is known: at the start, after a failed commit, or when another process changed the rules.
     Unknown,
     Known(Box<Known>),
 }
@@ -74,7 +74,7 @@ const MOST_UNDER_WAY: usize = 8;
 
 struct FamilyState {
     applied: Applied,
-    /// The plans of before a loss of trust: they still tell which flows become stale.
+    /// The plans from before a loss of trust: they still show which flows become stale.
     remembered: HashMap<ServiceKey, ServicePlan>,
     /// Flows that become stale with the next successful rewrite.
     pending_stale: Vec<StaleFlows>,
@@ -119,7 +119,7 @@ impl<B: Backend> Reconciler<B> {
         &mut self.backend
     }
 
-    /// Somebody else changed the rules: write everything anew at the next sync.
+    /// Another process changed the rules: rewrite everything at the next sync.
     pub fn distrust(&mut self, family: Family) {
         self.families[family.index()].forget();
     }
@@ -274,7 +274,7 @@ impl<B: Backend> Reconciler<B> {
         synced.sweeps = self.backend.take_sweeps(family);
         let stepped = std::mem::take(&mut state.stepped);
         if !stepped.is_empty() {
-            // It may be that nobody was pinned where a pin could be wrong.
+            // Perhaps no client was pinned where a pin could be wrong.
             let mut last = synced.sweeps.pop().unwrap_or_else(|| PinSweep::of_nothing(family));
             last.awaited_by = stepped;
             synced.sweeps.push(last);

@@ -83,7 +83,7 @@ pub(super) enum Answer {
         pod: String,
         seen_as: IpAddr,
     },
-    /// Told at once that nobody serves there.
+    /// Refused at once: nothing serves there.
     Refused,
     /// Nothing came back.
     Silence,

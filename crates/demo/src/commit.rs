@@ -10,7 +10,7 @@ pub(super) struct Commit {
     pub(super) services: usize,
     pub(super) bytes: usize,
     pub(super) took: Duration,
-    /// Everything was written anew.
+    /// All rules were rewritten.
     pub(super) full: bool,
 }
 

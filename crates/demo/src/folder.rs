@@ -50,7 +50,7 @@ impl Folder {
         self.put(&format!("{}-endpoints.yaml", service.name()), &service.manifest(members))
     }
 
-    /// By renaming, so that nobody reads half a file. The agent passes over names that begin with a dot.
+    /// By renaming, so that half a file is never read. The agent ignores names that begin with a dot.
     fn put(&self, name: &str, text: &str) -> Result<Instant, DemoError> {
         let path = self.manifests().join(name);
         replace(&path, &self.manifests().join(format!(".{name}")), text)

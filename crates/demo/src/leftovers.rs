@@ -99,7 +99,7 @@ impl Leftovers {
         if stdout.is_terminal()
             && let Ok(copy) = stdout.as_fd().try_clone_to_owned()
         {
-            // Past the lock of stdout, which a thread may hold that nobody reads from.
+            // Past the lock of stdout, which a thread may hold whose reader is gone.
             let _ = File::from(copy).write_all(b"\x1b[0m\nInterrupted; nothing is left behind.\n");
         }
         std::process::exit(code)

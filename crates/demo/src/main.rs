@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     match parse(arguments).and_then(|invocation| run(invocation).map_err(|error| error.to_string())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            // Nobody may be left to read it.
+            // The reader may be gone.
             let _ = writeln!(std::io::stderr(), "pointsman-demo: {message}");
             ExitCode::FAILURE
         }
@@ -81,7 +81,7 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Invocation, String> 
 /// Play. Call it while the process has one thread: a user namespace cannot be entered later.
 fn run(invocation: Invocation) -> Result<(), DemoError> {
     if invocation == Invocation::Help {
-        // Whoever closed the pipe has read enough.
+        // The reader that closed the pipe has read enough.
         let _ = std::io::stdout().write_all(HELP.as_bytes());
         return Ok(());
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::leftovers::Leftovers;
 
 pub(super) struct Screen {
-    /// A terminal that can rewrite a line, with somebody reading along.
+    /// A terminal that can rewrite a line, with a person reading along.
     live: bool,
     colour: bool,
     leftovers: Arc<Leftovers>,
@@ -74,14 +74,14 @@ impl Screen {
         self.write(&format!("{start}{text}\n"));
     }
 
-    /// Time to read, where somebody reads.
+    /// Time to read, if a person reads.
     pub(super) fn pause(&self, time: Duration) {
         if self.live {
             std::thread::sleep(time);
         }
     }
 
-    /// Nobody reads any more when this fails (`demo | head`): the show is over.
+    /// The reader is gone when this fails (`demo | head`): the show is over.
     fn write(&self, text: &str) {
         let mut out = std::io::stdout().lock();
         if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {

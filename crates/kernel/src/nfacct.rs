@@ -16,7 +16,7 @@ const PACKETS: u16 = 2;
 const HEADER: [u8; 4] = [libc::AF_UNSPEC as u8, libc::NFNETLINK_V0 as u8, 0, 0];
 /// `NFACCT_NAME_MAX` with the NUL.
 const LONGEST_NAME: usize = 31;
-/// How often a listing is read anew because counters were made or removed meanwhile.
+/// How often a listing is read again because counters were made or removed meanwhile.
 const ATTEMPTS: usize = 10;
 
 /// Make a counter. One that is there keeps its count.

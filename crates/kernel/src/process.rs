@@ -51,7 +51,7 @@ pub fn die_with_parent(command: &mut Command, signal: Signal) {
             if libc::prctl(libc::PR_SET_PDEATHSIG, signal.number(), 0, 0, 0) < 0 {
                 return Err(io::Error::last_os_error());
             }
-            // The parent may have died before the request was made; then nobody would ever be told.
+            // The parent may have died before the request was made; then no signal would ever come.
             if u32::try_from(libc::getppid()) != Ok(parent) {
                 return Err(io::Error::from_raw_os_error(libc::ESRCH));
             }

@@ -19,7 +19,7 @@ pub enum SysctlError {
         name: String,
         value: String,
     },
-    /// Nobody may write it, not even root: such are the limits of all network namespaces in all but the first.
+    /// No process may write it, not even root: such are the limits of all network namespaces in all but the first.
     Locked {
         name: String,
         value: String,

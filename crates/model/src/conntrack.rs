@@ -30,7 +30,7 @@ enum Doomed {
     AllBut { live: Targets, untouched: bool },
     /// The destination forwards no more. Only flows to the endpoints it had are provably ours.
     To(Targets),
-    /// Nothing is stale, but these endpoints are live again for whoever still thinks otherwise.
+    /// Nothing is stale, but these endpoints are live again for those that still consider them stale.
     None { live: Targets },
 }
 
@@ -114,7 +114,7 @@ impl StaleFlows {
 }
 
 /// A flow that was not rewritten predates the endpoints, unless an endpoint listens at the destination itself:
-/// then the rewrite changes nothing and cannot be seen. TCP flows that were not rewritten are somebody else's.
+/// then the rewrite changes nothing and cannot be seen. TCP flows that were not rewritten are not ours.
 fn untouched_is_stale(protocol: Protocol, at: Address, live: &[(IpAddr, u16)]) -> bool {
     match (protocol, at) {
         (Protocol::Tcp, _) | (Protocol::Sctp, Address::NodePort(_)) => false,
@@ -143,7 +143,7 @@ pub fn stale_flows(old: Option<&ServicePlan>, new: Option<&ServicePlan>) -> Vec<
         match before.get(key) {
             Some(had) if had == live => {}
             Some(had) if is_subset(had, live) => found.push(StaleFlows::none(*key, live.clone())),
-            // At worst a half-open flow from before is forgotten, and its next SYN makes it anew.
+            // At worst a half-open flow from before is forgotten, and its next SYN creates it again.
             None if key.0 == Protocol::Tcp => {}
             _ => found.push(StaleFlows::all_but(*key, live.clone())),
         }

@@ -17,7 +17,7 @@ pub struct NodeView {
     pub addresses: Vec<IpAddr>,
 }
 
-/// How traffic of pods on this node is told from everything else.
+/// How traffic of pods on this node is distinguished from everything else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LocalDetector {
     /// Nothing known: no source counts as a pod.
@@ -119,7 +119,7 @@ fn is_within(nets: &[IpNet], ip: &IpAddr, family: Family) -> bool {
 }
 
 /// The loopback addresses that serve node ports, sorted: those that the selection means, where the mode serves them at all
-/// (`allowed`). Whoever routes, guards or accepts such packets asks here: if they disagreed, node ports would be dead, or
+/// (`allowed`). All code that routes, guards or accepts such packets asks here: if they disagreed, node ports would be dead, or
 /// the node's loopback open to its neighbours. IPv6 has nothing like `route_localnet`: an answer that is to go back to ::1
 /// finds no route (seen on 6.18).
 pub fn nodeport_loopback(selection: &NodePortAddresses, allowed: bool, family: Family) -> Vec<IpNet> {
@@ -163,7 +163,7 @@ pub fn missed_prefixes(node: &NodeView, selection: &NodePortAddresses, family: F
     if is_missed { named } else { Vec::new() }
 }
 
-/// Loopback addresses are judged apart, by [`nodeport_loopback`], because the kernel does not route from them unless it is told to;
+/// Loopback addresses are judged apart, by [`nodeport_loopback`], because the kernel does not route from them unless configured to;
 /// an IPv6 link-local address names nothing without its link.
 fn can_serve(ip: &IpAddr) -> bool {
     let is_link_local = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());

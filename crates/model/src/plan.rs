@@ -48,7 +48,7 @@ pub struct ServicePlan {
 }
 
 impl ServicePlan {
-    /// The same with nobody pinned to an endpoint.
+    /// The same with no client pinned to an endpoint.
     pub fn without_affinity(mut self) -> ServicePlan {
         self.ports.iter_mut().for_each(|port| port.affinity_seconds = None);
         self
@@ -95,7 +95,7 @@ impl PortPlan {
 pub struct Backend {
     pub ip: IpAddr,
     pub port: u16,
-    /// It may come to this node as its own client (hairpin): it runs here, or nobody says where, or pods of other
+    /// It may come to this node as its own client (hairpin): it runs here, or its node is unknown, or pods of other
     /// nodes are short-circuited to it too.
     pub may_be_own_client: bool,
 }
@@ -302,7 +302,7 @@ impl Answers {
         let outside = self.by_policy(policy);
         match policy {
             TrafficPolicy::Cluster => Routing::Same(outside, Masquerade::Everyone),
-            // Nobody is forwarded, so there is nothing to split.
+            // Nothing is forwarded, so there is nothing to split.
             TrafficPolicy::Local if !self.usable => Routing::Same(outside, Masquerade::Outsiders),
             TrafficPolicy::Local => {
                 Routing::Split { outside, inside: self.by_policy(TrafficPolicy::Cluster) }

@@ -31,7 +31,7 @@ pub struct Sandbox {
     pub node: Namespace,
     /// A second node, whose pods reach the first only through it.
     pub remote: Namespace,
-    /// Somebody outside the cluster.
+    /// A client outside the cluster.
     pub client: Namespace,
     pods: Vec<Pod>,
     /// Pods made so far on each node; a number is never used again.

@@ -7,7 +7,7 @@ use hyper::{Response, StatusCode};
 
 pub(crate) type Answer = Response<Full<Bytes>>;
 
-/// Anything, as `content_type` says; browsers are told not to guess.
+/// Anything, as `content_type` says; browsers must not guess.
 pub(crate) fn typed(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;

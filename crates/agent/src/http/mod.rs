@@ -35,7 +35,7 @@ use served::{Running, Served};
 pub(crate) use checks::CheckReporter;
 pub use role::BindError;
 
-/// What the pages tell of.
+/// What the pages show.
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) health: Health,
@@ -57,10 +57,10 @@ pub(crate) struct Servers {
     recorder: Recorder,
     probes: Served,
     pages: Served,
-    /// The changes of service checks, until somebody follows them.
+    /// The changes of service checks, until they are followed.
     changes: Option<checks::Receiver>,
     checks: Option<Running>,
-    /// This node's name, for those who tell of it.
+    /// This node's name, for events and pages.
     node: Rc<RefCell<String>>,
 }
 
@@ -103,7 +103,7 @@ impl Servers {
         }
     }
 
-    /// Follow changed options: what is bound elsewhere now is bound anew, all else goes on. After an error all goes on
+    /// Follow changed options: servers with a changed address are rebound, all else goes on. After an error all goes on
     /// as before.
     pub(crate) async fn reconfigure(&mut self, options: &Options) -> Result<(), BindError> {
         self.make_way(options).await;

@@ -64,7 +64,7 @@ fn awaited(report: &Report) -> Vec<String> {
     }
 }
 
-/// `lastUpdated` is the present for whoever is well: clients of old releases look how recent it is.
+/// `lastUpdated` is the current time while healthy: clients of old releases look how recent it is.
 fn body(report: &Report, is_good: bool, eligible: Option<bool>) -> String {
     let latest = report.families.iter().flatten().map(|family| family.updated).max();
     let updated = if is_good { Some(report.now) } else { latest };

@@ -15,7 +15,7 @@ use super::answer::{self, Answer};
 const LARGEST_BODY: usize = 4096;
 const BODY_DEADLINE: Duration = Duration::from_secs(10);
 
-/// A request whose body nobody has read yet.
+/// A request whose body has not been read yet.
 pub(crate) struct Asked {
     pub(crate) parts: Parts,
     pub(super) body: Incoming,

@@ -1,6 +1,6 @@
 //! How many connections are open at a time, and which one goes when all seats are taken.
 //!
-//! Whoever holds most of the seats gives one up, by address; of those the one that was quiet for longest. So a crowd
+//! The address that holds the most seats gives one up: the one that was idle longest. So a crowd
 //! only ever takes seats of its own, and a probe that asks at once is answered long before it is its turn to go.
 
 use std::cell::RefCell;
@@ -17,7 +17,7 @@ pub(crate) struct Seats(Rc<RefCell<Table>>);
 #[derive(Debug, Default)]
 struct Table {
     capacity: usize,
-    /// Counts what happens, so that earlier is told from later.
+    /// Counts what happens, so that events can be ordered.
     clock: u64,
     taken: BTreeMap<u64, Guest>,
     /// How many seats each address holds.
@@ -46,7 +46,7 @@ impl Seats {
         Seats(Rc::new(RefCell::new(Table { capacity, ..Table::default() })))
     }
 
-    /// Take a seat, from somebody else if need be.
+    /// Take a seat, from another client if necessary.
     pub(super) fn take(&self, peer: IpAddr) -> Seat {
         let mut table = self.0.borrow_mut();
         let leaving = table.make_room();
@@ -107,7 +107,7 @@ impl Seat {
         self.number
     }
 
-    /// Half of the seats are taken: nobody should keep one for a next question.
+    /// Half of the seats are taken: no connection should be kept for another request.
     pub(super) fn is_crowded(&self) -> bool {
         let table = self.table.0.borrow();
         table.taken.len() * 2 >= table.capacity

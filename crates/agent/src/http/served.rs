@@ -1,4 +1,4 @@
-//! One server with its address: bound at once or patiently, and bound anew when the address changes.
+//! One server with its address: bound at once or with retries, and rebound when the address changes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -77,7 +77,7 @@ impl Served {
         (next != self.address).then_some(next)
     }
 
-    /// Free the address, for somebody who waits for it.
+    /// Free the address for a server that waits for it.
     pub(super) async fn let_go(&mut self) {
         if let Some(task) = self.task.take() {
             task.end().await;

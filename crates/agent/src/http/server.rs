@@ -23,7 +23,7 @@ use super::router::{Asked, Router};
 use super::seats::{Seat, Seats};
 use super::stream::ImpatientStream;
 
-/// From the first wait for a request to the end of its head, be it the first one or one after an answer.
+/// From the first wait for a request to the end of its head, for the first one and those after an answer.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 /// A head that is longer is refused.
 const LARGEST_HEAD: usize = 8 * 1024;

@@ -21,7 +21,7 @@ use config::Logging;
 
 use subscriber::Log;
 
-/// How long the end of the process waits for somebody to read the last lines.
+/// How long the end of the process waits for the last lines to be read.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// There is one log a process, as `tracing` has one subscriber.

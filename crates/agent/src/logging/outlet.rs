@@ -1,7 +1,7 @@
 //! A stream that is written without waiting. What its reader does not take is held back, up to a bound; then whole
 //! lines are lost and counted.
 //!
-//! A container's log is a pipe. If whoever reads it stalls, a writer that waits stalls with it, and with it the sync
+//! A container's log is a pipe. If its reader stalls, a writer that waits stalls with it, and with it the sync
 //! of rules: lines are worth less than those.
 
 use std::collections::VecDeque;
@@ -44,7 +44,7 @@ fn write_ready(fd: BorrowedFd<'_>, bytes: &[u8]) -> usize {
             Ok(count) => written += count,
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => break,
-            // Nobody is left to tell when the stream is closed.
+            // When the stream is closed, there is no place left to report it.
             Err(_) => return bytes.len(),
         }
     }

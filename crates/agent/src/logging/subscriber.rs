@@ -1,4 +1,4 @@
-//! The listener of `tracing`: asks `levels` once for each place in the code, so that a line nobody wants costs the
+//! The listener of `tracing`: asks `levels` once for each place in the code, so that a line below the level costs the
 //! read of one number.
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};

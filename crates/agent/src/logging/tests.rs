@@ -132,7 +132,7 @@ fn what_is_collected_is_written_in_time() {
     }
 }
 
-/// Nobody waits for a reader, no line is torn, and what was lost is told.
+/// Nothing waits for a reader, no line is cut, and lost lines are reported.
 #[test]
 fn a_reader_that_stalls() {
     let (reader, line) = (Reader::default(), [b'x'; 999].into_iter().chain([b'\n']).collect::<Vec<u8>>());

@@ -1,6 +1,6 @@
 //! Which metrics there are, and their series. Written once at the start; afterwards only values change.
 //!
-//! Nearly every metric here has a number of series that is known in advance, so that whoever measures holds the
+//! Nearly every metric here has a number of series that is known in advance, so that the measuring code holds the
 //! very value and no lookup or lock lies between. The few whose labels come from outside are [`Growing`].
 
 use std::collections::BTreeMap;

@@ -118,7 +118,7 @@ impl SyncMetrics {
         self.contested.set(addresses as f64);
     }
 
-    /// Somebody else changed the rules, and they are written anew.
+    /// Another process changed the rules, and they are rewritten.
     pub(crate) fn repaired(&self) {
         self.repairs.increment();
     }

@@ -91,7 +91,7 @@ impl Histogram {
         self.observe(took.as_secs_f64());
     }
 
-    /// The total is that of the buckets, so that the two agree also while somebody observes.
+    /// The total is that of the buckets, so that the two agree even during an observation.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let mut count = 0;
         let mut cumulated = self.0.counts.iter().map(|cell| {

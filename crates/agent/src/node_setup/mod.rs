@@ -45,7 +45,7 @@ pub(crate) fn asks_something_else(old: &Options, new: &Options) -> bool {
 }
 
 /// Whether packets that conntrack finds invalid are to be dropped, in modes that can: not where it tracks packets
-/// outside of their window, by our doing or somebody else's. Ask once the node is set up.
+/// outside of their window, set by us or by another process. Ask once the node is set up.
 pub(crate) fn drops_invalid(options: &Options) -> bool {
     drops_invalid_on(&Root::system(), options)
 }

@@ -1,4 +1,4 @@
-//! What could not be set, in words for whoever has to do something about it.
+//! What could not be set, in words for the operator.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -15,12 +15,12 @@ pub(super) struct Undone {
 }
 
 impl Undone {
-    /// A runtime that mounts /sys read-only even for privileged containers, which nobody can help from inside.
+    /// A runtime that mounts /sys read-only even for privileged containers, which cannot be changed from inside.
     pub(super) fn is_read_only_sys(&self) -> bool {
         self.write.file == File::ConntrackBuckets && matches!(self.error, SysctlError::ReadOnly { .. })
     }
 
-    /// In a network namespace that is not the first one the kernel lets nobody change what all of them share.
+    /// In a network namespace that is not the first one the kernel refuses changes of what all of them share.
     fn belongs_to_first_namespace(&self) -> bool {
         match &self.error {
             SysctlError::Locked { .. } => true,

@@ -79,7 +79,7 @@ fn seconds(timeout: Duration) -> i64 {
 }
 
 /// Only iptables mode reaches pods from 127.0.0.1, by routing what the kernel otherwise takes for a forgery. It
-/// opens services of this node's loopback to its neighbours on the network, so it stays shut where nobody needs it.
+/// opens services of this node's loopback to its neighbours on the network, so it stays off unless it is needed.
 pub(super) fn routes_loopback(options: &Options) -> bool {
     let Options { nodeport_addresses, nodeports_on_loopback, .. } = options;
     !model::nodeport_loopback(nodeport_addresses, *nodeports_on_loopback, Family::V4).is_empty()

@@ -14,7 +14,7 @@ use super::{PREFIX, profile, report};
 use crate::http::answer::{self, Answer, text};
 
 const DEFAULT_SECONDS: u64 = 30;
-/// A profile that somebody forgot must end some time.
+/// A forgotten profile must end at some time.
 const MOST_SECONDS: u64 = 300;
 
 const INDEX: &str = "\
@@ -130,7 +130,7 @@ fn value<'q>(query: &'q str, key: &str) -> Option<&'q str> {
         .map(|(_, value)| value)
 }
 
-/// As Go has it: arguments with a zero between them. Passwords in URLs are nobody's business here either.
+/// As Go has it: arguments with a zero between them. Passwords in URLs are left out here too.
 fn command_line() -> String {
     let arguments = std::env::args_os().map(|argument| {
         let argument = argument.to_string_lossy();

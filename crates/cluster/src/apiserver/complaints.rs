@@ -76,7 +76,7 @@ struct Complaint {
 }
 
 impl Complaints {
-    /// Something is wrong with an object. One that nobody can name has the empty path.
+    /// Something is wrong with an object. One without a readable name has the empty path.
     pub(super) fn complain(&mut self, path: &Arc<str>, extent: Extent, why: &str, now: Instant) -> Word {
         let hash = self.hasher.hash_one(why);
         let open = self.open.get(path);

@@ -82,7 +82,7 @@ pub(super) struct Access {
     pub(super) server: String,
     /// `host:port` of it.
     pub(super) host: String,
-    /// The token is in a file that somebody renews.
+    /// The token is in a file that is renewed.
     pub(super) reads_token_file: bool,
     pub(super) issued: Option<Issued>,
 }
@@ -173,7 +173,7 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// Without user and password, should somebody have written them into the URL.
+/// Without user and password, in case the URL contains them.
 fn host_of(url: &hyper::Uri) -> String {
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     format!("{}{port}", url.host().unwrap_or("none"))
@@ -263,7 +263,7 @@ fn oversight(config: &Config) -> Option<String> {
     }
 }
 
-/// kube would go on as nobody, and the server say that nobody may do anything.
+/// kube would continue without credentials, and the server would refuse everything.
 fn missing_user(file: &Kubeconfig) -> Option<&str> {
     let current =
         file.contexts.iter().find(|context| Some(&context.name) == file.current_context.as_ref())?;

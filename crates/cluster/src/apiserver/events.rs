@@ -125,7 +125,7 @@ impl Leash {
 }
 
 impl Recorder {
-    /// For a source that has nobody to tell.
+    /// For a source without a place to record events.
     pub fn nowhere() -> Recorder {
         Recorder(Arc::default())
     }
@@ -175,7 +175,7 @@ impl WeakRecorder {
     }
 }
 
-/// Writes what is recorded, for as long as somebody records.
+/// Writes what is recorded, until all recorders are gone.
 pub(super) async fn write(link: Rc<Link>, mut events: Receiver<Event>) {
     let mut series = Series::default();
     let mut writer = Writer { link, has_complained: false };

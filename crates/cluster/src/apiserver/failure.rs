@@ -16,9 +16,9 @@ const UNTRUSTED: &str = "invalid peer certificate";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// Nobody listens there.
+    /// Nothing listens there.
     Unreachable(String),
-    /// Somebody listens, but no request got through: not one that TLS would trust, or a balancer without servers.
+    /// A server listens, but no request got through: not one that TLS would trust, or a balancer without servers.
     Dropped(String),
     /// The connection ended in the middle of an answer.
     Cut(String),

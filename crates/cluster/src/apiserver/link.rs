@@ -106,7 +106,7 @@ impl Link {
             self.renew_if_older(TOKEN_FILE, Issuing::IfNeeded).await;
         }
         if self.expires_soon() && self.renewed.get().elapsed() >= BETWEEN_PLUGINS {
-            // Until then they are good, so nobody waits.
+            // Until then they are good, so nothing waits.
             drop(self.start_renewal(Issuing::Again));
         }
         let agent = concat!("kube-proxy/pointsman-", env!("CARGO_PKG_VERSION"));

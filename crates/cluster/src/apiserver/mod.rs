@@ -64,7 +64,7 @@ pub struct Settings {
     pub node: String,
 }
 
-/// Whoever starts the source waits so long for what may be wrong with its credentials, and no longer: signals and
+/// The caller that starts the source waits so long for what may be wrong with its credentials, and no longer: signals and
 /// probes want an answer too.
 const START: Duration = Duration::from_secs(3);
 /// An exec plugin that failed is run again after this time.
@@ -91,7 +91,7 @@ struct Order {
     /// For what the source has to say itself.
     own: WeakRecorder,
     leash: Leash,
-    /// Somebody else delivered before: what is not in the first lists is to go.
+    /// Another source delivered before: what is not in the first lists must go.
     replaces: bool,
 }
 
@@ -101,7 +101,8 @@ impl Opened {
         self.is_ready
     }
 
-    /// Start to watch; `deliver` gets everything, on the source's thread. It goes on for as long as somebody holds the recorder and `deliver` does not break off.
+    /// Start to watch; `deliver` gets everything, on the source's thread. It goes on for as long as the recorder is
+    /// held and `deliver` does not break off.
     pub fn watch(self, deliver: impl Fn(Update) -> ControlFlow<()> + Send + 'static) -> Recorder {
         if !self.is_ready {
             tracing::warn!(
@@ -149,7 +150,7 @@ pub fn open_in_time(
     }
 }
 
-/// The one order there will be, or the news that nobody wants the source any more.
+/// The one order there will be, or the news that the source is no longer wanted.
 struct Orders {
     orders: mpsc::Receiver<Order>,
     first: Option<Order>,
@@ -175,7 +176,7 @@ impl Orders {
     }
 }
 
-/// The first error goes to whoever started us; one that comes later is logged, and all is tried again.
+/// The first error goes to the caller that started us; a later one is logged, and everything is retried.
 fn keep_opening(
     settings: &Settings,
     timing: Timing,
@@ -186,7 +187,7 @@ fn keep_opening(
     loop {
         match try_open(settings, timing, observer) {
             Ok((runtime, link)) => {
-                // Nobody waits any more if it took long.
+                // The caller no longer waits if it took long.
                 let _ = report.send(Ok(()));
                 return Some((runtime, link));
             }

@@ -1,4 +1,4 @@
-//! What the source tells about itself while it works, for whoever counts such things.
+//! What the source tells about itself while it works, for metrics.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::Kind;
 /// Hears of requests and of how each kind is followed. It is called on the source's thread and must not block.
 pub trait Observer: Send + Sync {
     fn request(&self, request: &RequestSeen<'_>);
-    /// A kind is followed in another way from now on, or anew in the same way.
+    /// A kind is followed in another way from now on, or again in the same way.
     fn phase(&self, kind: Kind, phase: Phase);
     /// Something came for this kind: objects, or a mark that there are none.
     fn heard(&self, kind: Kind);
@@ -31,7 +31,7 @@ pub enum Phase {
     Absent,
 }
 
-/// One request, from the moment somebody wanted it until its answer began.
+/// One request, from the moment it was wanted until its answer began.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestSeen<'a> {
     pub method: &'a str,
@@ -46,7 +46,7 @@ pub struct RequestSeen<'a> {
     pub size: usize,
 }
 
-/// Nobody counts.
+/// Counts nothing.
 impl Observer for () {
     fn request(&self, _: &RequestSeen<'_>) {}
     fn phase(&self, _: Kind, _: Phase) {}

@@ -9,11 +9,11 @@ use crate::Kind;
 
 /// An outage that goes on is mentioned again after this time.
 const REMINDER: Duration = Duration::from_secs(60);
-/// Another trouble in the middle of an outage is told if it lasts: a server that comes up answers all sorts of
+/// Another trouble in the middle of an outage is logged if it lasts: a server that comes up answers all sorts of
 /// things before it is ready, such as 403 before it has read its roles.
 const LASTING: Duration = Duration::from_secs(2);
 
-/// Different troubles of one outage that are told; a server may put a new number into each of its answers.
+/// Different troubles of one outage that are logged; a server may put a new number into each of its answers.
 const MOST_TROUBLES: usize = 8;
 
 /// Shared by the reflectors: all of them fail alike when the server is away, and one line is enough.
@@ -26,7 +26,7 @@ pub(super) struct Outages {
 
 #[derive(Debug, Default)]
 struct Outage {
-    /// When something was told last.
+    /// When something was logged last.
     told: Option<Instant>,
     troubles: HashMap<String, Trouble>,
 }
@@ -38,7 +38,7 @@ struct Trouble {
 }
 
 impl Outage {
-    /// The first trouble is told at once, another one when it lasts, and now and then any.
+    /// The first trouble is logged at once, another one when it lasts, and now and then any.
     fn is_to_be_told(&mut self, text: &str, now: Instant) -> bool {
         if self.troubles.len() < MOST_TROUBLES && !self.troubles.contains_key(text) {
             self.troubles.insert(text.to_owned(), Trouble { seen: now, is_told: false });

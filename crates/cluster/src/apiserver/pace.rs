@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 /// The first wait after a failure.
 const FIRST: Duration = Duration::from_millis(200);
-/// Nobody listens: asking costs nobody anything, and being early is worth something when the server is back.
+/// Nothing listens: asking costs nothing, and being early is worth something when the server is back.
 const LONGEST_UNREACHABLE: Duration = Duration::from_secs(1);
-/// Somebody listens and hangs up, like a balancer without servers.
+/// A server listens and hangs up, like a balancer without servers.
 const LONGEST_DROPPED: Duration = Duration::from_secs(5);
 /// The server is there and says no.
 const LONGEST_REJECTED: Duration = Duration::from_secs(30);

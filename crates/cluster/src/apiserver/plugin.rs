@@ -45,12 +45,12 @@ struct Status {
     expiration_timestamp: Option<String>,
 }
 
-/// Run it on a thread of its own. Whoever stops waiting leaves it to its deadline.
+/// Run it on a thread of its own. If the caller stops waiting, the deadline still applies.
 pub(super) async fn ask(exec: ExecConfig, deadline: Duration) -> Result<Credentials, String> {
     let (answer, answered) = tokio::sync::oneshot::channel();
     let name = exec.command.clone().unwrap_or_default();
     let started = std::thread::Builder::new().name("exec-plugin".into()).spawn(move || {
-        // Nobody may be waiting any more.
+        // The caller may have stopped waiting.
         let _ = answer.send(run(&exec, deadline));
     });
     let outcome = match started {
@@ -132,7 +132,7 @@ fn process_of(child: &Child) -> Option<Pid> {
 fn has_ended(child: &Child, until: Instant) -> bool {
     let Some(id) = process_of(child) else { return false };
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    // An error means that there is nobody to wait for any more.
+    // An error means that there is no process left to wait for.
     while matches!(waitid(WaitId::Pid(id), options), Ok(None) | Err(rustix::io::Errno::INTR)) {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -231,7 +231,7 @@ mod tests {
         std::fs::remove_file(&file).ok();
     }
 
-    /// A process that nobody has reaped yet is dead.
+    /// A process that has not been reaped yet is dead.
     fn is_alive(process: &str) -> bool {
         let status = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
         status.rsplit(") ").next().is_some_and(|state| !state.is_empty() && !state.starts_with('Z'))

@@ -26,7 +26,7 @@ use crate::{Change, ObjectKey, Update};
 /// A watch that fails so often without having worked gets a new list: its version may be of another cluster.
 const HOPELESS: u32 = 8;
 
-/// Why a reflector ends: nobody listens any more.
+/// Why a reflector ends: its receiver is gone.
 pub(super) struct Stopped;
 
 pub(super) struct Reflector {
@@ -86,7 +86,7 @@ impl From<Stopped> for Step {
 /// The objects of a list under way; only kept where something may have to go afterwards.
 struct Listing {
     keys: Option<HashSet<Arc<str>>>,
-    /// It cannot be told which objects these are, so any that seems to be missing may be one of them.
+    /// It is unknown which objects these are, so any that seems to be missing may be one of them.
     has_nameless: bool,
 }
 
@@ -137,7 +137,7 @@ impl Reflector {
         }
     }
 
-    /// Until nobody listens any more.
+    /// Until the receiver is gone.
     pub(super) async fn run(mut self) {
         self.tell_unusable();
         loop {
@@ -258,7 +258,7 @@ impl Reflector {
 
     /// The list is whole: what is not in it goes.
     fn finish_list(&mut self, listing: Listing) -> Result<(), Stopped> {
-        // A list with an object that nobody can name takes nothing away. Another one may.
+        // A list with an unnamable object removes nothing. A later one may.
         self.is_list_due = listing.has_nameless;
         if let Some(keys) = listing.keys.filter(|_| !listing.has_nameless) {
             self.complaints.retain(&keys);

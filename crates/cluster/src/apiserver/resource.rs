@@ -11,7 +11,7 @@ use crate::objects::pairs::INITIAL_END;
 use crate::objects::{self, Metadata, Text, shown};
 use crate::{Invalid, Kind, ObjectKey, Translated, translate};
 
-/// Objects that another proxy serves, or nobody proxies, stay on the server.
+/// Objects that another proxy serves, or no proxy serves, stay on the server.
 const OURS: &str = "!service.kubernetes.io/service-proxy-name,!service.kubernetes.io/headless";
 
 /// One kind as the apiserver offers it.
@@ -32,7 +32,7 @@ pub(super) struct Decoded {
     pub(super) outcome: Result<Translated, String>,
 }
 
-/// Which object, in which version, as far as that can be told.
+/// Which object, in which version, as far as is known.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) key: Option<ObjectKey>,

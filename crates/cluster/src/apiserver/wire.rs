@@ -178,7 +178,7 @@ impl WatchDecoder {
         }
         self.buffer.advance(4);
         let event = ProtobufEvent::decode(self.buffer.split_to(length).freeze()).map_err(Malformed::new)?;
-        // An object that nobody can unwrap is passed over like others that cannot be read: it has no name.
+        // An object that cannot be unwrapped is skipped like others that cannot be read: it has no name.
         Ok(Some(RawEvent { kind: event.kind, object: unwrap(event.object.raw).unwrap_or_default() }))
     }
 

@@ -84,7 +84,7 @@ fn content(state: &ClusterState) -> String {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1024, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whenever somebody reads, the state is the one that hears everything directly has.
+    /// Whenever it is read, the state is the one that hears everything directly has.
     #[test]
     fn a_backlog_loses_nothing_that_matters(steps in vec((update(), any::<bool>()), 0..30)) {
         let (mut direct, mut behind) = (ClusterState::default(), ClusterState::default());

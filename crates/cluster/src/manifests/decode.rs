@@ -100,7 +100,7 @@ impl Yield<'_> {
         });
         match outcome {
             Ok(Outcome::Object(object)) => (self.take_object)(object, hash),
-            // Nobody hands out addresses to manifests, so this service would never come to life.
+            // Addresses are not allocated for manifests, so this service would never come to life.
             Ok(Outcome::Skipped(_, Skip::NoClusterIp)) => {
                 let message =
                     "is missing; a manifest has to name the address (or None for a headless service)";

@@ -47,7 +47,7 @@ pub(super) struct Events {
     being_written: HashMap<(i32, OsString), Identity>,
     /// Files that were written to since [`Writers`] was asked.
     written: HashSet<Identity>,
-    /// Something that matters came in while nobody waited for it.
+    /// Something that matters came in while nothing waited for it.
     pending: bool,
     /// Folders that could not be watched at the last try.
     pub(super) failed: Vec<ManifestProblem>,

@@ -52,7 +52,7 @@ pub(super) struct Found {
     pub(super) object: Option<Box<Object>>,
 }
 
-/// Whether somebody else writes to a file: half of it could pass for a whole one.
+/// Whether another process writes to a file: half of it could pass for a whole one.
 pub(super) trait Writers {
     fn is_being_written(&mut self, file: Identity) -> bool;
 
@@ -60,7 +60,7 @@ pub(super) trait Writers {
     fn was_written(&mut self, file: Identity, patience: Duration) -> bool;
 }
 
-/// Nobody is known to write.
+/// No writer is known.
 pub(super) struct NoWriters;
 
 impl Writers for NoWriters {

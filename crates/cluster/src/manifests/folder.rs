@@ -7,7 +7,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-/// A file whatever path leads to it: paths may be relative or go over links, and events tell of yet others.
+/// A file whatever path leads to it: paths may be relative or go over links, and events use yet others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Identity {
     device: u64,

@@ -31,7 +31,7 @@ impl Claim {
 pub(super) struct Index {
     /// Who provides an object.
     first: HashMap<ObjectKey, Claim>,
-    /// Who else has it, in order. Nearly always nobody, hence apart.
+    /// Who else has it, in order. Nearly always empty, hence apart.
     others: HashMap<ObjectKey, Vec<Claim>>,
 }
 
@@ -71,7 +71,7 @@ impl Index {
         self.retain(key, |claim| *claim.file != *file);
     }
 
-    /// What was kept is needed only while nobody has the object.
+    /// What was kept is needed only while no document has the object.
     pub(super) fn drop_needless(&mut self, key: &ObjectKey) {
         if self.others.contains_key(key) && self.first.get(key).is_some_and(|first| !first.kept) {
             self.retain(key, |claim| !claim.kept);

@@ -45,7 +45,7 @@ impl<'a> Pass<'a> {
             .collect()
     }
 
-    /// The file was read anew, or is gone (`None`).
+    /// The file was read again, or is gone (`None`).
     pub(super) fn replace(
         &mut self,
         file: &Arc<Path>,

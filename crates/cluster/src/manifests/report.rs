@@ -43,7 +43,7 @@ impl ManifestSource {
         let consequence = |problem: &ManifestProblem| match problem.object.as_deref().and_then(key_of) {
             Some(key) if kept.contains(&key) => Consequence::LastGoodStays,
             Some(key) if self.index.provider(&key).is_some() => Consequence::OtherIsUsed,
-            // Which object it was cannot be told; so the file loses none.
+            // It is unknown which object it was, so the file loses none.
             None if keeps_any => Consequence::LastGoodStays,
             _ => Consequence::NotProgrammed,
         };

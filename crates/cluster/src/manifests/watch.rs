@@ -62,7 +62,7 @@ fn start(
     let events = Events::new(stop.clone())?;
     let mut follower = Follower::new(source, events, stop.clone(), deliver);
     let thread = thread::Builder::new().name("manifests".into()).spawn(move || {
-        // Either way the watch is over; there is nobody left to tell.
+        // Either way the watch is over; there is no receiver left.
         let _ended: ControlFlow<()> = follower.run();
     })?;
     Ok(ManifestWatch { stop, thread: Some(thread) })
@@ -109,7 +109,7 @@ impl<D: FnMut(Update) -> ControlFlow<()>> Follower<D> {
         }
     }
 
-    /// Nobody can tell what happened unheard, so every file is looked into again afterwards.
+    /// It is unknown what happened meanwhile, so every file is looked into again afterwards.
     fn reopen(&mut self, mut error: io::Error) -> ControlFlow<()> {
         loop {
             pause(&self.stop, self.outage.note(&self.source.path, &error))?;

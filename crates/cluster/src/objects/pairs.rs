@@ -83,7 +83,7 @@ impl Message for Pairs {
         }
     }
 
-    /// All in one entry, which is enough for ourselves: nobody else reads what we write.
+    /// All in one entry, which is enough, because only we read what we write.
     fn encode_raw(&self, buffer: &mut impl BufMut) {
         for (key, value) in &self.found {
             encoding::bytes::encode(1, &Text::from_static(key.as_bytes()), buffer);

@@ -168,8 +168,8 @@ fn load_balancer_ips(source: &objects::Service, flaws: &mut Flaws) -> Box<[IpAdd
     found.into()
 }
 
-/// Who may come in. An entry that is left out must not let anybody else in: where no range of a family is left, nobody of
-/// that family may come in, for no range at all means everybody.
+/// Who may come in. An entry that is left out must not let more clients in: if no range of a family is left, no
+/// client of that family may come in, because no range at all would admit all.
 fn source_ranges(spec: &ServiceSpec, flaws: &mut Flaws) -> Box<[IpNet]> {
     let texts = &spec.load_balancer_source_ranges;
     let mut ranges = Vec::with_capacity(texts.len());

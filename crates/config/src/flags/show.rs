@@ -42,7 +42,7 @@ fn order_value(name: &str, orders: &Orders, mask: fn(&str) -> String) -> String 
 
 fn text(node: &Node) -> String {
     match node {
-        // A list that nobody wrote.
+        // A list that was not given.
         Node::Null => "[]".to_owned(),
         Node::Bool(value) => value.to_string(),
         Node::Number(text) | Node::Text(text) => text.clone(),

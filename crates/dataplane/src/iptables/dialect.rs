@@ -29,7 +29,7 @@ impl Dialect {
                 let net = nets.iter().find(|net| Family::of_net(net) == self.family)?;
                 match (net.prefix_len(), pod) {
                     (0, true) => Some(String::new()),
-                    // Nobody is an outsider, and the nf_tables variant takes no rule that says so.
+                    // No client is outside, and the nf_tables variant takes no rule that says so.
                     (0, false) => None,
                     _ => Some(format!("{not} -s {net}")),
                 }
@@ -63,7 +63,7 @@ impl Dialect {
         at.into_iter().map(|at| format!("{at}{comment} -j {to}")).collect()
     }
 
-    /// What the root of the services in filter does after its tree: nobody has these addresses.
+    /// What the root of the services in filter does after its tree: no service has these addresses.
     pub(super) fn unallocated(&self, node: &NodePlan) -> Vec<String> {
         let comment = comment("no service has this address");
         node.service_cidrs.iter().map(|net| format!(" -d {net}{comment} -j DROP")).collect()
@@ -77,7 +77,7 @@ impl Dialect {
     }
 }
 
-/// The comment of a rule. Names of objects are checked by the apiserver; in manifests they are whatever somebody wrote,
+/// The comment of a rule. Names of objects are checked by the apiserver; in manifests they may be anything,
 /// and must not become words of the rule.
 pub(super) fn comment(text: &str) -> String {
     /// The kernel keeps 256 bytes with the end.

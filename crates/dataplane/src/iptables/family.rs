@@ -191,7 +191,7 @@ impl<T: Tables> FamilyTables<T> {
         Ok(Committed { bytes: script.text().len(), elements, rendering, rules })
     }
 
-    /// Costs a system call or two while nobody else writes; else all rules are read, and not too often.
+    /// Costs a system call or two while no other process writes; else all rules are read, and not too often.
     pub(super) fn is_intact(&mut self, plans: &HashMap<ServiceKey, ServicePlan>, node: &NodePlan) -> bool {
         let Some(tables) = &mut self.tables else { return true };
         let (stamp, started) = (tables.stamp(), Instant::now());

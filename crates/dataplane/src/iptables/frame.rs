@@ -17,7 +17,7 @@ pub(super) const HAIRPIN: &str = "KUBE-SVC-HAIRPIN";
 pub(super) const CLOSED_NODE_PORTS: &str = "KUBE-EXT-NODEPORTS";
 pub(super) const POSTROUTING: &str = "KUBE-POSTROUTING";
 pub(super) const FORWARD: &str = "KUBE-FORWARD";
-/// Whoever flushes all tables takes it away too.
+/// A flush of all tables removes it too.
 pub(super) const CANARY: &str = "KUBE-PROXY-CANARY";
 /// The kubelet's as well: never emptied here.
 pub(super) const MARTIANS: &str = "KUBE-FIREWALL";

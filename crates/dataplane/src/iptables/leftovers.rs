@@ -92,7 +92,7 @@ fn has_rules(variant: Variant, family: Family) -> bool {
     let is_ipv6 = family == Family::V6;
     match variant {
         Variant::Nft => nft_chains(is_ipv6, Table::Nat.name()).iter().any(|chain| chain == ROOT_CHAIN),
-        // Where it cannot be told, the tools may.
+        // If that is unknown, the tools may know.
         Variant::Legacy => legacy_has_chain(is_ipv6, Table::Nat, ROOT_CHAIN).unwrap_or(true),
     }
 }

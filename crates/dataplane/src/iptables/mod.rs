@@ -49,10 +49,10 @@ pub const INVALID_COUNTER: &str = "ct_state_invalid_dropped_pkts";
 /// Counts packets to node ports by way of 127.0.0.1.
 pub const LOCALHOST_COUNTER: &str = "localhost_nps_accepted_pkts";
 
-/// Nothing tells of a change in iptables, so that the look itself has to come soon. It takes microseconds as long as
-/// nobody changes anything there; what more it may take is `watch`'s care.
+/// iptables has no notifications, so the check itself has to come soon. It takes microseconds as long as
+/// nothing changes there; what more it may take is `watch`'s care.
 const WITHOUT_NOTIFICATIONS: Duration = Duration::from_secs(1);
-/// Rules that are gone are services that do not answer: a quarrel is no reason to leave them so for long.
+/// Rules that are gone are services that do not answer: a fight over them is no reason to leave them so for long.
 const LONGEST_QUARREL: Duration = Duration::from_secs(5);
 
 /// The iptables data plane over real or simulated tables.
@@ -60,7 +60,7 @@ pub struct Iptables<T> {
     families: [FamilyTables<T>; 2],
     /// Sees to the nfacct objects that rules count in.
     counters: Option<Keeper>,
-    /// The kernel does not have the family, so that nobody misses its rules.
+    /// The kernel does not have the family, so that its rules are not missed.
     is_absent: [bool; 2],
 }
 
@@ -108,7 +108,7 @@ impl<T: Tables> Iptables<T> {
 }
 
 impl<T: Tables> Iptables<T> {
-    /// Somebody may have removed what rules count in.
+    /// Another process may have removed the counters of rules.
     fn ensure_counters(&mut self, family: Family) {
         let Some(tables) = self.families[family.index()].tables.as_mut() else { return };
         if let Some(usable) = self.counters.as_mut().map(|counters| counters.ensure(tables)) {

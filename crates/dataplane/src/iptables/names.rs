@@ -89,7 +89,7 @@ impl PortName {
     }
 
     /// The list in which the kernel keeps the clients that are pinned to an endpoint. Named as upstream's, so that a
-    /// change from one to the other forgets nobody.
+    /// change from one to the other keeps every client.
     pub(super) fn pins(&self, backend: &Backend) -> String {
         let endpoint = SocketAddr::new(backend.ip, backend.port).to_string();
         let hash = hash(&[&self.text, &self.protocol.to_string(), &endpoint]);

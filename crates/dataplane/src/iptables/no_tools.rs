@@ -1,4 +1,4 @@
-//! Services that nobody can write rules for.
+//! Services for which no rules can be written.
 
 use std::error::Error;
 use std::fmt;

@@ -31,7 +31,7 @@ const COUNTED: [(&str, Description); 2] =
 pub(super) struct Keeper {
     /// A rule was taken that counts: no kernel unlearns it.
     is_proven: bool,
-    /// What was said last: that nobody counts.
+    /// What was logged last: that nothing counts.
     is_told: bool,
 }
 
@@ -102,7 +102,7 @@ struct PacketCounters;
 impl Collector for PacketCounters {
     fn collect(&self, page: &mut Page) {
         for (counter, metric) in COUNTED {
-            // Without the object nobody counts; that was said.
+            // Without the object nothing counts; that was logged.
             if let Ok(Some(packets)) = nfacct::packets(counter) {
                 page.family(&metric);
                 page.count(metric.name, "", packets);
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(keeper.usable(made(), &mut tables), MADE);
     }
 
-    /// Has a lock that somebody holds, or is never asked.
+    /// Has a lock that another process holds, or is never asked.
     struct Locked(bool);
 
     impl Tables for Locked {

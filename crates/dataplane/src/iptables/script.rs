@@ -11,7 +11,7 @@ use super::tree::Chain;
 pub(super) struct Script {
     text: String,
     lines: usize,
-    /// Where the lines of a service begin, or those of nobody.
+    /// Where the lines of a service begin, or those of none.
     owners: Vec<(usize, Option<ServiceKey>)>,
     /// Tables that it ends; one that it opens twice counts twice.
     pub(super) sections: u64,

@@ -104,7 +104,7 @@ impl ServicePort<'_> {
     }
 
     /// In nat: who may come in goes on, everybody else is not translated, and dropped for it in filter. In filter,
-    /// where nobody is translated: who may come in goes on to be refused.
+    /// where nothing is translated: admitted clients go on to be rejected.
     fn fill_firewall(&self, chain: &mut Chain) {
         let Some(guarded) = self.guarded() else { return };
         let about = comment(&format!("{} loadbalancer IP", self.name.text));
@@ -156,7 +156,7 @@ impl ServicePort<'_> {
     }
 
     /// Whose address is rewritten on the way through the cluster IP. External addresses lead into the same chain and
-    /// are told apart by the destination.
+    /// are distinguished by the destination.
     fn mark_cluster_ip(&self, chain: &mut Chain, pool: Pool, dialect: &Dialect) {
         let ips = self.port.destinations.iter().filter(|to| to.role == Role::ClusterIp);
         for to in ips {

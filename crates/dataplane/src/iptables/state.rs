@@ -110,7 +110,7 @@ impl State {
         }
     }
 
-    /// Take leaves out, of one table, unless somebody else has their places by now.
+    /// Take leaves out, of one table, unless another service has their places by now.
     pub(super) fn remove(&mut self, leaves: &Leaves, table: Table) {
         for (place, key, rule) in leaves.iter().filter(|(place, ..)| place.table() == table) {
             let tree = self.tree(*place);
@@ -128,7 +128,7 @@ impl State {
         }
     }
 
-    /// It does no longer, in one table; if it still wants the same, that was held anew before.
+    /// It does no longer, in one table; if it still wants the same, that was held again before.
     pub(super) fn release(&mut self, service: &ServiceKey, plan: Option<&ServicePlan>, table: Table) {
         let leaves = plan.into_iter().flat_map(|plan| shared_leaves(service, plan));
         for (place, key, _) in leaves.filter(|(place, ..)| place.table() == table) {
@@ -169,7 +169,7 @@ pub(super) fn leaves(service: &ServiceKey, plan: Option<&ServicePlan>) -> Leaves
     leaves
 }
 
-/// What it puts there besides, where others may put the same: nobody settles who owns these.
+/// What it puts there besides, where others may put the same: these have no owner.
 fn shared_leaves(service: &ServiceKey, plan: &ServicePlan) -> Leaves {
     let mut leaves = Leaves::new();
     if let Some(ip) = plan.cluster_ip {

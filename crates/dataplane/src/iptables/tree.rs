@@ -2,7 +2,7 @@
 //! rewrites few.
 //!
 //! The tree is a function of its keys alone: a chain that would hold more than [`FULL`] rules splits at the first
-//! nibble in which its keys differ. What changed is told by comparing chains with what was last taken.
+//! nibble in which its keys differ. What changed is found by comparing chains with what was last taken.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::{self, Write as _};
@@ -16,7 +16,7 @@ const FULL: usize = 16;
 /// A branch this small is not worth a chain.
 const INLINE: usize = 3;
 /// nf_tables follows 16 jumps, and chains of services come after these. A tree that is still full here holds long
-/// chains; only somebody who chooses addresses for it can make one.
+/// chains; only a tenant who chooses addresses for it can make one.
 const DEEPEST: usize = 6;
 
 /// A rule, less its chain and what it asks of the destination.
@@ -142,7 +142,7 @@ impl<L: Leaf> Tree<L> {
         for branch in leaves.chunk_by(same_branch) {
             let others = leaves.len() - branch.len();
             let (key, last) = match branch {
-                // Few addresses off the beaten track cost no level: somebody may have chosen them for that.
+                // Few addresses off the beaten track cost no level: they may have been chosen for that.
                 [_, .., _] if others <= INLINE && branch.len() > FULL => {
                     self.fill(place, depth, branch, chains);
                     continue;

@@ -6,9 +6,9 @@ use kernel::iptables::Stamp;
 
 /// The least time between two looks.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Once somebody wrote, looks may take a twentieth of a core.
+/// Once another process wrote, looks may take a twentieth of a core.
 const SHARE: u32 = 19;
-/// A stamp says nothing of a rule of a legacy table that was replaced by one of the same size, nor of what somebody
+/// A stamp says nothing of a rule of a legacy table that was replaced by one of the same size, nor of what a process
 /// wrote between our writing and our taking the stamp. These are found here, for a hundredth of a core at most.
 const ANYWAY: Duration = Duration::from_secs(60);
 const SHARE_ANYWAY: u32 = 99;
@@ -17,7 +17,7 @@ const SHARE_ANYWAY: u32 = 99;
 pub(super) struct Watch {
     /// As our last write, or the last look, left it.
     stamp: Option<Stamp>,
-    /// Somebody wrote between two writes of ours.
+    /// Another process wrote between two writes of ours.
     is_in_doubt: bool,
     last_look: Instant,
     /// What the last look took.
@@ -38,7 +38,7 @@ impl Watch {
     }
 
     /// A write of ours elsewhere took the stamp from one to the other, by as many steps as it had tables; with more
-    /// steps somebody else wrote meanwhile.
+    /// steps another process wrote meanwhile.
     pub(super) fn advance(&mut self, before: Option<Stamp>, after: Option<Stamp>, steps: u64) {
         let wanted = before.map(|Stamp([count, rest @ ..])| {
             let [a, b, c] = rest;
@@ -49,7 +49,7 @@ impl Watch {
         }
     }
 
-    /// Everything was written anew, whatever others did before.
+    /// Everything was rewritten, whatever others did before.
     pub(super) fn rewritten(&mut self, stamp: Option<Stamp>, now: Instant) {
         *self = Watch { stamp, is_in_doubt: false, last_look: now, cost: self.cost };
     }

@@ -26,7 +26,7 @@ pub(super) fn remove(search: Search) -> Removal {
     removal
 }
 
-/// Whether the device is there, as far as can be told.
+/// Whether the device is there, as far as is known.
 pub(crate) fn has_device() -> bool {
     Links::open().and_then(|mut links| is_among(&mut links)).unwrap_or(false)
 }

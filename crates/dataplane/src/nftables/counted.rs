@@ -13,7 +13,7 @@ impl<T: Transport> Counted<T> {
         Counted { inner, since: None }
     }
 
-    /// Whether nobody else has committed since our first commit. When in doubt, no.
+    /// Whether no other process has committed since our first commit. When in doubt, no.
     pub(crate) fn is_undisturbed(&mut self) -> bool {
         match (self.since, self.inner.generation()) {
             (Some((start, ours)), Ok(now)) => now == start.wrapping_add(ours),

@@ -12,7 +12,7 @@ use super::pool::PoolId;
 use super::render::{RenderedPort, Route};
 use super::sets::{Door, SetName, counting, permanent};
 
-/// So many that nobody uses may stay: sizes of pools come and go, and a new chain costs more than an idle one.
+/// So many unused ones may stay: sizes of pools come and go, and a new chain costs more than an idle one.
 const MOST_IDLE: usize = 32;
 /// Pool sizes whose chain exists from the start, so that ordinary scaling needs no new chain.
 const CLASSES_UP_FRONT: u32 = 16;
@@ -94,7 +94,7 @@ pub(crate) fn of_port(rendered: &RenderedPort<'_>) -> BTreeSet<Demand> {
 /// Who asks for what, and what of it is there.
 #[derive(Debug, Default)]
 pub(crate) struct Declared {
-    /// How many ports ask for it; what nobody asks for any more is still there.
+    /// How many ports ask for it; what is no longer asked for is still there.
     users: BTreeMap<Demand, usize>,
     idle: usize,
 }
@@ -135,7 +135,7 @@ impl Declared {
         }
     }
 
-    /// What nobody uses, once that is much; the last made comes first. It counts as deleted from now on.
+    /// What is unused, once that is much; the last made comes first. It counts as deleted from now on.
     pub(crate) fn collect(&mut self) -> Vec<Demand> {
         if self.idle <= MOST_IDLE {
             return Vec::new();

@@ -64,7 +64,7 @@ const MOST_READ_AT_ONCE: usize = 4096;
 enum Trust {
     /// The table in the kernel may be emptied and filled in place.
     InPlace,
-    /// It refused that: delete it and start anew.
+    /// It refused that: delete it and start over.
     Replace,
 }
 
@@ -79,7 +79,7 @@ struct FamilyTable {
 /// The nftables data plane over a real or simulated kernel.
 pub struct Nftables<T> {
     transport: Counted<T>,
-    /// The netlink port of our commits, where the kernel tells of those of others.
+    /// The netlink port of our commits, where the kernel reports those of others.
     own_port: Option<u32>,
     families: [FamilyTable; 2],
 }
@@ -117,7 +117,7 @@ impl<T: Transport> Nftables<T> {
         self
     }
 
-    /// Have the kernel tell of commits that do not come from this netlink port.
+    /// Have the kernel report commits that do not come from this netlink port.
     fn notified_beside(mut self, own_port: u32) -> Nftables<T> {
         self.own_port = Some(own_port);
         self
@@ -276,7 +276,7 @@ impl<T: Transport> Backend for Nftables<T> {
         "Our table in nf_tables is gone"
     }
 
-    /// Damage within the table is told by notifications.
+    /// Damage within the table is reported by notifications.
     fn is_intact(&mut self, family: Family, _: &HashMap<ServiceKey, ServicePlan>, _: &NodePlan) -> bool {
         let dialect = &self.families[family.index()].dialect;
         let (family, comment) = (dialect.nft_family(), dialect.table_comment());

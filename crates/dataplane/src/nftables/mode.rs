@@ -25,7 +25,7 @@ impl Mode for NftablesMode {
         &METRICS
     }
 
-    /// What the kernel lacks says it all, whoever chose the mode.
+    /// What the kernel lacks says it all, however the mode was chosen.
     fn prepare(&self, _because: Option<&str>) -> Result<Box<dyn Prepared>, Unavailable> {
         nft::probe(nft::OLDEST_KERNEL).map_err(Unavailable::new)?;
         Ok(Box::new(Ready))

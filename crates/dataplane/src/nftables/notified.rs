@@ -1,4 +1,4 @@
-//! Notices when somebody else flushes, changes or deletes our tables: the kernel tells of every commit.
+//! Notices when another process flushes, changes or deletes our tables: the kernel reports every commit.
 
 use std::borrow::Cow;
 use std::io;
@@ -63,7 +63,7 @@ fn reopen(own_port: u32) -> Monitor {
     }
 }
 
-/// Pass on what concerns us, until nobody listens.
+/// Pass on what concerns us, until the receiver is gone.
 fn forward(monitor: &mut Monitor, tell: &TellDrift) -> io::Result<()> {
     loop {
         let drifts: Vec<Drift> = match monitor.wait(None)? {

@@ -68,7 +68,7 @@ fn compare_slots(
     }
 }
 
-/// A pool that nobody is sent to has no map.
+/// A pool without clients has no map.
 fn slots<'a>(rendered: &RenderedPort<'a>, pool: Pool) -> &'a [Backend] {
     if rendered.port.uses(pool) { rendered.port.pool(pool) } else { &[] }
 }

@@ -38,7 +38,7 @@ impl FoundPins {
         self.pins.split_off(self.pins.len().saturating_sub(PINS_TOGETHER))
     }
 
-    /// They could not be deleted. The rules know a pin whose endpoint is gone; but nobody else finds those that services
+    /// They could not be deleted. The rules know a pin whose endpoint is gone; but nothing else finds those that services
     /// wait for.
     pub fn failed(&mut self, some: Vec<Pin>, error: &SyncError, now: Instant) {
         tell(&self.sweep, "delete", error);
@@ -70,7 +70,7 @@ fn search(sweeps: &Receiver<PinSweep>, take: &TakePins) {
     }
 }
 
-/// Find the pins, and hand them over. Returns whether somebody takes them.
+/// Find the pins, and hand them over. Returns whether they were accepted.
 fn carry_out(connection: &mut Option<Connection>, sweep: PinSweep, take: &TakePins) -> bool {
     let pins = loop {
         match find(connection, &sweep) {

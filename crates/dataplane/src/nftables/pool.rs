@@ -9,7 +9,7 @@ use std::fmt;
 use model::{Address, Pool, PortPlan};
 use sha2::{Digest, Sha256};
 
-/// A service port, the same after a restart: a hash of names that a tenant chooses, long enough that nobody finds two
+/// A service port, the same after a restart: a hash of names that a tenant chooses, long enough that no one finds two
 /// services with the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PortId([u8; 16]);

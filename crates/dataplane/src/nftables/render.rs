@@ -88,7 +88,7 @@ impl<'a> RenderedPort<'a> {
         routes.into_iter().flatten()
     }
 
-    /// Where new connections to a destination are recorded; `None` if nobody is pinned there.
+    /// Where new connections to a destination are recorded; `None` if no client is pinned there.
     pub(crate) fn pinning(&self, destination: &Destination) -> Option<Pinning> {
         let seconds = self.seconds?;
         let pools = pools_of(destination.routing);

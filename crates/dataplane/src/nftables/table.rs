@@ -281,7 +281,7 @@ fn counters(dialect: &Dialect, plans: &HashMap<ServiceKey, ServicePlan>) -> BTre
 }
 
 /// Take everything away but the pins, the counters and the base chains, and what served timeouts, prefix lengths and pool
-/// sizes that nobody wants any more.
+/// sizes that are no longer wanted.
 ///
 /// The other sets are flushed and not deleted, although a new set would be filled faster: a packet that is on
 /// its way through the old rules at the moment of the commit looks up what is valid *after* it. In the same

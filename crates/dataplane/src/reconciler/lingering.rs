@@ -1,5 +1,5 @@
 //! Destinations that a large service still has in the kernel although it no longer wants them: they go piece by piece.
-//! Whoever wants one meanwhile is the owner by all claims, and would write over what a later piece deletes.
+//! A service that wants one meanwhile is the owner by all claims, and would write over what a later piece deletes.
 
 use std::collections::{HashMap, HashSet};
 

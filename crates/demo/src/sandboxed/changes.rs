@@ -107,7 +107,7 @@ fn flow(from: &Namespace, pod: &str) -> Result<UdpFlow, DemoError> {
     found.ok_or_else(|| DemoError::NotSeen(format!("no UDP flow reached {pod}")))
 }
 
-/// Ask on the same flow until somebody else answers.
+/// Ask on the same flow until another pod answers.
 fn await_move(flow: &UdpFlow, pod: &str, since: Instant) -> Result<(String, Duration), DemoError> {
     while since.elapsed() < Duration::from_secs(5) {
         // Short: the answer to a question under way is lost when its flow is forgotten.

@@ -37,7 +37,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Each worker asks anew as soon as it has its answer.
+    /// Each worker asks again as soon as it has its answer.
     pub(super) fn steady(
         from: &Namespace,
         to: SocketAddr,
@@ -149,7 +149,7 @@ impl Drop for Load {
     }
 }
 
-/// One request; `false` if nobody wants to know.
+/// One request; `false` if the receiver is gone.
 fn shoot(from: &Namespace, to: SocketAddr, patience: Duration, shots: &Sender<Shot>) -> bool {
     let started = Instant::now();
     let outcome = probe::tcp(from, None, to, patience);

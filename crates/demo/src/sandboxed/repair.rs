@@ -1,4 +1,4 @@
-//! Somebody deletes the rules.
+//! Another process deletes the rules.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use super::load::Load;
 use super::screen::{Screen, Tone, count, span};
 use super::stage::Stage;
 
-/// So often somebody asks; what falls into the gap waits in vain and must not hold up the next.
+/// Interval of the requests; what falls into the gap waits in vain and must not hold up the next.
 const EVERY: Duration = Duration::from_millis(1);
 /// Far more than an answer takes.
 const PATIENCE: Duration = Duration::from_millis(500);

@@ -105,7 +105,7 @@ impl Toolbox {
         }
         let mut tools = Tools::new(one.programs, variant, Some(version), is_ipv6, self.terms.clone());
         match tools.try_out() {
-            // Whoever holds the lock will let it go.
+            // The holder of the lock will release it.
             Ok(()) | Err(ToolError::Locked { .. }) => Ok(tools),
             Err(error) => Err(Missing::Failed(error)),
         }

@@ -38,7 +38,7 @@ pub enum ToolError {
         tool: PathBuf,
         said: String,
     },
-    /// Somebody put rules of `nft` into a table of iptables; the tools write there and cannot read it any more.
+    /// A table of iptables contains rules of `nft`; the tools write there and cannot read it any more.
     Unreadable {
         tool: PathBuf,
         table: &'static str,

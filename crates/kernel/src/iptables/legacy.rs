@@ -9,7 +9,7 @@ use super::look::legacy_tables;
 // `IPT_SO_GET_INFO` and `IPT_SO_GET_ENTRIES` (linux/netfilter_ipv4/ip_tables.h); those of IPv6 are the same.
 const GET_INFO: libc::c_int = 64;
 const GET_ENTRIES: libc::c_int = 65;
-/// How often a table is read anew because it was changed meanwhile.
+/// How often a table is read again because it was changed meanwhile.
 const ATTEMPTS: usize = 10;
 
 /// `struct ipt_getinfo`, which is `struct ip6t_getinfo` too.
@@ -53,7 +53,7 @@ impl Socket {
             true => (libc::AF_INET6, libc::IPPROTO_IPV6),
             false => (libc::AF_INET, libc::IPPROTO_IP),
         };
-        // SAFETY: plain system call; a non-negative result is a descriptor nobody else owns.
+        // SAFETY: plain system call; a non-negative result is a descriptor that nothing else owns.
         let socket = unsafe {
             match libc::socket(domain, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) {
                 raw if raw < 0 => return Err(io::Error::last_os_error()),

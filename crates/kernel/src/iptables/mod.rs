@@ -41,7 +41,7 @@ impl Table {
     }
 }
 
-/// Another one than before means that somebody may have changed a table in between.
+/// A changed stamp means that another process may have changed a table in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp(pub [u64; 4]);
 
@@ -50,7 +50,7 @@ pub trait Tables {
     /// A table in the form that `iptables-save -t` prints and [`restore`](Tables::restore) takes.
     fn save(&mut self, table: Table) -> Result<String, ToolError>;
 
-    /// What can be told of a table that is [unreadable](ToolError::Unreadable), in the same form: its chains, and those
+    /// What is known of a table that is [unreadable](ToolError::Unreadable), in the same form: its chains, and those
     /// of the given rules, each a chain and what follows its name, that it holds.
     fn outline(&mut self, table: Table, rules: &[(&str, &str)]) -> Result<String, ToolError>;
 

@@ -10,7 +10,7 @@ use crate::nft::{Connection, Transport};
 pub(super) enum Watch {
     /// How many entries the tables have, and how large they are: each rule and chain counts in both.
     Legacy { is_ipv6: bool, socket: Option<Socket>, loaded: [bool; 2] },
-    /// The number of the last commit to nf_tables, whoever made it.
+    /// The number of the last commit to nf_tables, by any process.
     Nft(Option<Connection>),
 }
 

@@ -18,7 +18,7 @@ const LOCK_VARIABLE: &str = "XTABLES_LOCKFILE";
 /// The terms on which programs are run.
 #[derive(Clone, Debug)]
 pub struct Terms {
-    /// Another lock than the system's, for tables in a network namespace that nobody else changes.
+    /// Another lock than the system's, for tables in a network namespace that nothing else changes.
     pub lock_file: Option<PathBuf>,
     /// How long to wait for another program that holds the lock.
     pub lock_seconds: u32,

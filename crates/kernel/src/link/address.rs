@@ -35,7 +35,7 @@ impl Address {
         self.flags & libc::IFA_F_TENTATIVE != 0
     }
 
-    /// Somebody else on the link has it (IPv6): it never takes traffic.
+    /// Another host on the link has it (IPv6): it never takes traffic.
     pub fn is_duplicate(&self) -> bool {
         self.flags & sys::IFA_F_DADFAILED != 0
     }

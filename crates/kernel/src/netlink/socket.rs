@@ -25,7 +25,7 @@ impl Socket {
             Protocol::Route => libc::NETLINK_ROUTE,
             Protocol::Netfilter => libc::NETLINK_NETFILTER,
         };
-        // SAFETY: plain system call; a non-negative result is a descriptor nobody else owns.
+        // SAFETY: plain system call; a non-negative result is a descriptor that nothing else owns.
         let fd = unsafe {
             let raw = libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, number);
             OwnedFd::from_raw_fd(check(raw)?)

@@ -16,7 +16,7 @@ const CAP_SYS_ADMIN: u64 = 1 << 21;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Privilege {
     Root,
-    /// The process is now root of its own user namespace, and nobody outside it.
+    /// The process is now root of its own user namespace, and an ordinary user outside it.
     UserNamespace,
 }
 
@@ -61,7 +61,7 @@ fn unshare_user() -> io::Result<()> {
     // SAFETY: these calls take no pointers and cannot fail.
     let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
     // SAFETY: plain system calls without pointers. A process that has just changed its user (`Command::uid`)
-    // is not dumpable, and /proc/self/uid_map would then belong to somebody else.
+    // is not dumpable, and /proc/self/uid_map would then belong to another user.
     unsafe {
         libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0);
         if libc::unshare(libc::CLONE_NEWUSER) < 0 {

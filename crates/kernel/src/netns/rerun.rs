@@ -1,4 +1,4 @@
-//! Tests that need namespaces, for whoever runs them: root runs them in place, an ordinary user in a second
+//! Tests that need namespaces, for any user: root runs them in place, an ordinary user in a second
 //! process of the same test binary inside a user namespace, because the harness has threads already.
 
 use std::process::Command;

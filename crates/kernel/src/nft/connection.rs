@@ -21,7 +21,7 @@ pub struct Connection {
 }
 
 const FIRST_QUESTION: u32 = 1 << 31;
-/// How often a short listing is read anew because a commit fell into it.
+/// How often a short listing is read again because a commit fell into it.
 const LISTING_ATTEMPTS: usize = 10;
 
 impl Connection {

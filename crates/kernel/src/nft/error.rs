@@ -34,7 +34,7 @@ pub enum CommitErrorKind {
     /// A set has no room for more elements.
     Full,
     OutOfMemory,
-    /// Somebody else committed in between.
+    /// Another process committed in between.
     Interfered,
     /// Answers did not arrive: the batch may have been committed, or not.
     Unanswered,
@@ -74,7 +74,7 @@ impl CommitError {
         CommitError::new(CommitErrorKind::TooLarge, subject, reason, errno)
     }
 
-    /// No answer came, so that nobody knows whether the batch was committed.
+    /// No answer came, so it is unknown whether the batch was committed.
     pub(crate) fn unanswered(batch: &Batch, error: &io::Error) -> CommitError {
         let errno = error.raw_os_error().unwrap_or(libc::ENOBUFS);
         let reason = "the kernel's answer was lost; it may have taken effect".to_owned();

@@ -6,7 +6,7 @@ pub trait Transport {
     /// Do all of the batch, or nothing of it. An empty batch is done already.
     fn commit(&mut self, batch: &Batch) -> Result<(), CommitError>;
 
-    /// The number that every transaction in the network namespace raises, whoever commits it.
+    /// The number that every transaction in the network namespace raises, by any process.
     fn generation(&mut self) -> Result<u32, Error>;
 
     fn tables(&mut self, family: Family) -> Result<Vec<Table>, Error>;

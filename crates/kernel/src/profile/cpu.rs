@@ -17,7 +17,7 @@ const DEEPEST: usize = 128;
 
 /// The timer and the signal are the process's, so there can be one sampler only.
 static CLAIMED: AtomicBool = AtomicBool::new(false);
-/// Where the handler puts stacks; null when nobody samples.
+/// Where the handler puts stacks; null when nothing samples.
 static TARGET: AtomicPtr<Ring> = AtomicPtr::new(std::ptr::null_mut());
 /// Handlers that may be using `TARGET` now.
 static HANDLERS: AtomicUsize = AtomicUsize::new(0);
@@ -138,7 +138,7 @@ fn retire(ring: *mut Ring, before: &libc::sigaction) {
 }
 
 extern "C" fn on_signal(_signal: libc::c_int, _info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the address of the calling thread's errno is always valid. Whoever was interrupted must find its
+    // SAFETY: the address of the calling thread's errno is always valid. The interrupted code must find its
     // errno as it was.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: see above.

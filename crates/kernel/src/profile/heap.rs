@@ -101,7 +101,7 @@ unsafe impl GlobalAlloc for SamplingAllocator {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // Before, because afterwards the address may be somebody else's.
+        // Before, because afterwards the address may belong to another block.
         freed(block);
         // SAFETY: the caller's promises are passed on.
         let block = unsafe { System.realloc(block, layout, size) };

@@ -4,7 +4,7 @@
 //! hand out bare addresses. Names, formats and pages are the caller's affair.
 //!
 //! Stacks are walked by the unwind tables (`.eh_frame`) that every Linux binary carries, so nothing has to be
-//! built with frame pointers. In the signal handler nothing is walked: a mistake in somebody's table must not be
+//! built with frame pointers. In the signal handler nothing is walked: a mistake in a table must not be
 //! able to take the process down.
 
 pub mod cpu;

@@ -27,7 +27,7 @@ struct Slot {
     copy: UnsafeCell<Copied>,
 }
 
-// SAFETY: `copy` is touched only by whoever moved `state` to BEING_FILLED or BEING_READ.
+// SAFETY: `copy` is touched only by the thread that moved `state` to BEING_FILLED or BEING_READ.
 unsafe impl Sync for Slot {}
 
 /// The innermost part of a thread's stack, as it was.
@@ -43,7 +43,7 @@ impl Ring {
     pub(super) fn new() -> Ring {
         let layout = std::alloc::Layout::new::<[Slot; SLOTS]>();
         // SAFETY: the layout is not empty, and zeroes are a valid value of every field: atomics, numbers, and
-        // options of numbers (as None or as Some; both are valid, and nobody reads an empty slot).
+        // options of numbers (as None or as Some; both are valid, and an empty slot is never read).
         let slots = unsafe {
             let memory = std::alloc::alloc_zeroed(layout).cast::<Slot>();
             if memory.is_null() {

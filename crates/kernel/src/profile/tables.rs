@@ -53,7 +53,7 @@ impl Tables {
         forgotten: 0,
     };
 
-    /// A block was sampled; `amount` is what it stands for. Says whether its end has to be told.
+    /// A block was sampled; `amount` is what it stands for. Says whether its end has to be reported.
     pub(super) fn allocated(&mut self, address: usize, amount: Amount, frames: &[usize]) -> bool {
         let number = self.number(frames);
         let Some(stack) = self.stacks.get_mut(number) else { return false };

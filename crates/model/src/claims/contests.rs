@@ -6,7 +6,7 @@ use super::spot::{Ip, Spot};
 use super::{Contest, Pair};
 use crate::ServiceKey;
 
-/// For each pair the spots at which it meets, and the pairs that were touched since somebody asked.
+/// For each pair the spots at which it meets, and the pairs that were touched since the last report.
 #[derive(Debug)]
 pub(super) struct Contests<A> {
     spots: HashMap<Pair, BTreeSet<Spot<A>>>,

@@ -39,7 +39,7 @@ impl<A: Ip> Queues<A> {
         self.queues.len()
     }
 
-    /// Somebody else wants what `incumbent` owns. Returns the seat of the owner.
+    /// Another service wants what `incumbent` owns. Returns the seat of the owner.
     pub(super) fn join(&mut self, spot: Spot<A>, incumbent: Rank, rank: Rank) -> u32 {
         let queue = self.queues.entry(spot).or_default();
         if queue.is_empty() {
@@ -55,7 +55,7 @@ impl<A: Ip> Queues<A> {
         seat
     }
 
-    /// Somebody no longer wants a spot. Returns the seat of the owner, or `None` if nobody else wants it.
+    /// A service no longer wants a spot. Returns the seat of the owner, or `None` if no other wants it.
     pub(super) fn leave(&mut self, spot: Spot<A>, rank: &Rank) -> Option<u32> {
         let queue = self.queues.get_mut(&spot)?;
         if let Some(owner) = queue.remove(rank).flatten() {

@@ -150,7 +150,7 @@ fn ten_thousand_contested_addresses_are_one_piece_of_news() {
     assert_eq!(claims.news(), None, "nothing changed for anybody who contests");
 }
 
-/// They cannot all be told at once, and the owner changes again meanwhile.
+/// They cannot all be reported at once, and the owner changes again meanwhile.
 #[test]
 fn everybody_behind_a_new_owner_is_told_in_the_end() {
     let mut claims = Claims::new(Family::V4);

@@ -62,7 +62,7 @@ fn of_family(ips: &[IpAddr], family: Family) -> impl Iterator<Item = IpAddr> {
     ips.iter().copied().filter(move |ip| Family::of(*ip) == family && !ip.is_unspecified())
 }
 
-/// `loadBalancerSourceRanges` of one family, sorted; `None` if they keep nobody out. Ranges of the other family
+/// `loadBalancerSourceRanges` of one family, sorted; `None` if they keep no client out. Ranges of the other family
 /// alone do not close this one: upstream judges each family by its own list.
 fn allowed_sources(
     ranges: &[IpNet],

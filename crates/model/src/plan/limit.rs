@@ -1,4 +1,4 @@
-//! How much one service may ask of a node. Whoever may write a Service and its slices could else fill the kernel's
+//! How much one service may ask of a node. A user who may write a Service and its slices could otherwise fill the kernel's
 //! memory, and hold up what others change.
 
 use super::{Destination, Pool, PortPlan};

@@ -11,7 +11,7 @@ impl ServicePlan {
         })
     }
 
-    /// Give up every destination the service does not own, and the pools that nobody uses then.
+    /// Give up every destination the service does not own, and the pools that are unused then.
     pub fn retain(&mut self, owns: impl Fn(Protocol, Address) -> bool) {
         if self.wanted().all(|(protocol, at, _)| owns(protocol, at)) {
             return;

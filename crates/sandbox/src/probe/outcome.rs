@@ -13,7 +13,7 @@ pub enum Outcome {
         /// From the first packet to the whole answer: a second or more means a packet was lost and sent again.
         took: Duration,
     },
-    /// A TCP reset or ICMP "port unreachable": nobody serves there, and says so at once.
+    /// A TCP reset or ICMP "port unreachable": nothing serves there, which is reported at once.
     Refused,
     /// Any other refusal on the way, by error number (no route, administratively prohibited; EPERM if a
     /// rule of the asking namespace itself dropped the datagram).

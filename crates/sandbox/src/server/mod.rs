@@ -58,7 +58,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Writing 1 to an eventfd that nobody else writes to cannot fail.
+        // Writing 1 to an eventfd with a single writer cannot fail.
         let _ = rustix::io::write(&self.control.stop, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

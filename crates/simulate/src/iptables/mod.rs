@@ -49,7 +49,7 @@ pub enum Fault {
 #[derive(Clone, Debug)]
 pub struct Simulator {
     is_ipv6: bool,
-    /// Somebody put rules of nft into the tables.
+    /// The tables contain rules of nft.
     pub unreadable: bool,
     random_fully: bool,
     tables: [TableState; 2],

@@ -1,5 +1,5 @@
 //! Words to rules. An option that is not known here is an error, as it would be to the tools; some that they know and
-//! nobody here writes are errors too.
+//! that are never written here are errors too.
 
 use std::net::IpAddr;
 

@@ -98,7 +98,7 @@ fn check_timeout(set: &Set, fields: &ElementFields) -> Result<(), Errno> {
     }
 }
 
-/// Adding what is there: with other data it is a clash; else only a timeout named anew takes effect (6.12).
+/// Adding what is there: with other data it is a clash; else only a new timeout takes effect (6.12).
 fn again(known: &Element, fields: &ElementFields, exclusive: bool, now: u64) -> Result<Element, Errno> {
     if exclusive || known.data != fields.data {
         return Err(libc::EEXIST);

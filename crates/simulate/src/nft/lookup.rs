@@ -91,7 +91,7 @@ fn delete(set: &mut Set, key: Key) -> Written {
     Written { done: true, text }
 }
 
-/// An update leaves the data of an element that exists as it was, and only starts its time anew.
+/// An update leaves the data of an element that exists as it was, and only restarts its time.
 fn write(set: &mut Set, op: Write, key: Key, data: Option<Datum>, timeout: Option<u64>, now: u64) -> Written {
     let shown = words::concatenation(set.layout.key_type, &key.bytes);
     let timeout = timeout.or(set.timeout).filter(|timeout| *timeout != 0);

@@ -27,7 +27,7 @@ enum Undo {
 pub(super) struct Transaction<'s> {
     state: &'s mut State,
     undo: Vec<Undo>,
-    /// Sets declared anew, with what that says of size and timeout.
+    /// Sets declared again, with what that says of size and timeout.
     resized: Vec<(Family, String, String, usize, Option<u64>)>,
     touched: bool,
     /// The last handle given out; the simulator keeps it beyond the transaction.

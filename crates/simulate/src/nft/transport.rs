@@ -1,5 +1,5 @@
 //! The simulator in the kernel's place: [`Transport`] for the dataplane, and what tests do to it meanwhile
-//! as somebody else on the machine.
+//! as another process on the machine.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What a load balancer is to be told of a service, and where it asks. Pure.
+//! What a load balancer learns about a service, and where it asks. Pure.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

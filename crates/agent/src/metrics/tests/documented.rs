@@ -1,4 +1,4 @@
-//! `docs/metrics.md` tells of every metric and every alert, and of none that there is not.
+//! `docs/metrics.md` describes every metric and every alert, and none that does not exist.
 
 use std::collections::BTreeSet;
 

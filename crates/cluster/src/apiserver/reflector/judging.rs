@@ -46,7 +46,7 @@ impl Reflector {
         self.tell_unusable();
     }
 
-    /// An object is gone. Of one whose name cannot be read nobody knows which.
+    /// An object is gone. If its name cannot be read, it is not known which.
     pub(super) fn take_deletion(
         &mut self,
         object: Bytes,

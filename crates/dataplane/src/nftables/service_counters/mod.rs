@@ -1,7 +1,7 @@
 //! `--service-counters`: what the kernel counted of each service port, on the page `/metrics`.
 //!
 //! Reading tens of thousands of counters takes a tenth of a second. So neither a sync nor a scrape does it: a
-//! thread with a netlink socket of its own reads while somebody scrapes, and a scrape gets what was read last.
+//! thread with a netlink socket of its own reads while they are scraped, and a scrape gets what was read last.
 
 mod pace;
 mod text;
@@ -34,7 +34,7 @@ struct State {
     text: Arc<str>,
 }
 
-/// Start to read while somebody scrapes what is returned.
+/// Start to read while what is returned is scraped.
 pub(super) fn start() -> io::Result<Arc<dyn Collector>> {
     let board = Arc::new(Board::default());
     let connection = Connection::open()?;

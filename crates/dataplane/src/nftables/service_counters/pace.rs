@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-/// Figures are at most so old while somebody scrapes.
+/// Maximum age of the values while they are scraped.
 const USUAL: Duration = Duration::from_secs(15);
 /// Who scrapes twice within this gets the same figures twice.
 const LEAST: Duration = Duration::from_secs(1);
 /// Reading takes at most this part of the time.
 const SHARE: u32 = 200;
-/// Nobody scrapes any more.
+/// No longer scraped.
 const ABANDONED: Duration = Duration::from_secs(300);
 
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ impl Pace {
         self.last = Some((ended, ended.saturating_duration_since(started)));
     }
 
-    /// How long to wait for the next reading; `None`: until somebody asks. A scrape that was not given the
+    /// How long to wait for the next reading; `None`: until the next request. A scrape that was not given the
     /// newest figures has them read soon; else they are kept fresh for the next.
     pub(super) fn wait(&self, asked: Option<Instant>, now: Instant) -> Option<Duration> {
         let asked = asked?;

@@ -1,6 +1,6 @@
 //! The socket filter that keeps away what is of no interest, in classic BPF: our own commits, and what others do to
-//! tables that are not ours. What it drops takes no room in the receive buffer, so that a large commit to somebody
-//! else's table cannot crowd out word of ours.
+//! tables that are not ours. What it drops takes no room in the receive buffer, so that a large commit to another
+//! table cannot crowd out news of ours.
 //!
 //! Classic BPF has no loops: it looks at so many messages of a datagram, one after the other, and lets a datagram
 //! through that has more. It drops only what it is sure of.

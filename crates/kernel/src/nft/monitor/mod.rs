@@ -1,4 +1,4 @@
-//! [`Monitor`]: word that somebody else changed tables.
+//! [`Monitor`]: reports that another process changed tables.
 //!
 //! The kernel tells subscribers every object that a commit touched, and at its end who committed. Our own commits, and
 //! what others do to tables that are not watched, are dropped by a filter in the kernel before they take room in the
@@ -24,9 +24,9 @@ pub use wake::Stopper;
 pub enum Change {
     /// Nothing until the timeout.
     Nothing,
-    /// Somebody else touched these tables, each named once.
+    /// Another process touched these tables, each named once.
     Tables(Vec<ChangedTable>),
-    /// More was told than the receive buffer holds: any table may have been touched.
+    /// More was reported than the receive buffer holds: any table may have been touched.
     Overrun,
     /// A [`Stopper`] ended the waiting, now and for good.
     Stopped,
@@ -55,9 +55,9 @@ const END_OF_COMMIT: Duration = Duration::from_millis(100);
 
 impl Monitor {
     /// Subscribe to changes of tables of this name (`None`: of any), and ignore what the connection of that port
-    /// commits. Others may be told nevertheless.
+    /// commits. Others may be reported nevertheless.
     ///
-    /// Changes from now on are told: read what the tables hold after this, not before.
+    /// Changes from now on are reported: read what the tables hold after this, not before.
     pub fn open(ignore_port: u32, table: Option<&str>) -> io::Result<Monitor> {
         let socket = Socket::open(Protocol::Netfilter)?;
         socket.reserve_receive_buffer(RECEIVE_BUFFER)?;
@@ -123,7 +123,7 @@ pub(crate) fn note(touched: &mut Vec<ChangedTable>, message: &Message<'_>) {
         return open.for_each(|table| table.by = Some(process.clone()));
     }
     let Some((family, table)) = subject(message) else { return };
-    // A large commit says the same table again and again: compare before copying the name.
+    // A large commit names the same table repeatedly: compare before copying the name.
     if !touched.iter().any(|known| known.family == family && known.table == table) {
         touched.push(ChangedTable { family, table: table.to_owned(), by: None });
     }

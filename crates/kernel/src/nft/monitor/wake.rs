@@ -36,7 +36,7 @@ impl Signal {
         if raw < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: a descriptor just made, which nobody else owns.
+        // SAFETY: a descriptor just made, which nothing else owns.
         let fd = unsafe { OwnedFd::from_raw_fd(raw) };
         Ok(Signal(Arc::new(fd.into())))
     }
