@@ -235,7 +235,7 @@ fn many_entries_are_counted_and_few_are_named() {
     assert!(text.ends_with("; and 4997 more") && text.len() < 300, "{text}");
 }
 
-/// Whoever was to be kept out stays out.
+/// Clients that were to be kept out stay out.
 #[test]
 fn a_source_range_that_is_left_out_lets_nobody_else_in() {
     for (ranges, expected) in [

@@ -70,7 +70,7 @@ fn what_is_written_is_found_again() {
         for family in Family::BOTH {
             let synced = reconciler.sync(family, &[], &fixture).unwrap();
             assert!(synced.full && synced.committed.rules.total[1] > 20, "{synced:?}");
-            // Somebody else writes: all rules are looked at, after the pause between two looks.
+            // Another process writes: all rules are looked at, after the pause between two looks.
             let tables = reconciler.backend().tables(family).unwrap();
             tables.restore("*filter\n-A INPUT -i foreign0 -j ACCEPT\nCOMMIT\n").unwrap();
             let until = Instant::now() + Duration::from_secs(1);
@@ -118,7 +118,7 @@ fn a_table_that_cannot_be_read_is_written_all_the_same() {
     });
 }
 
-/// What one family writes is told from what somebody else writes by how often the tables were written.
+/// What one family writes is distinguished from what another process writes by how often the tables were written.
 #[test]
 fn the_nf_tables_variant_counts_each_table_of_a_script_once() {
     in_namespace(|mut reconciler, variant| {

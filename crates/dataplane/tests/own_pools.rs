@@ -1,4 +1,4 @@
-//! Ports with many addresses or endpoints have a pool of their own; and what comes on demand goes when nobody needs it.
+//! Ports with many addresses or endpoints have a pool of their own; and what comes on demand goes when it is unused.
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 mod common;

@@ -71,7 +71,7 @@ fn an_unknown_sysctl_is_named() {
     }
 }
 
-/// As root: the other tests of this file once more as nobody, the way an ordinary user runs them.
+/// As root: the other tests of this file once more as the user nobody, the way an ordinary user runs them.
 #[test]
 fn an_ordinary_user_gets_there_through_a_user_namespace() {
     if !std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0) {

@@ -90,7 +90,7 @@ fn replay(steps: &[Step]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// What somebody knows who only ever heard the news.
+/// What an observer knows who only ever got the news.
 #[derive(Default)]
 struct Listener {
     contests: BTreeMap<Pair, Contest>,

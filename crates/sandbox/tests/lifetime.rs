@@ -83,7 +83,7 @@ fn nothing_is_bound_to_a_path() {
     });
 }
 
-/// As root: the other tests of this file once more as nobody, the way an ordinary user runs them.
+/// As root: the other tests of this file once more as the user nobody, the way an ordinary user runs them.
 #[test]
 fn an_ordinary_user_has_a_sandbox_too() {
     if !std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0) {

@@ -76,7 +76,7 @@ impl<B: Clocked> Bench<B> {
         Ok(())
     }
 
-    /// Load everything anew, as after a restart of the agent.
+    /// Load everything again, as after a restart of the agent.
     pub(crate) fn repeat_loads(&mut self, times: usize, start: Start) -> Result<Vec<Cost>, Failure> {
         let mut costs = Vec::with_capacity(times);
         for _ in 0..times {

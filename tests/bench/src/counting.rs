@@ -79,7 +79,7 @@ fn readings() -> Result<Summary, Failure> {
     Ok(Summary::of(&costs))
 }
 
-/// Datagrams of one flow from a pod to another, through a service and past it. Nobody reads them.
+/// Datagrams of one flow from a pod to another, through a service and past it. They are not read.
 fn packets() -> Result<[PacketCost; 2], Failure> {
     let names = ["client", "server"].map(str::to_owned);
     let sandbox = Sandbox::new(&SandboxSpec { local_pods: names.into(), remote_pods: Vec::new() })?;

@@ -73,7 +73,7 @@ impl Bench<Nftables<Timed>> {
         })
     }
 
-    /// The same again while somebody listens to changes: the kernel then writes notifications of ours too.
+    /// The same again while a process listens to changes: the kernel then writes notifications of ours too.
     fn watched(&mut self, family: Family, scope: &Scope) -> Result<Watched, Failure> {
         let mut loads = Vec::new();
         for _ in 0..FULL_LOADS {

@@ -190,8 +190,8 @@ fn print_again(results: &Results) {
         rows.push(change_row(&label, "into an empty kernel", &size.full.loads));
         rows.push(change_row(&label, "over existing rules", &size.restart));
         let Some(watched) = &size.watched else { continue };
-        rows.push(change_row(&label, "empty, somebody listens", &watched.full));
-        rows.push(change_row(&label, "endpoint replaced, somebody listens", &watched.replaced));
+        rows.push(change_row(&label, "empty, with a listener", &watched.full));
+        rows.push(change_row(&label, "endpoint replaced, with a listener", &watched.replaced));
     }
     table::print("Full loads compared; listening is a subscription to nf_tables notifications", &rows);
 }

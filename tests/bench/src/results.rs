@@ -114,7 +114,7 @@ pub(crate) struct AgentResult {
 pub(crate) struct ScrapeResult {
     pub(crate) bytes: usize,
     pub(crate) idle: Summary,
-    /// While all rules of IPv4 were written anew.
+    /// While all rules of IPv4 were rewritten.
     pub(crate) busy: Summary,
     /// The shortest of some rewrites.
     pub(crate) rewrite_ms: f64,

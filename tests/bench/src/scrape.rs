@@ -31,7 +31,7 @@ pub(crate) fn get(server: SocketAddr, path: &str) -> std::io::Result<(bool, Stri
     Ok((answer.starts_with("HTTP/1.1 200"), body))
 }
 
-/// Of the agent in the calling thread's namespace: at rest, and while it writes all rules anew.
+/// Of the agent in the calling thread's namespace: at rest, and while it rewrites all rules.
 pub(crate) fn measure() -> Result<ScrapeResult, Failure> {
     let (_, page) = scrape()?;
     let idle = (0..SCRAPES).map(|_| Ok(scrape()?.0)).collect::<Result<Vec<Cost>, Failure>>()?;
@@ -55,7 +55,7 @@ pub(crate) fn measure() -> Result<ScrapeResult, Failure> {
     })
 }
 
-/// Take the agent's table away and scrape until it is written anew: what the scrapes cost, and the seconds of the sync.
+/// Take the agent's table away and scrape until it is rewritten: what the scrapes cost, and the seconds of the sync.
 fn rewrite(pause: Duration) -> Result<(Vec<Cost>, f64), Failure> {
     let before = full_syncs(&scrape()?.1)?;
     let mut damage = Batch::new(Family::Ip, TABLE_NAME);
@@ -71,7 +71,7 @@ fn rewrite(pause: Duration) -> Result<(Vec<Cost>, f64), Failure> {
             return Ok((costs, now.1 - before.1));
         }
     }
-    Err("the rules were not written anew".into())
+    Err("the rules were not rewritten".into())
 }
 
 fn scrape() -> Result<(Cost, String), Failure> {

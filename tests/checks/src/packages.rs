@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::root;
 
-/// One package: ours or somebody else's.
+/// One package: ours or a dependency.
 #[derive(Clone, Debug)]
 pub struct Package {
     pub name: String,

@@ -13,7 +13,7 @@ const BAR: u32 = 12;
 const STEP: u32 = 44;
 const TOP: u32 = 62;
 
-/// On a ground of its own: whether the reader's page is dark cannot be told reliably from inside a picture.
+/// On a ground of its own: whether the reader's page is dark cannot be known reliably from inside a picture.
 const STYLE: &str = "text{font:13px system-ui,sans-serif;fill:#24292f}.title{font-weight:600;font-size:15px}\
     .small{font-size:12px}.factor{font-weight:600}.ground{fill:#fff}.ours{fill:#2da44e}.upstream{fill:#8c959f}";
 

@@ -1,4 +1,4 @@
-//! The two kube-proxies, and what both are told.
+//! The two kube-proxies, and their settings.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ pub(crate) enum Mode {
 pub(crate) enum Pace {
     /// 10 ms, so that what is measured is work and not waiting.
     Eager,
-    /// What both have when nobody says anything: 1 s.
+    /// The default of both: 1 s.
     Default,
 }
 

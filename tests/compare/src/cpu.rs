@@ -45,7 +45,7 @@ impl CpuAccount {
 impl Drop for CpuAccount {
     fn drop(&mut self) {
         if let CpuAccount::Group(folder) = self {
-            // Refused as long as somebody is in it; then an empty folder stays until the next start.
+            // Refused as long as a process is in it; then an empty folder stays until the next start.
             let _ = fs::remove_dir(folder);
         }
     }

@@ -80,7 +80,7 @@ fn cluster_ip(number: u32) -> IpAddr {
     Ipv4Addr::from_bits(0x0a60_0000 + 256 + number).into()
 }
 
-/// Addresses that nobody has.
+/// Addresses that are not in use.
 fn pod_ip(pod: u32) -> IpAddr {
     Ipv4Addr::from_bits(0x0a80_0000 + 16 + pod).into()
 }

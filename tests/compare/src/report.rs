@@ -8,7 +8,7 @@ use crate::contestant::{Contestant, Mode};
 use crate::document::Which;
 use crate::results::{Measured, Results, SizeResult};
 
-/// In the place of a number that nobody waited for.
+/// In place of a number that was not waited for.
 const NOT_RUN: &str = "not run";
 
 /// How a number is written.

@@ -1,4 +1,4 @@
-//! Asking a service who answers, again and again.
+//! Asking a service repeatedly who answers.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::{Failure, objects};
 
 /// Between two questions.
 const STEP: Duration = Duration::from_millis(1);
-/// For one question; failed ones are told apart long before.
+/// For one question; failures are recognised long before.
 const ANSWER: Duration = Duration::from_millis(50);
 const START: Duration = Duration::from_secs(300);
 const CHANGE: Duration = Duration::from_secs(60);

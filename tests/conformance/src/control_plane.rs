@@ -76,7 +76,7 @@ impl ControlPlane {
         self.write_kubeconfig("token", user, Proof::Token(&User::token(user)))
     }
 
-    /// A kubeconfig that names a file, which holds the token and may be written anew: both paths.
+    /// A kubeconfig that names a file, which holds the token and may be rewritten: both paths.
     pub fn kubeconfig_with_token_file(&self, user: &str) -> Result<(PathBuf, PathBuf), String> {
         let file = self.scratch.write(&format!("{}.token", in_file_names(user)), &User::token(user))?;
         let config = self.write_kubeconfig("token-file", user, Proof::TokenFile(&file))?;

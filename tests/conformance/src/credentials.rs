@@ -9,7 +9,7 @@ use rcgen::{
 
 use crate::scratch::Scratch;
 
-/// Somebody with a token.
+/// A user with a token.
 #[derive(Clone, Debug)]
 pub struct User {
     pub name: String,
@@ -26,7 +26,7 @@ impl User {
     /// Whom the apiserver's own roles give the rights of a kube-proxy.
     pub const PROXY: &'static str = "system:kube-proxy";
 
-    /// Tokens need only differ: nobody but the test reaches the server.
+    /// Tokens need only differ: only the test reaches the server.
     pub(crate) fn token(name: &str) -> String {
         format!("token-of-{}", name.replace(':', "-"))
     }

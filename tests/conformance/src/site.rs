@@ -34,13 +34,13 @@ pub struct Site {
 pub enum Caller {
     /// A pod of the node.
     Pod(&'static str),
-    /// Somebody outside, from this address or from his usual one.
+    /// A client outside, from this address or from its usual one.
     Outside(Option<IpAddr>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect<'a> {
-    /// Each of these answers, and nobody else.
+    /// Each of these answers, and no other.
     By(&'a [&'a str]),
     Refused,
     Silence,
@@ -97,7 +97,7 @@ impl Site {
         }
     }
 
-    /// Wait until the client is seen like this by whoever answers.
+    /// Wait until the client is seen like this by the answering pod.
     pub fn expect_seen_as(&self, caller: Caller, to: SocketAddr, expected: impl Fn(IpAddr) -> bool) {
         let mut last = Outcome::Closed;
         let came = wait_until(SOON, || {

@@ -76,7 +76,7 @@ pub fn bring_in(api: &Api, world: &World) -> Result<Amended, String> {
     Ok(amended)
 }
 
-/// Creation times are told in whole seconds.
+/// Creation times are in whole seconds.
 fn await_next_second() -> Result<(), String> {
     let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let before = now();

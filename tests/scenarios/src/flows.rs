@@ -1,7 +1,7 @@
 //! The table of packet flows: who calls what, and what must become of it.
 //!
 //! It says nothing of how rules are made, so every proxy mode is held to it. A flow names a position, a
-//! protocol and a destination; what is expected may depend on whether the agent takes the client for somebody
+//! protocol and a destination; what is expected may depend on whether the agent counts the client as
 //! inside, which [`Variant`] knows.
 
 mod affinity;

@@ -135,7 +135,7 @@ impl Asker for Walks {
                 match server_at(at) {
                     Some(by) => Observed::Answered { by, seen_as: delivery.source },
                     None if at == self.to => Observed::Untouched,
-                    None => Observed::Odd(format!("it was sent to {at}, where nobody listens")),
+                    None => Observed::Odd(format!("it was sent to {at}, where nothing listens")),
                 }
             }
             Outcome::Rejected(how) if how == rejection(self.protocol) => Observed::Rejected,
@@ -157,7 +157,7 @@ pub fn protocol(protocol: Protocol) -> simulate::Protocol {
     }
 }
 
-/// How a client of this protocol learns that nobody is there.
+/// How a client of this protocol learns that nothing is there.
 pub fn rejection(protocol: Protocol) -> simulate::Rejection {
     match protocol {
         Protocol::Tcp => simulate::Rejection::TcpReset,

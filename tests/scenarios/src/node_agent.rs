@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const HEALTHZ: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10256);
 const METRICS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10249);
 
-/// What all namespaces share nobody may change from inside one, nor an ordinary user his score; asked to, the agent
+/// What all namespaces share cannot be changed from inside one, nor an ordinary user his score; asked to, the agent
 /// would complain each time.
 pub const LEAVE_ALONE: [&str; 2] = ["--conntrack-max-per-core=0", "--oom-score-adj=0"];
 
@@ -102,18 +102,18 @@ impl NodeAgent {
         self.child.id()
     }
 
-    /// The status of `GET path` at its probe server; `None` if nobody answers.
+    /// The status of `GET path` at its probe server; `None` if nothing answers.
     pub fn probe(&self, path: &str) -> Option<u16> {
         let text = self.namespace.try_run(|| get(HEALTHZ, path)).ok()??;
         text.split_whitespace().nth(1)?.parse().ok()
     }
 
-    /// The page `/metrics`; `None` if nobody answers.
+    /// The page `/metrics`; `None` if nothing answers.
     pub fn metrics(&self) -> Option<String> {
         self.page("/metrics")
     }
 
-    /// A page beside the metrics; `None` if nobody answers.
+    /// A page beside the metrics; `None` if nothing answers.
     pub fn page(&self, path: &str) -> Option<String> {
         let text = self.namespace.try_run(|| get(METRICS, path)).ok()??;
         text.split_once("\r\n\r\n").map(|(_, page)| page.to_owned())

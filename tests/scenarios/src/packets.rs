@@ -23,7 +23,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_millis(300);
 const EPERM: i32 = 1;
 
-/// A sandbox in which the table can be asked, as soon as somebody steers traffic in it. Parts are dropped in
+/// A sandbox in which the table can be asked, as soon as a proxy steers traffic in it. Parts are dropped in
 /// this order.
 #[derive(Debug)]
 pub struct Ground {
@@ -176,7 +176,7 @@ impl Asker for Calls<'_> {
     }
 }
 
-/// A port of the node on which nobody listens is refused by the node's own kernel; any other address is sent
+/// A port of the node on which nothing listens is refused by the node's own kernel; any other address is sent
 /// on to the client, which does not forward.
 fn untouched(to: SocketAddr) -> Observed {
     let of_node = directory::node_addresses().contains(&to.ip()) || to.ip().is_loopback();

@@ -113,8 +113,8 @@ impl Variant {
         from.is_node() || self.is_pod(from)
     }
 
-    /// Whether cluster-IP traffic of the client is masqueraded. Without a detector nobody can be told from a
-    /// pod, so nobody is.
+    /// Whether cluster-IP traffic of the client is masqueraded. Without a detector no client can be distinguished from a
+    /// pod, so none is.
     pub fn masquerades_cluster_ip(self, from: Position) -> bool {
         self == Variant::MasqueradeAll || (self != Variant::NoDetector && !self.is_pod(from))
     }

@@ -1,5 +1,5 @@
 //! Configurations as they are found in clusters: read, checked, written with every default, and read again. What is
-//! written is kept beside them; `UPDATE_GOLDEN=1` writes it anew.
+//! written is kept beside them; `UPDATE_GOLDEN=1` rewrites it.
 
 use super::*;
 use std::path::Path;

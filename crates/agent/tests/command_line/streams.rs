@@ -40,7 +40,7 @@ fn one_stream_or_two() {
     }
 }
 
-/// Somebody who does not read the log does not stop the agent.
+/// A reader of the log that stalls does not stop the agent.
 #[test]
 fn a_log_that_nobody_reads_stops_nothing() {
     const PIPE: usize = 65536;

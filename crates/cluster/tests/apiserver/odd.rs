@@ -54,7 +54,7 @@ fn an_event_of_an_unknown_type_is_passed_over() {
     }
 }
 
-/// Nobody waits for four gigabytes, nor makes room for them.
+/// The agent neither waits for four gigabytes nor allocates them.
 #[test]
 fn an_event_that_claims_to_be_gigantic_ends_the_watch() {
     let encoding = Encoding::Protobuf;

@@ -55,7 +55,7 @@ fn the_limit_of_requests_holds() {
     let limited = Settings { qps: 4.0, burst: 2, ..settings(server.address, Encoding::Protobuf) };
     let start = Instant::now();
     let source = Source::start(server.clone(), limited, Timing::default());
-    // Four kinds, and one of them again and again.
+    // Four kinds, and one of them repeatedly.
     source.await_requests(6);
     let all = server.all();
     assert!(all.len() >= 9, "{all:?}");

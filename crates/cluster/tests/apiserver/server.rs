@@ -26,7 +26,7 @@ pub(crate) struct Answer {
     until: Option<Until>,
 }
 
-/// An answer with one of these is given again and again, until this holds of a request: that one gets the next answer.
+/// An answer with one of these is given repeatedly, until this holds of a request: that one gets the next answer.
 #[derive(Clone)]
 struct Until(Arc<dyn Fn(&Asked) -> bool + Send + Sync>);
 
@@ -44,7 +44,7 @@ pub(crate) enum End {
     Cut,
     /// The connection stays open, and nothing comes any more.
     Silence,
-    /// The last chunk is sent again and again until the client goes.
+    /// The last chunk is sent repeatedly until the client goes.
     Repeat,
 }
 
@@ -100,7 +100,7 @@ impl Answer {
         }
         match self.end {
             End::Proper => stream.write_all(b"0\r\n\r\n"),
-            // The beginning of a chunk, so that nobody can take it for the end.
+            // The beginning of a chunk, so that it cannot be taken for the end.
             End::Cut => stream.write_all(b"ff\r\n").and_then(|()| stream.shutdown(std::net::Shutdown::Both)),
             End::Silence => await_close(stream),
             End::Repeat => loop {

@@ -1,4 +1,4 @@
-//! Objects that cannot be read, among others that can. Whoever may write an object must not be able to stop those of everybody else.
+//! Objects that cannot be read, among others that can. A user who may write an object must not be able to stop those of others.
 
 use cluster::Kind;
 use cluster::apiserver::{Encoding, Timing};
@@ -37,7 +37,7 @@ fn ways(encoding: Encoding, objects: &[Vec<u8>]) -> Vec<(&'static str, Vec<Answe
     ]
 }
 
-/// Nobody looks at the annotation, so nobody is bothered by it.
+/// The annotation is not used, so it does no harm.
 #[test]
 fn an_annotation_that_is_no_text_changes_nothing() {
     for encoding in BOTH {
@@ -207,7 +207,7 @@ fn a_deletion_without_a_name_brings_a_new_list() {
     }
 }
 
-/// An envelope that holds no object is one that nobody can read.
+/// An envelope that holds no object is one that cannot be read.
 #[test]
 fn an_event_whose_envelope_is_broken_is_passed_over() {
     let encoding = Encoding::Protobuf;

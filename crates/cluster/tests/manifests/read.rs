@@ -136,7 +136,7 @@ fn a_broken_document_keeps_the_last_good_version() {
     assert_eq!(followed.load(), ["+a", "+c"]);
     assert_eq!(followed.ports(), expected([("a", 2), ("b", 1), ("c", 1)]));
     assert_eq!(followed.problems.len(), 1);
-    // Still broken, and now c is gone too: nobody can tell whether that was meant.
+    // Still broken, and now c is gone too: it is unknown whether that was meant.
     folder.write("a.yaml", documents(&[service("a", 2), "kind: [".into()]));
     assert_eq!(followed.load(), [""; 0]);
     // A healthy document elsewhere takes over.
@@ -147,7 +147,7 @@ fn a_broken_document_keeps_the_last_good_version() {
     // What took over is gone: the version before it does not come back.
     fs::remove_file(folder.0.join("b.yaml")).unwrap();
     assert_eq!(followed.load(), ["-b"]);
-    // Mended without c: now it goes.
+    // Fixed without c: now it goes.
     folder.write("a.yaml", service("a", 2));
     assert_eq!(followed.load(), ["-c"]);
     assert_eq!(followed.problems, [""; 0]);

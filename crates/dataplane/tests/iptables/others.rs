@@ -57,7 +57,7 @@ fn rules_of_others_and_their_counters_are_untouched() {
     }
 }
 
-/// Each sync of upstream's would begin the counters of all rules anew.
+/// Each sync of upstream's would reset the counters of all rules.
 #[test]
 fn a_partial_sync_leaves_the_counters_of_other_services() {
     let (mut reconciler, mut fixture) = synced();
@@ -101,7 +101,7 @@ fn a_chain_that_others_lead_to_is_not_taken_from_them() {
     assert_eq!(tables(&mut reconciler).rules(Table::Nat, "MINE").unwrap(), ["-j KUBE-SVC-OTHERS"]);
 }
 
-/// Somebody put rules of nft into the tables: what is there cannot be told, and what is of others is not touched.
+/// The tables contain rules of nft: what is there is unknown, and what is of others is not touched.
 #[test]
 fn tables_that_cannot_be_read_are_written_and_nothing_else() {
     let (mut reconciler, fixture) = synced();

@@ -83,7 +83,7 @@ impl Place {
     /// Let `base` and its companions be a shell script.
     pub(crate) fn fake(&self, base: &str, script: &str) {
         // Written by another process: a child that a test beside this one is just starting would hold a file that
-        // was opened here, and what somebody writes to cannot be run.
+        // was opened here, and a file that is open for writing cannot be run.
         let write = r#"printf '#!/bin/sh\n%s\n' "$1" >"$2" && chmod 755 "$2""#;
         for suffix in SUFFIXES {
             let file = self.programs().join(format!("{base}{suffix}"));

@@ -1,6 +1,6 @@
 //! The flat layout as nft prints it, against the text kept in `golden/`.
 //!
-//! `UPDATE_GOLDEN=1` writes the text anew; look at the difference before committing it.
+//! `UPDATE_GOLDEN=1` rewrites the text; look at the difference before committing it.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The monitor: others' commits are told, ours and the packets' are not.
+//! The monitor: others' commits are reported, ours and the packets' are not.
 
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
@@ -280,7 +280,7 @@ fn packets_and_expiry_are_not_told() {
 
 fn send_a_packet() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
-    // Nobody listens there; a second packet would learn that as an error.
+    // Nothing listens there; a second packet would learn that as an error.
     socket.send_to(b"x", "127.0.0.1:9").expect("to send");
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Tools {
 
 impl Tools {
     pub(crate) fn find(variant: Variant) -> Result<Tools, Failure> {
-        // Of its own, so that nobody waits for us nor we for anybody.
+        // Of its own, so that no other process waits for us nor we for it.
         let lock = std::env::temp_dir().join(format!("pointsman-bench-{}-xtables.lock", std::process::id()));
         let toolbox =
             Toolbox { terms: Terms { lock_file: Some(lock), ..Terms::default() }, ..Toolbox::default() };

@@ -58,7 +58,7 @@ impl Apiserver {
         Ok(server)
     }
 
-    /// Change objects and tell whoever watches, in this order. They are spelled before anybody has to wait.
+    /// Change objects and notify the watches, in this order. They are encoded before any watch has to wait.
     pub(crate) fn apply(&self, verb: Verb, objects: &[Value]) -> Result<(), Failure> {
         for object in objects {
             let (kind, name) = (resource_of(object)?, name_of(object));

@@ -94,7 +94,7 @@ fn vip(number: u32) -> IpAddr {
     Ipv4Addr::from_bits(0x0a60_8000 + number).into()
 }
 
-/// Addresses that nobody has; the first of a slice is another one each turn.
+/// Addresses that are not in use; the first of a slice is another one each turn.
 fn pod(number: u32, turn: u32) -> IpAddr {
     match (number % SLICE, turn) {
         (0, 1..) => Ipv4Addr::from_bits(0x0ae0_0000 + turn).into(),

@@ -2,7 +2,7 @@
 //! while costly objects are loaded, changed and removed beside it.
 //!
 //! A change is due at fixed times, and its time counts from there, also if the one before came late: a change that
-//! somebody would have made while everything stood still is not left out.
+//! was due while everything stood still is not left out.
 
 mod apiserver;
 mod hostile;

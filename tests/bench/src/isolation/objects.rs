@@ -55,7 +55,7 @@ pub(crate) fn slice(slice: &Slice<'_>) -> Value {
     })
 }
 
-/// The node, the range of cluster IPs, and services that nobody looks at.
+/// The node, the range of cluster IPs, and services that are not asked.
 pub(crate) fn surroundings(services: u32) -> Vec<Value> {
     let node = json!({
         "apiVersion": "v1", "kind": "Node", "metadata": {"name": world::NODE},

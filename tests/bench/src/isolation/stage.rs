@@ -20,7 +20,7 @@ const CALLER: &str = "caller";
 /// The two pods that answer in turn.
 const SERVERS: [&str; 2] = ["a", "b"];
 const POD_PORT: u16 = 8080;
-/// Between two questions, and for one; failed ones are told apart long before.
+/// Between two questions, and for one; failures are recognised long before.
 const STEP: Duration = Duration::from_millis(1);
 const ANSWER: Duration = Duration::from_millis(50);
 const START: Duration = Duration::from_secs(60);

@@ -98,7 +98,7 @@ fn direct_dependencies_are_written_down() {
     let missing: Vec<_> = used.difference(&names).collect();
     let needless: Vec<_> = names.difference(&used).collect();
     assert!(missing.is_empty(), "docs/dependencies.md lacks {missing:?}");
-    assert!(needless.is_empty(), "docs/dependencies.md names what nobody uses: {needless:?}");
+    assert!(needless.is_empty(), "docs/dependencies.md names what is not used: {needless:?}");
     for cells in written {
         let name = cells[0].trim_matches('`');
         let licence = all.iter().find(|package| package.name == name).and_then(|p| p.licence.as_deref());

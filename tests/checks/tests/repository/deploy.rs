@@ -239,7 +239,7 @@ fn the_overlay_of_iptables_adds_what_the_tools_need() {
     }
 }
 
-/// Somebody who patches a working cluster must be able to rely on it.
+/// Operators who patch a working cluster must be able to rely on it.
 #[test]
 fn the_patch_for_kubeadm_changes_the_image_and_adds_a_probe_only() {
     let patch = document("deploy/kubeadm/patch.yaml");

@@ -84,7 +84,7 @@ fn normal(document: &str, link: &str) -> String {
     parts.join("/")
 }
 
-/// Names of sets and chains in the code stand in the document, so that nobody meets a stranger in `nft list`.
+/// Names of sets and chains in the code stand in the document, so that every name in `nft list` is explained.
 #[test]
 fn the_layout_document_names_every_set_and_chain() {
     let read = |path: &str| std::fs::read_to_string(checks::root().join(path)).unwrap();

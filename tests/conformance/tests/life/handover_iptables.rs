@@ -53,7 +53,7 @@ fn there_and_back(world: &World, carrier: Carrier) {
     let pin = || Family::BOTH.map(|family| rules.ask(sticky, family));
     let first = pin();
     // A client of this one service alone: of two services with the same pods one may get a port that the other's
-    // finished connection still has, and conntrack drops the first packet then, whoever steers it.
+    // finished connection still has, and conntrack drops the first packet then, whichever proxy steers it.
     let client = &world.ground.sandbox.client;
     let lost = sent_again(client);
     let traffic = Traffic::start(client, Family::BOTH.map(|family| steady.at(family)));
@@ -76,7 +76,7 @@ fn there_and_back(world: &World, carrier: Carrier) {
     let late = Service::tcp("late-iptables", 66);
     world.create(late, "a");
     let is_written = || rules.saved().iter().all(|text| text.contains("late-iptables:tcp cluster IP"));
-    // To ask before would lose packets that nobody is to blame for.
+    // To ask before would lose packets without anyone's fault.
     assert!(wait_until(SOON, is_written), "upstream does not write a new service");
     world.await_answer(late, "a");
     world.delete(late);

@@ -87,7 +87,7 @@ impl Plane {
         })
     }
 
-    /// A case that failed leaves a world that can be mended.
+    /// A case that failed leaves a world that can be repaired.
     fn lock(&self) -> MutexGuard<'_, Option<World>> {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! Objects that the apiserver takes and that are not all text: nobody who may write one stops those of everybody else.
+//! Objects that the apiserver takes and that are not all text: no user who may write one stops those of others.
 
 use conformance::log::{end_of, lines};
 use conformance::{Service, protobuf};

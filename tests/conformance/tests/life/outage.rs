@@ -13,7 +13,7 @@ const OUTAGE: Duration = Duration::from_secs(30);
 /// From a server that is ready to traffic that follows a change.
 const CAUGHT_UP: Duration = Duration::from_secs(2);
 
-/// Nobody notices the outage, and its end is noticed at once.
+/// Clients do not notice the outage, and its end is noticed at once.
 pub(crate) fn long(world: &mut World) {
     let (steady, changing) = (Service::tcp("steady", 11), Service::tcp("changing", 12));
     world.create(steady, "a");
@@ -44,7 +44,7 @@ pub(crate) fn long(world: &mut World) {
 
     let log = agent.log();
     let complaints = errors(&log);
-    // The cut, and that nobody listens any more.
+    // The cut, and that nothing listens any more.
     assert!((1..=2).contains(&complaints.len()), "{complaints:#?}");
     assert!(complaints.iter().all(|line| line.contains("keeping the current rules")), "{complaints:#?}");
     let over = || lines(&agent.log(), &["Watching the apiserver again"]).len() == 1;
@@ -65,7 +65,7 @@ pub(crate) fn killed(world: &mut World) {
     drop(agent);
 }
 
-/// The rules of an earlier run stay, the operator is told once, and the server is noticed at once.
+/// The rules of an earlier run stay, the operator is informed once, and the server is noticed at once.
 pub(crate) fn started_without(world: &mut World) {
     let service = Service::tcp("earlier", 14);
     world.create(service, "a");
@@ -75,7 +75,7 @@ pub(crate) fn started_without(world: &mut World) {
     world.plane.apiserver.kill();
     let traffic = world.traffic(service);
     agent.launch().unwrap();
-    // Each kind was tried again and again.
+    // Each kind was retried.
     let tries = |log: &str| lines(log, &["Still failing to list or watch the apiserver"]).len();
     assert!(wait_until(SOON, || tries(&agent.log()) >= 12), "{}", end_of(&agent.log()));
     traffic.go_on(20);
@@ -96,7 +96,7 @@ pub(crate) fn started_without(world: &mut World) {
     world.await_answer(service, "b");
 }
 
-/// A limit that is missed says something only where nobody else wants the processors.
+/// A limit that is missed says something only if no other process wants the processors.
 fn expect_soon(took: Duration, what: &str, agent: &NodeAgent) {
     println!("{what}: {took:?} after the apiserver was ready");
     if took < CAUGHT_UP {

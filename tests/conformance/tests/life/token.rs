@@ -56,7 +56,7 @@ pub(crate) fn ways(world: &mut World) {
     world.delete(service);
 }
 
-/// As a whole, as whoever renews tokens does it.
+/// As a whole, as programs that renew tokens do.
 fn rewrite(path: &Path, text: &str) {
     let unfinished = path.with_extension("new");
     fs::write(&unfinished, text).unwrap();

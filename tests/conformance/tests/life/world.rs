@@ -105,7 +105,7 @@ impl World {
         self.await_outcome(service, ANSWER, |outcome| outcome.by() == Some(pod), pod)
     }
 
-    /// Its address belongs to nobody: packets to it are dropped.
+    /// Its address is not in use: packets to it are dropped.
     pub(crate) fn await_silence(&self, service: Service<'_>) -> Duration {
         self.await_outcome(service, SILENCE, |outcome| *outcome == Outcome::TimedOut, "silence")
     }

@@ -4,7 +4,7 @@ use conformance::site::Expect;
 
 use crate::stage::{At, Stage};
 
-/// Endpoints that terminate are used while they serve and nobody else is ready.
+/// Endpoints that terminate are used while they serve and no other is ready.
 pub(crate) fn terminating(stage: &Stage) {
     let web = stage.web("terminating", 46).create().serve_by(&["a", "b"]);
     web.expect(At::Cluster, Expect::By(&["a", "b"]));

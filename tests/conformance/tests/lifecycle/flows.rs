@@ -18,7 +18,7 @@ const SILENCE: Duration = Duration::from_millis(300);
 /// Silence counts only if it lasts: a slow machine answers late.
 const LASTING_SILENCE: Duration = Duration::from_secs(2);
 
-/// UDP sockets that ask one address each again and again, as a resolver does: one a family.
+/// UDP sockets that each ask one address repeatedly, as a resolver does: one per family.
 struct Flows(Vec<(SocketAddr, UdpFlow)>);
 
 impl Flows {
@@ -32,7 +32,7 @@ impl Flows {
         Flows(Family::BOTH.map(open).into())
     }
 
-    /// Wait until the pod answers, or until nobody does.
+    /// Wait until the pod answers, or until none does.
     fn expect(&self, pod: Option<&str>) {
         for (to, flow) in &self.0 {
             let mut last = Outcome::Closed;

@@ -21,7 +21,7 @@ pub(crate) fn moved(stage: &Stage) {
     web.expect(At::Cluster, Expect::Silence);
 }
 
-/// A recreation is told as one deletion and one creation, or, if the watch missed both, as a change.
+/// A recreation is reported as one deletion and one creation, or, if the watch missed both, as a change.
 pub(crate) fn replaced(stage: &Stage) {
     let web = stage.web("replaced", 28).create().serve_by(&["a"]);
     web.expect(At::Cluster, Expect::By(&["a"]));

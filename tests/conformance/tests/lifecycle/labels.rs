@@ -20,7 +20,7 @@ pub(crate) fn given_away(stage: &Stage) {
     donee.expect(At::Cluster, Expect::Refused);
 }
 
-/// What leaves a watch's selection is told as a deletion, what comes into it as a creation.
+/// What leaves a watch's selection is reported as a deletion, what comes into it as a creation.
 pub(crate) fn slice_of_other_proxy(stage: &Stage) {
     let web = stage.web("slice-proxy", 36).create().serve_by(&["a"]).serve_in("2", &["b"], |_, e| e);
     web.expect(At::Cluster, Expect::By(&["a", "b"]));

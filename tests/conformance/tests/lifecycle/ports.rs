@@ -24,7 +24,7 @@ fn expect_on(web: Web<'_>, port: u16, expected: Expect<'_>) {
     }
 }
 
-/// Names join the two; between the changes nobody serves the port.
+/// Names join the two; between the changes the port is not served.
 pub(crate) fn renamed(stage: &Stage) {
     let web = stage.web("port-renamed", 22).create().serve_by(&["a"]);
     web.expect(At::Cluster, Expect::By(&["a"]));

@@ -1,4 +1,4 @@
-//! Nodes about to go, and gone: load balancers are told to send elsewhere, and what still comes is served.
+//! Nodes about to go, and gone: load balancers learn to send elsewhere, and what still comes is served.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How pods of this node are told from everybody else: they keep their addresses on the way to a cluster IP.
+//! How pods of this node are distinguished from other clients: they keep their addresses on the way to a cluster IP.
 
 use conformance::site::Caller;
 use model::Family;

@@ -92,7 +92,7 @@ fn with_pod_cidrs(spot: &Spot<'_>, cidrs: &Value) -> Value {
     node
 }
 
-/// Whoever counts as a pod of this node keeps his address; all others are masqueraded.
+/// A client that counts as a pod of this node keeps its address; all others are masqueraded.
 fn expect_pods_known(spot: &Spot<'_>, known: bool) {
     let nodes = node_addresses();
     for family in Family::BOTH {

@@ -20,7 +20,7 @@ pub(crate) fn changed(cluster: &Cluster) {
     expect(Expect::By(&["a"]));
     label(Some(SECOND_ZONE));
     expect(Expect::By(&["c"]));
-    // Nobody is meant for these: everybody is.
+    // No endpoint has these hints, so all are used.
     label(Some("zone-3"));
     expect(Expect::By(&["a", "c"]));
     label(Some(SECOND_ZONE));

@@ -22,7 +22,7 @@ pub(crate) fn adorn(dice: &mut Dice, object: &mut Value) {
         4 => metadata["annotations"]["endpoints.kubernetes.io/last-change-trigger-time"] = trigger(dice),
         5 => metadata["annotations"]["service.kubernetes.io/topology-mode"] = "Auto".into(),
         6 => metadata["finalizers"] = json!(["example.com/hold"]),
-        // A field that nobody knows, and one that is there twice.
+        // An unknown field, and one that is there twice.
         7 => metadata[RAW_FIELDS] = raw_text(&[0xf8, 0x3f, 0x01, 0x9a, 0x3f, 0x02, 0xff, 0xfe]).into(),
         8 => metadata["ownerReferences"] = json!([]),
         _ => {}

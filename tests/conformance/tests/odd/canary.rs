@@ -15,7 +15,7 @@ use crate::scene::{CANARY, Scene};
 
 const SOON: Duration = Duration::from_secs(1);
 const ANSWER: Duration = Duration::from_millis(500);
-/// Who answers, in turn; for one turn nobody does.
+/// Who answers, in turn; for one turn none does.
 const TURNS: [&[&str]; 3] = [&["a"], &["b"], &[]];
 
 pub(crate) struct Canary<'scope> {

@@ -13,7 +13,7 @@ use scenarios::wait_until;
 /// How much of a difference is shown.
 const SHOWN: usize = 12;
 
-/// Wait until both nodes hold the same; the error says what differs. Chains that a need of before left behind may
+/// Wait until both nodes hold the same; the error says what differs. Chains that an earlier need left behind may
 /// stay, with their rules.
 pub(crate) fn await_equal(held: &Namespace, fresh: &Namespace) -> Result<(), String> {
     let mut difference = String::new();

@@ -1,4 +1,4 @@
-//! The control plane, a node with its agent, and a second node like it on which an agent starts again and again.
+//! The control plane, a node with its agent, and a second node like it on which an agent is started repeatedly.
 
 use conformance::log::complaints;
 use conformance::site::Site;

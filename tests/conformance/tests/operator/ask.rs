@@ -18,7 +18,7 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
-/// `GET path` at a port of the node's loopback; `None` if nobody answers.
+/// `GET path` at a port of the node's loopback; `None` if nothing answers.
 pub(crate) fn get(node: &Namespace, port: u16, path: &str, accept: &str) -> Option<Answer> {
     node.try_run(|| exchange(port, path, accept)).ok()?
 }

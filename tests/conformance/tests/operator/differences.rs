@@ -15,7 +15,7 @@ pub(crate) enum Topic {
 
 struct Difference {
     topic: Topic,
-    /// How the difference is told; what follows a star at the end may be anything.
+    /// How the difference is reported; what follows a star at the end may be anything.
     what: &'static str,
     why: &'static str,
 }

@@ -1,4 +1,4 @@
-//! What goes wrong on a node is told where operators look: at the Node and at the Service.
+//! What goes wrong on a node is reported where operators look: at the Node and at the Service.
 
 use std::net::{Ipv4Addr, TcpListener};
 

@@ -43,7 +43,7 @@ const EVENTS: &[Named] = &[
     ("an event of a metrics port in use", events::metrics_port),
     ("an event of a health check's port in use", events::health_check),
     ("another kubeconfig, and a broken one, in a running agent", live::kubeconfig),
-    ("pod CIDRs that a changed configuration needs and nobody allocated", live::pod_cidrs),
+    ("pod CIDRs that a changed configuration needs and that are not allocated", live::pod_cidrs),
 ];
 
 fn main() -> ExitCode {

@@ -30,7 +30,7 @@ fn count(party: &Party<'_>) -> Option<u64> {
     about(party, NOT_SERVED).first()?.pointer("/series/count")?.as_u64()
 }
 
-/// Somebody else has the address of the probes, which is tried again and again.
+/// Another process holds the address of the probes, which is retried.
 pub(crate) fn written(court: &Court) {
     let party = court.party("telling", 64);
     account::create_like_shipped(court.api(), &party.name);

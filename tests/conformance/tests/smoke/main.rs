@@ -52,7 +52,7 @@ fn programmed(kit: &Kit, start: Start, streaming_lists: bool) {
     }
 }
 
-/// The server does as it was told.
+/// The server does as configured.
 fn expect_streaming(plane: &ControlPlane, granted: bool) {
     let wish = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1";
     let answer = plane.api().text(&format!("{}?{wish}&allowWatchBookmarks=true", paths::SERVICES));

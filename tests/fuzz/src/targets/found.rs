@@ -84,7 +84,7 @@ fn planner(state: &ClusterState) -> StatePlanner<'_> {
     }
 }
 
-/// What our own table is told by.
+/// What identifies our own table.
 static OUR_COMMENTS: LazyLock<[String; 2]> = LazyLock::new(|| {
     let mut reconciler = Reconciler::new(nftables(Simulator::new()));
     let state = state();

@@ -4,7 +4,7 @@ use super::prelude::*;
 
 pub(super) fn flows() -> Vec<Flow> {
     let mut flows = Vec::new();
-    let why = "ClientIP affinity: a client meets one endpoint again and again";
+    let why = "ClientIP affinity: a client always meets the same endpoint";
     for protocol in [Tcp, Udp, Sctp] {
         for from in [Guest, EndpointB, Node, Far, Outside, OutsideSecond] {
             let flow = Flow::new(from, protocol, cluster("sticky"), Answered(ALL, ByDetector), why);

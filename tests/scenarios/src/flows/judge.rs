@@ -1,4 +1,4 @@
-//! Holding what was seen against the table, whoever saw it.
+//! Comparing what was seen with the table, however it was seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ pub enum Observed {
     },
     Rejected,
     Silent,
-    /// It went its way with the destination it had, and nobody is there.
+    /// It went its way with the destination it had, and nothing is there.
     Untouched,
     /// The node's own datagram was refused as it was sent. The sender cannot tell rejected from dropped.
     RefusedAtSending,

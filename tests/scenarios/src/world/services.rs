@@ -104,7 +104,7 @@ fn endpoints() -> Vec<Entry> {
             "b" => e.conditions(false, false, false),
             _ => e.conditions(false, true, true),
         }),
-        // Nobody is ready, one still serves.
+        // No endpoint is ready, one still serves.
         Entry::new("fading", 31).web_ports().endpoints_as(ALL, |name, e| match name {
             "a" => e.conditions(false, true, true),
             "b" => e.conditions(false, false, false),

@@ -60,7 +60,7 @@ impl Drop for Agent {
     }
 }
 
-/// Whoever is in another namespace is not waited for.
+/// Processes in another namespace are not waited for.
 fn lock(folder: &ManifestFolder) -> PathBuf {
     folder.path().join(".lock")
 }

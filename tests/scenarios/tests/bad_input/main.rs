@@ -158,7 +158,7 @@ fn is_root_outside() -> bool {
 
 fn no_permission() -> Verdict {
     if !is_root_outside() {
-        return Verdict::Skipped("needs root to become somebody else".into());
+        return Verdict::Skipped("needs root to become another user".into());
     }
     let (folder, binary) = public_copy();
     let mut command = Command::new(binary);

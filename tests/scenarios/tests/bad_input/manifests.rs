@@ -39,10 +39,10 @@ fn unreachable_manifests() {
     run(command).assert_refused(&["file.yaml/inside cannot be read", "Not a directory"]);
 }
 
-/// Nobody, but with CAP_NET_ADMIN: the manifests are all that stands in the way.
+/// The user nobody, but with CAP_NET_ADMIN: the manifests are all that stands in the way.
 fn forbidden_manifests() -> Verdict {
     if !is_root_outside() {
-        return Verdict::Skipped("needs root to become somebody else".into());
+        return Verdict::Skipped("needs root to become another user".into());
     }
     if Command::new("setpriv").arg("--version").stdout(Stdio::null()).status().is_err() {
         return Verdict::Skipped("needs setpriv of util-linux".into());
@@ -161,7 +161,7 @@ fn broken_manifests() {
     let mut agent = Launched::new(&folder, &namespace);
     agent.assert_waits(&namespace);
     folder.put_text("broken.yaml", &service("first", 1).to_json().to_string());
-    assert!(wait_until(DEADLINE, || is_ready(&namespace)), "mended, and not ready:\n{}", agent.log());
+    assert!(wait_until(DEADLINE, || is_ready(&namespace)), "fixed, and not ready:\n{}", agent.log());
     assert_eq!(cluster_ips(&namespace), [1]);
     for (document, _) in PROBLEMS {
         let words = ["Resolved: ", "broken.yaml", document];
@@ -180,7 +180,7 @@ fn partly_broken_manifests() {
     assert_eq!(cluster_ips(&namespace), [9]);
 }
 
-/// The rules of the objects that cannot be read now must survive, whoever else is fine.
+/// The rules of the objects that cannot be read now must survive, even if all others are fine.
 fn restart_with_broken_manifests() {
     let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
     let whole = |port: &str| {

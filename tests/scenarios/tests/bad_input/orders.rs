@@ -15,7 +15,7 @@ const CONFIG: &str = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubePr
 pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
         case("cleanup removes the rules, and does not mind if there are none", cleanup),
-        Case::new("cleanup removes the rules of iptables mode, and nobody else's", cleanup_iptables),
+        Case::new("cleanup removes the rules of iptables mode, and no others", cleanup_iptables),
         Case::new("rules of iptables mode that another kube-proxy left go once ours are in place", leftovers),
         case("cleanup beside a running agent does not call gone what is back", cleanup_in_vain),
         case("a configuration file that becomes unusable is reported and changes nothing", misconfigured),

@@ -71,7 +71,7 @@ fn lifetime(family: Family) {
     let first = ask_all(&stage, Protocol::Tcp, to);
     let started = Instant::now();
     let mut last_use = started;
-    // Used again and again for far longer than the timeout.
+    // Used repeatedly for far longer than the timeout.
     while started.elapsed() < 2 * timeout {
         last_use = Instant::now();
         assert_eq!(ask_all(&stage, Protocol::Tcp, to), first, "after {:?}", started.elapsed());
@@ -82,7 +82,7 @@ fn lifetime(family: Family) {
     let lived = last_use.elapsed();
     println!("affinity of 2 s, {family}: gone {lived:?} after the last use");
     assert!(lived >= timeout && lived < at_load(timeout * 2), "gone after {lived:?}");
-    assert_ne!(ask_all(&stage, Protocol::Tcp, to), first, "clients draw anew");
+    assert_ne!(ask_all(&stage, Protocol::Tcp, to), first, "clients choose again");
 }
 
 fn outlives(family: Family) {
@@ -104,7 +104,7 @@ fn outlives(family: Family) {
     stage.put_endpoints("other", Protocol::Tcp, &["a"]);
     stage.await_answer(Protocol::Tcp, From::Guest, at_cluster_ip(9, family), "a");
     assert_kept(&stage, "an unrelated change");
-    // Damage in an unrelated place has everything written anew, pins excepted.
+    // Damage in an unrelated place causes a full rewrite that keeps the pins.
     let set = ["flush", "set", nft::family_word(family), nft::TABLE, "cluster-ips"];
     nft::run(&stage.sandbox.node, &set).unwrap();
     let repaired =
@@ -178,7 +178,7 @@ fn room_for_pins() {
     let pins = |destination: &str| {
         value(&format!("pointsman_affinity_pins{{ip_family=\"IPv4\",destination=\"{destination}\"}}"))
     };
-    // Before Linux 6.16 nobody says how many there are.
+    // Before Linux 6.16 the kernel does not say how many there are.
     if kernel_release() < (6, 16) {
         return assert_eq!(pins("address"), None);
     }

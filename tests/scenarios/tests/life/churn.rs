@@ -1,4 +1,4 @@
-//! A service that nobody touches does not notice what happens to hundreds of others.
+//! A service that is not changed does not notice what happens to hundreds of others.
 
 use std::net::IpAddr;
 
@@ -33,7 +33,7 @@ fn crowd_pod(number: u16, family: Family) -> IpAddr {
     }
 }
 
-/// A service nobody connects to, and its endpoints: `size` of them from `first` on.
+/// A service without clients, and its endpoints: `size` of them from `first` on.
 pub(crate) fn crowd_member(number: u16, port: u16, first: u16, size: u16) -> Vec<Value> {
     let name = format!("crowd-{number}");
     let ips = Family::BOTH.map(|family| crowd_ip(number, family));

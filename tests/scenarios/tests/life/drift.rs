@@ -139,7 +139,7 @@ fn repairs(stage: &mut Stage) -> Vec<String> {
     series.filter_map(|line| Some(line.rsplit_once(' ')?.1.to_owned())).collect()
 }
 
-/// Changes, pins written by packets, sweeps of pins, restarts: none of it may look like somebody else's work.
+/// Changes, pins written by packets, sweeps of pins, restarts: none of it may look like a change by another process.
 fn own_changes() {
     let mut stage = start();
     for round in 0..30 {

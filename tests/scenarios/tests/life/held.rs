@@ -47,7 +47,7 @@ fn assert_alive(held: &mut [(String, Hold)], after: &str) {
     }
 }
 
-/// Nothing is on its way. While somebody has wiped the rules no packet is translated, and one that the client
+/// Nothing is on its way. While the rules are wiped no packet is translated, and one that the client
 /// cannot know ends its connection; that is not what this case is about.
 fn is_quiet(stage: &Stage) -> bool {
     let sends_nothing = |namespace: &sandbox::Namespace| {

@@ -1,4 +1,4 @@
-//! Profiles of an agent at work: the functions at work are in them, and taking one harms nobody.
+//! Profiles of an agent at work: the functions at work are in them, and taking one does no harm.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -112,7 +112,7 @@ fn names() -> Verdict {
 fn top(file: &std::path::Path) -> Option<String> {
     let mut command = Command::new("go");
     command.args(["tool", "pprof", "-top", "-cum", "-nodefraction=0", "-nodecount=2000"]).arg(file);
-    // Its cache belongs to whoever runs the test, who may have no home here.
+    // Its cache belongs to the user who runs the test, who may have no home here.
     command.env("PPROF_TMPDIR", file.parent()?).stdin(Stdio::null());
     let output = command.output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -34,7 +34,7 @@ fn rewrites() {
     stage.put_endpoints("stable", Protocol::Udp, &["a", "b", "c"]);
     stage.folder.put("crowd", &list((0..100).flat_map(|number| crowd_member(number, 80, number, 3))));
     for pod in ["a", "b", "c"] {
-        // Nobody needs to answer, and nobody must refuse.
+        // An answer is not needed, and a refusal is a failure.
         let silence =
             "table inet silence { chain input { type filter hook input priority 0; udp dport 8080 drop; }; }";
         nft::load(&stage.sandbox.pod(pod).unwrap().namespace, silence);

@@ -17,7 +17,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
         case("conntrack's timeouts are set where asked for, and left where not", timeouts),
         Case::new("limits follow the processors of the node", || confined(limits)),
         Case::new("--init-only without the rights for it is an error", || confined(unprivileged)),
-        Case::new("a node that lets nothing be set gets its rules all the same", || confined(read_only)),
+        Case::new("a node that lets nothing be set gets its rules anyway", || confined(read_only)),
     ]
 }
 

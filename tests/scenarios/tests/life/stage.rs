@@ -184,7 +184,7 @@ impl Stage {
         if protocol == Protocol::Udp { self.udp(from, to) } else { self.tcp(from, to) }
     }
 
-    /// Who answers a connection; panics if nobody does.
+    /// Who answers a connection; panics if none does.
     pub(crate) fn who(&self, protocol: Protocol, from: From, to: SocketAddr) -> String {
         let outcome = self.ask(protocol, from, to);
         outcome.by().unwrap_or_else(|| panic!("{from:?} to {protocol} {to}: {outcome:?}")).to_owned()

@@ -36,7 +36,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
     ]
 }
 
-/// Services come file by file; whoever looks at the kernel sees all of them or no table.
+/// Services come file by file; an observer of the kernel sees all of them or no table.
 fn first_rules() {
     let mut stage = Stage::new();
     for first in (0..CROWD).step_by(50) {

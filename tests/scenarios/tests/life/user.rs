@@ -20,7 +20,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
 }
 
 fn as_nobody() -> Verdict {
-    // Root of a user namespace of one user has nobody else to become.
+    // Root of a user namespace of one user has no other user to become.
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     if map.split_whitespace().nth(2) == Some("1") {
         return Verdict::Skipped("not root, so every case takes this way already".into());

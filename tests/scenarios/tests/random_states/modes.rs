@@ -68,7 +68,7 @@ impl Tested for Iptables<simulate::iptables::Simulator> {
         for family in Family::BOTH {
             let now = self.tables(family).unwrap();
             if now.restores() != tables[family.index()].restores() + 1 {
-                // Nothing was to do, or a fault of before struck only now.
+                // Nothing was to do, or an earlier fault took effect only now.
                 tables[family.index()] = now.clone();
                 continue;
             }

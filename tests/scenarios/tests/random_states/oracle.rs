@@ -15,7 +15,7 @@ use scenarios::interpreted::StatePlanner;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// To one of these; a masqueraded client is seen as the node. Whether it is one is open at an external address that
-    /// is somebody else's cluster IP.
+    /// is another service's cluster IP.
     Forwarded {
         to: Vec<Backend>,
         masqueraded: Option<bool>,

@@ -62,7 +62,7 @@ impl<B: Tested> History<B> {
         }
     }
 
-    /// As the agent does it; now and then the kernel refuses once, or somebody else interferes.
+    /// As the agent does it; now and then the kernel refuses once, or another process interferes.
     fn sync(&mut self) {
         self.clock += u64::from(self.dice.below(5_000));
         self.reconciler.backend().set_now(self.clock);

@@ -48,7 +48,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
 #[derive(Clone, Copy)]
 struct Manner {
     first: &'static [u8],
-    /// Said again and again, for as long as the other side takes it.
+    /// Sent repeatedly, for as long as the other side takes it.
     more: &'static [u8],
 }
 
@@ -138,7 +138,7 @@ fn withstand(manner: Manner) -> Verdict {
     }
     let (mut slowest, mut most_kib, mut most_files) = (Duration::ZERO, 0, 0);
     for here in 1..=10 {
-        // A change goes all the way: to the rules, and then to whoever asks.
+        // A change goes all the way: to the rules, and then to the answers.
         site.put_endpoints("web", Family::V4, here);
         let weight = here.to_string();
         let wanted = |reply: &ask::Reply| reply.header("X-Load-Balancing-Endpoint-Weight") == Some(&weight);

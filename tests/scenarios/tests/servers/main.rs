@@ -1,5 +1,5 @@
 //! What the agent serves over HTTP, asked of the real binary in a namespace of its own: probes, pages, the health
-//! checks of services, and that nobody can shout it down.
+//! checks of services, and that no client can block it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod ask;

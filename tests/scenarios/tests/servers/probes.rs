@@ -33,7 +33,7 @@ fn words() {
         assert_eq!(keys(&body["status"]), ["IPv4", "IPv6"]);
         assert_eq!(keys(&body["status"]["IPv4"]), ["healthy", "lastUpdated"]);
         assert_eq!((&body["healthy"], &body["nodeEligible"]), (&json!(true), &json!(true)));
-        assert_eq!(body["lastUpdated"], body["currentTime"], "recent for whoever is well");
+        assert_eq!(body["lastUpdated"], body["currentTime"], "recent while healthy");
     }
     let body = site.get(PROBES, "/livez").json();
     assert_eq!(keys(&body), ["currentTime", "healthy", "lastUpdated", "status"]);

@@ -1,4 +1,4 @@
-//! Ports that somebody else has.
+//! Ports that another process holds.
 
 use std::net::TcpListener;
 use std::process::{Command, Stdio};

@@ -11,7 +11,7 @@ use kernel::iptables::Table;
 pub(crate) enum Answer {
     Taken,
     Refused,
-    /// A tool may put up with it. It is a mistake or a thing nobody writes here, and the simulator does not.
+    /// A tool may put up with it. It is a mistake or a thing that is never written here, and the simulator does not.
     Strict,
 }
 

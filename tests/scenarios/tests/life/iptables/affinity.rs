@@ -69,7 +69,7 @@ fn outlives(carrier: Carrier) {
     rig.put_endpoints("other", Protocol::Tcp, &["a"]);
     rig.await_pods_of(9, &["a"]);
     assert_kept(&rig, "an unrelated change");
-    // Another rule is damaged, and everything written anew.
+    // Another rule is damaged, and everything is rewritten.
     for family in Family::BOTH {
         rig.run(family, "-t filter -F KUBE-FORWARD");
     }
@@ -85,7 +85,7 @@ fn ends(carrier: Carrier) {
         let to = at_cluster_ip(1, family);
         let first = ask_all(&rig, to);
         let started = Instant::now();
-        // Used again and again for longer than the timeout.
+        // Used repeatedly for longer than the timeout.
         while started.elapsed() < timeout * 3 / 2 {
             let last_use = Instant::now();
             assert_eq!(ask_all(&rig, to), first, "{family} after {:?}", started.elapsed());
@@ -93,7 +93,7 @@ fn ends(carrier: Carrier) {
         }
         let last_use = Instant::now();
         assert!(wait_until(SOON, || last_use.elapsed() > timeout + Duration::from_millis(500)));
-        assert_ne!(ask_all(&rig, to), first, "{family}: clients draw anew");
+        assert_ne!(ask_all(&rig, to), first, "{family}: clients choose again");
     }
 }
 
@@ -114,7 +114,7 @@ fn moves(carrier: Carrier) {
             assert!(*pod == gone || *pod == by, "client {client} left the living {pod} for {by}");
         }
         assert_eq!(traffic::sent_again(&rig.sandbox.client), before, "a lost packet");
-        // Whoever comes back is not remembered for clients of before.
+        // An endpoint that comes back has none of its earlier clients.
         rig.put_endpoints("web", Protocol::Tcp, &ENDPOINTS);
         rig.await_pods_of(1, &ENDPOINTS);
     }

@@ -1,4 +1,4 @@
-//! A service that nobody touches does not notice what happens to hundreds of others, nor that the agent is killed
+//! A service that is not changed does not notice what happens to hundreds of others, nor that the agent is killed
 //! meanwhile; and whatever the last life left, the next one makes it right.
 
 use std::net::SocketAddr;

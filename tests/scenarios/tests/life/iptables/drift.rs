@@ -17,7 +17,7 @@ use super::rules::Rules;
 
 /// The agent looks once a second, and needs some time to read and write.
 const REPAIRED_WITHIN: Duration = Duration::from_secs(2);
-/// Who damages rules again and again is repaired ever more slowly; here each damage is another one.
+/// Repeated damage is repaired ever more slowly; here each damage is another one.
 const STEADY: &str = "--iptables-sync-period=1s";
 /// Enough for a tree.
 const CROWD: u16 = 40;
@@ -47,7 +47,7 @@ fn start(carrier: Carrier) -> Rig {
     rig
 }
 
-/// What somebody does to the rules of one family; commands are of `iptables`.
+/// What another process does to the rules of one family; commands are of `iptables`.
 fn damages(rig: &Rig, family: Family) -> Vec<(&'static str, Vec<String>)> {
     let rules = rig.rules(family);
     let plain = at_cluster_ip(2, family);
@@ -115,7 +115,7 @@ fn damage(carrier: Carrier) {
     assert_eq!(rig.agent().probe("/healthz"), Some(200));
 }
 
-/// Changes, pins written by packets, restarts: none of it may look like somebody else's work.
+/// Changes, pins written by packets, restarts: none of it may look like a change by another process.
 fn own_changes(carrier: Carrier) {
     let mut rig = start(carrier);
     for round in 0..12 {

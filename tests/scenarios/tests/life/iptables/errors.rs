@@ -17,8 +17,8 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
     let legacy = Carrier::IptablesLegacy;
     let mut cases = vec![one(legacy, "a held lock delays a change and nothing else", held_lock)];
     cases.extend(both("a restore that fails names the service, and is tried again", refused_line));
-    cases.extend(both("a chain that somebody else uses does not stop the others", used_by_others));
-    cases.push(Case::new("iptables: missing tools are told", || confined(missing)));
+    cases.extend(both("a chain that another program uses does not stop the others", used_by_others));
+    cases.push(Case::new("iptables: missing tools are reported", || confined(missing)));
     cases
 }
 
@@ -45,7 +45,7 @@ fn held_lock(carrier: Carrier) {
     for family in Family::BOTH {
         rig.await_answer(Protocol::Tcp, From::Guest, at_cluster_ip(1, family), "b");
     }
-    // Whoever is told to end does not wait for the lock either.
+    // An agent that is stopped does not wait for the lock either.
     lock.lock().unwrap();
     rig.put_endpoints("web", Protocol::Tcp, &["c"]);
     let node = rig.sandbox.node.try_clone().unwrap();
@@ -101,7 +101,7 @@ fn refused_line(carrier: Carrier) {
     assert!(wait_until(SOON, || rig.agent().probe("/healthz") == Some(200)));
 }
 
-/// A rule of somebody else that leads to a chain of ours keeps that chain from being removed.
+/// A rule of another program that jumps to a chain of ours keeps that chain from being removed.
 fn used_by_others(carrier: Carrier) {
     let rig = Rig::with_web(carrier, &["a"], &[PROMPT]);
     let mut chains = Vec::new();

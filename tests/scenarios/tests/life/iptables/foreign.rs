@@ -15,7 +15,7 @@ use super::rig::Rig;
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
     let mut cases = both("rules of others and their counters are left alone", untouched);
-    cases.extend(both("somebody who writes all the time is no damage", busy_neighbour));
+    cases.extend(both("another process that writes all the time is no damage", busy_neighbour));
     cases
 }
 
@@ -54,7 +54,7 @@ fn foreign(rig: &Rig, family: Family) -> Vec<String> {
     text.lines().filter(|line| is_foreign(line) || is_chain(line)).map(str::to_owned).collect()
 }
 
-/// Packets that the policies of the kernel's own chains have decided about. The legacy tool begins to count anew with each
+/// Packets that the policies of the kernel's own chains have decided about. The legacy tool restarts its counters with each
 /// restore, whatever it restores.
 fn policies(rig: &Rig, family: Family) -> BTreeMap<String, u64> {
     if rig.carrier == Carrier::IptablesLegacy {
@@ -153,7 +153,7 @@ fn busy_neighbour(carrier: Carrier) {
     println!("{}: a rule of others each 100 ms costs {:.1} % of a processor", carrier.name(), 100.0 * share);
     let limit = at_load(Duration::from_secs(1)).as_secs_f64() * 0.25;
     assert!(share < limit, "{share:.2} of a processor, at most {limit:.2}\n{}", rig.log());
-    assert_eq!(rewrites(&mut rig), written, "rules were written anew\n{}", rig.log());
+    assert_eq!(rewrites(&mut rig), written, "rules were rewritten\n{}", rig.log());
     assert_no_drift(&rig);
     rig.assert_answers(&[1], "after all");
 }

@@ -25,7 +25,7 @@ const COUNTER: &str = "kubeproxy_iptables_ct_state_invalid_dropped_packets_total
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
     let mut cases = both("packets unknown to conntrack are dropped and counted", invalid);
-    cases.extend(both("counters that somebody removed are made again", counters_removed));
+    cases.extend(both("removed counters are created again", counters_removed));
     cases.extend(both("packets unknown to conntrack pass where it is to be liberal", liberal));
     cases.extend(both("node ports and health checks work beside policies of DROP", policies));
     cases
@@ -66,7 +66,7 @@ fn invalid(carrier: Carrier) {
     rig.assert_answers(&[1], "afterwards");
 }
 
-/// Nobody counts in them while the rules are gone; then they can be removed.
+/// Nothing counts in them while the rules are gone; then they can be removed.
 fn counters_removed(carrier: Carrier) {
     let mut rig = Rig::with_web(carrier, &["a"], &[]);
     let whole = Family::BOTH.map(|family| rig.rules(family).comparable());

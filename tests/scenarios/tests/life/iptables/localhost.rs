@@ -141,7 +141,7 @@ fn together(carrier: Carrier) {
     }
 }
 
-/// A neighbour who sends packets for 127.0.0.1 to the node. Where the node routes them, they would reach whoever
+/// A neighbour who sends packets for 127.0.0.1 to the node. Where the node routes them, they would reach a server that
 /// listens there and trusts that only the node itself can.
 fn martians(carrier: Carrier) {
     let mut rig = with_services(carrier);
@@ -180,7 +180,7 @@ fn martians(carrier: Carrier) {
     rig.agent().restart().unwrap();
     assert_eq!(count(&rig), (true, 1));
     assert_eq!(ask(), Outcome::TimedOut);
-    // Whoever removes it gets it back.
+    // If it is removed, it comes back.
     rig.run(Family::V4, "-t filter -F KUBE-FIREWALL");
     assert!(await_that(SOON, || count(&rig).1 == 1), "{}", rig.log());
     assert_eq!(ask(), Outcome::TimedOut);

@@ -42,7 +42,7 @@ fn readable(carrier: Carrier) {
     for entry in World::new().entries() {
         let service = entry.manifest.to_json();
         let ports = service["spec"]["ports"].as_array().unwrap();
-        // Another proxy's, or nobody's.
+        // Another proxy's, or none's.
         let is_other = service["metadata"]["labels"].to_string().contains("service.kubernetes.io/");
         if is_other || service["spec"]["clusterIP"] == "None" || service["spec"]["type"] == "ExternalName" {
             continue;

@@ -1,4 +1,4 @@
-//! A stage whose node is served by mode iptables, and one variant's tools in the hands of somebody else.
+//! A stage whose node is served by mode iptables, and one variant's tools as another program would use them.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -59,7 +59,7 @@ impl Rig {
         self.stage.start_by(launcher, &all)
     }
 
-    /// `iptables ARGUMENTS`, as somebody else runs it on the node; they are separated by spaces.
+    /// `iptables ARGUMENTS`, as another program runs it on the node; they are separated by spaces.
     pub(super) fn try_run(&self, family: Family, arguments: &str) -> Result<String, String> {
         let words: Vec<&str> = arguments.split(' ').collect();
         self.tool(family, "", &words, "")

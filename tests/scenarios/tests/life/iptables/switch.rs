@@ -66,7 +66,7 @@ fn travel(route: [Carrier; 3]) {
         go_on(&traffic);
         // Both variants have the same lists of clients; mode nftables has others.
         if ![*from, *to].contains(&Carrier::Nftables) {
-            assert_eq!(Family::BOTH.map(|family| pins(&stage, family)), pinned, "clients were drawn anew");
+            assert_eq!(Family::BOTH.map(|family| pins(&stage, family)), pinned, "clients chose again");
         }
         // The new rules follow changes.
         stage.put_endpoints("web", Protocol::Tcp, if *to == route[0] { &["b", "c"] } else { &["a", "d"] });

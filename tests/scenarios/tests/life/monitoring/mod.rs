@@ -77,7 +77,7 @@ fn changes() {
     // The other family follows at its own pace.
     let counted = wait_until(SOON, || stage.metrics().value(partial).unwrap() >= 1.0);
     assert!(counted, "no partial sync was timed\n{}", stage.log());
-    assert_eq!(page.value(full), Some(1.0), "nothing was written anew");
+    assert_eq!(page.value(full), Some(1.0), "nothing was rewritten");
     let page = stage.await_value("kubeproxy_sync_proxy_rules_endpoint_changes_pending", 0.0);
     assert_eq!(page.value("kubeproxy_sync_proxy_rules_service_changes_pending"), Some(0.0));
     let since = page.value("kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family=\"IPv4\"}").unwrap();

@@ -54,7 +54,7 @@ impl Prometheus {
         Prometheus { child, namespace: namespace.try_clone().unwrap(), log }
     }
 
-    /// What the API answers below `/api/v1/`; `Null` if nobody does.
+    /// What the API answers below `/api/v1/`; `Null` if nothing does.
     fn ask(&self, path: &str) -> Value {
         let path = format!("/api/v1/{path}");
         let answer = self.namespace.try_run(|| get(LISTEN.parse().unwrap(), &path)).ok().flatten();

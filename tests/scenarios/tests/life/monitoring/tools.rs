@@ -47,7 +47,7 @@ pub(super) fn run(command: &mut Command, input: &str) -> (bool, String) {
 
 fn lint(promtool: &std::path::Path) {
     let mut stage = start();
-    // So that what is there only once somebody asked is there too.
+    // So that what exists only after a first request is there too.
     stage.agent().page("/healthz");
     for path in ["/metrics", "/metrics/slis"] {
         let text = stage.agent().page(path).unwrap();
