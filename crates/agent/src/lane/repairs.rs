@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use model::Family;
 
 /// Damage that comes again within this time is only counted.
-const QUARREL: Duration = Duration::from_secs(10);
+const REPEATED: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 pub(super) struct Repairs {
@@ -18,7 +18,7 @@ pub(super) struct Repairs {
 impl Repairs {
     pub(super) fn note(&mut self, family: Family, why: &str, now: Instant) {
         self.since += 1;
-        if self.said.is_some_and(|said| now.saturating_duration_since(said) < QUARREL) {
+        if self.said.is_some_and(|said| now.saturating_duration_since(said) < REPEATED) {
             return;
         }
         if self.since > 1 {

@@ -90,7 +90,12 @@ fn write_all(root: &Root, writes: &[Write]) -> Vec<Undone> {
 
 fn write_one(root: &Root, write: Write) -> Result<(), Undone> {
     root.write(write.file.path(), write.value).map_err(|error| Undone { write, error })?;
-    tracing::info!(file = write.file.path(), before = write.found, after = write.value, "Set");
+    tracing::info!(
+        file = write.file.path(),
+        before = write.found,
+        after = write.value,
+        "Changed a node setting"
+    );
     Ok(())
 }
 

@@ -53,7 +53,7 @@ pub const LOCALHOST_COUNTER: &str = "localhost_nps_accepted_pkts";
 /// nothing changes there; what more it may take is `watch`'s care.
 const WITHOUT_NOTIFICATIONS: Duration = Duration::from_secs(1);
 /// Rules that are gone are services that do not answer: a fight over them is no reason to leave them so for long.
-const LONGEST_QUARREL: Duration = Duration::from_secs(5);
+const LONGEST_FIGHT: Duration = Duration::from_secs(5);
 
 /// The iptables data plane over real or simulated tables.
 pub struct Iptables<T> {
@@ -161,7 +161,7 @@ impl<T: Tables> Backend for Iptables<T> {
     }
 
     fn looks(&self, sync_period: Duration) -> Looks {
-        Looks { usual: sync_period.min(WITHOUT_NOTIFICATIONS), longest: sync_period.min(LONGEST_QUARREL) }
+        Looks { usual: sync_period.min(WITHOUT_NOTIFICATIONS), longest: sync_period.min(LONGEST_FIGHT) }
     }
 
     fn damage_found(&self) -> &'static str {
