@@ -6,7 +6,7 @@ use super::choice::Mode;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefaultMode {
     pub mode: Mode,
-    /// Why this one, for whoever wonders: "this kernel has it".
+    /// Why this one, for the log: "this kernel has it".
     pub why: String,
 }
 

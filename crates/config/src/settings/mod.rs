@@ -81,7 +81,7 @@ pub struct Setting {
     pub flag: Option<Usage>,
     pub effect: Effect,
     place: fn(&mut Configuration) -> &mut dyn Value,
-    /// A zero in the file means that nobody set it.
+    /// A zero in the file means that it is unset.
     pub zero_is_unset: bool,
     /// A zero is not written.
     pub omit_zero: bool,
