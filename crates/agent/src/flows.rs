@@ -44,7 +44,7 @@ fn clean(receiver: &Receiver<StaleWork>, metrics: &PerFamily<FlowMetrics>) {
             None => receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(Duration::ZERO) => {
                 pace.pass(|| all.iter_mut().for_each(Remains::clean));
-                pace.has_failed = all.iter().any(Remains::is_open);
+                pace.has_failed = all.iter().any(|remains| remains.has_failed);
                 continue;
             }
             Some(wait) => receiver.recv_timeout(wait),
@@ -76,8 +76,10 @@ impl Pace {
 
     /// `None` if there is nothing to do.
     fn wait(&self, all: &[Remains], now: Instant) -> Option<Duration> {
+        let again = all.iter().filter_map(|remains| remains.second_look).min();
+        let again = again.map(|at| at.saturating_duration_since(now));
         if !all.iter().any(Remains::is_open) {
-            return None;
+            return again;
         }
         let Some((started, ended)) = self.last else { return Some(Duration::ZERO) };
         let rest = ended + ((ended - started) * REST_PER_COST).min(LONGEST_REST);
@@ -86,7 +88,8 @@ impl Pace {
             true => rest,
             false => rest.max(started + HANDSHAKE),
         };
-        Some(due.saturating_duration_since(now))
+        let wait = due.saturating_duration_since(now);
+        Some(again.map_or(wait, |again| again.min(wait)))
     }
 }
 
@@ -97,12 +100,18 @@ struct Remains {
     node_ips: Vec<IpAddr>,
     /// The protocols whose flows have to be walked.
     open: [bool; 3],
+    /// When to walk those of UDP once more: a packet that was under way with the old rules may have recorded its flow again
+    /// after it was deleted, and such a flow goes on without end.
+    second_look: Option<Instant>,
+    /// The last pass failed; the next one may not.
+    has_failed: bool,
     metrics: FlowMetrics,
 }
 
 impl Remains {
     fn new(family: Family, metrics: FlowMetrics) -> Remains {
-        Remains { family, set: StaleSet::default(), node_ips: Vec::new(), open: [false; 3], metrics }
+        let (set, node_ips) = (StaleSet::default(), Vec::new());
+        Remains { family, set, node_ips, open: [false; 3], second_look: None, has_failed: false, metrics }
     }
 
     fn is_open(&self) -> bool {
@@ -122,25 +131,49 @@ impl Remains {
         self.node_ips = work.node_ips;
     }
 
-    /// Walk the flows of every open protocol; one that fails stays open.
+    /// Walk the flows of every open protocol. One stays open if that fails, or if the table changed so that flows may have
+    /// been left out.
     fn clean(&mut self) {
-        if !self.is_open() {
+        self.clean_with(Instant::now(), forget);
+    }
+
+    fn clean_with(
+        &mut self,
+        started: Instant,
+        forget: impl Fn(&Remains, Protocol) -> Result<Deleted, ConntrackError>,
+    ) {
+        let is_second = self.second_look.is_some_and(|at| at <= started);
+        if !self.is_open() && !is_second {
             return;
         }
-        let (started, mut deleted) = (Instant::now(), 0);
+        let mut deleted = 0;
+        self.has_failed = false;
         for protocol in PROTOCOLS {
-            if self.open[protocol as usize] {
-                let outcome = forget(self.family, protocol, &self.set, &self.node_ips);
-                self.open[protocol as usize] = outcome.as_ref().is_err_and(may_pass);
-                match &outcome {
-                    Ok(done) => deleted += done.deleted,
-                    Err(_) => self.metrics.failed(),
-                }
-                report(self.family, protocol, outcome);
+            let is_first = self.open[protocol as usize];
+            let is_due = is_first || is_second && protocol == Protocol::Udp;
+            if !is_due {
+                continue;
             }
+            let outcome = forget(self, protocol);
+            self.open[protocol as usize] = match &outcome {
+                Ok(done) => {
+                    deleted += done.deleted;
+                    if protocol == Protocol::Udp {
+                        let is_due = is_first && done.deleted > 0;
+                        self.second_look = is_due.then(|| started + HANDSHAKE);
+                    }
+                    !done.complete
+                }
+                Err(error) => {
+                    self.metrics.failed();
+                    self.has_failed |= may_pass(error);
+                    may_pass(error)
+                }
+            };
+            report(self.family, protocol, outcome);
         }
         self.metrics.walked(started.elapsed(), deleted);
-        if !self.is_open() {
+        if !self.is_open() && self.second_look.is_none() {
             self.set = StaleSet::default();
         }
     }
@@ -151,12 +184,8 @@ fn may_pass(error: &ConntrackError) -> bool {
     !matches!(error, ConntrackError::Absent | ConntrackError::NotPermitted)
 }
 
-fn forget(
-    family: Family,
-    protocol: Protocol,
-    set: &StaleSet,
-    node_ips: &[IpAddr],
-) -> Result<Deleted, ConntrackError> {
+fn forget(remains: &Remains, protocol: Protocol) -> Result<Deleted, ConntrackError> {
+    let Remains { family, set, node_ips, .. } = remains;
     let family = match family {
         Family::V4 => conntrack::Family::V4,
         Family::V6 => conntrack::Family::V6,
@@ -216,5 +245,46 @@ mod tests {
         assert_eq!(pace.wait(&all, later), Some(Duration::ZERO), "the rest of 90 ms is over");
         pace.has_failed = true;
         assert_eq!(pace.wait(&all, later), Some(RETRY - Duration::from_millis(190)));
+    }
+
+    #[test]
+    fn udp_is_looked_at_once_more_where_something_was_deleted() {
+        let start = Instant::now();
+        let metrics = Metrics::of_mode("nftables", &FeatureGates::default());
+        let mut remains = Remains::new(Family::V4, metrics.flows().of(Family::V4).clone());
+        let walks = std::cell::RefCell::new(Vec::new());
+        let found = |deleted| {
+            let walks = &walks;
+            move |_: &Remains, protocol| {
+                walks.borrow_mut().push(protocol);
+                Ok(Deleted { examined: 9, deleted, complete: true, ..Deleted::default() })
+            }
+        };
+        remains.open = [true; 3];
+        remains.clean_with(start, found(1));
+        assert_eq!(walks.take(), PROTOCOLS);
+        assert_eq!(remains.second_look, Some(start + HANDSHAKE));
+        remains.clean_with(start, found(1));
+        assert_eq!(walks.take(), [], "not yet");
+        let pace = Pace { last: Some((start, start)), has_failed: false };
+        assert_eq!(pace.wait(std::slice::from_ref(&remains), start), Some(HANDSHAKE));
+        remains.clean_with(start + HANDSHAKE, found(1));
+        assert_eq!((walks.take(), remains.second_look), (vec![Protocol::Udp], None), "and not again");
+        remains.open[Protocol::Udp as usize] = true;
+        remains.clean_with(start + HANDSHAKE, found(0));
+        assert_eq!((walks.take(), remains.second_look), (vec![Protocol::Udp], None));
+        assert_eq!(pace.wait(std::slice::from_ref(&remains), start), None);
+    }
+
+    #[test]
+    fn a_walk_that_may_have_left_flows_out_is_repeated() {
+        let metrics = Metrics::of_mode("nftables", &FeatureGates::default());
+        let mut remains = Remains::new(Family::V4, metrics.flows().of(Family::V4).clone());
+        remains.open[Protocol::Udp as usize] = true;
+        let walked = |complete| move |_: &Remains, _| Ok(Deleted { complete, ..Deleted::default() });
+        remains.clean_with(Instant::now(), walked(false));
+        assert!(remains.is_open() && !remains.has_failed, "soon, not as after a failure");
+        remains.clean_with(Instant::now(), walked(true));
+        assert!(!remains.is_open());
     }
 }
