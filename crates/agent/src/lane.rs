@@ -218,7 +218,9 @@ impl Lane {
             // Whatever is to be done, without a table that is known it is a rewrite, at the pace of rewrites.
             self.node = false;
             self.older = KeyQueue::default();
-            return Some(Work::Everything(self.services.drain().collect()));
+            // The first list marks everything, and its room is not needed again.
+            let services = std::mem::take(&mut self.services);
+            return Some(Work::Everything(services.into_iter().collect()));
         }
         self.set_large_aside(reconciler, planner);
         let is_due = self.large.is_empty() || self.small_wait(now).is_zero();
