@@ -134,6 +134,6 @@ mod tests {
         watch.written(stamp(3));
         assert!(watch.wants_look(stamp(3), start + PAUSE));
         watch.rewritten(stamp(4), start);
-        assert!(!watch.wants_look(stamp(4), start + PAUSE), "everything was written anew");
+        assert!(!watch.wants_look(stamp(4), start + PAUSE), "everything was rewritten");
     }
 }

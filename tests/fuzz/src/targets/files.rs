@@ -152,7 +152,7 @@ fn command(arguments: &[&str], file: Option<&str>) -> Result<Command, String> {
 
 fn assert_written_again(yaml: &str, again: Result<Command, String>) {
     match again {
-        Ok(Command::WriteConfig { yaml: second, .. }) => assert_eq!(second, *yaml, "written anew it differs"),
+        Ok(Command::WriteConfig { yaml: second, .. }) => assert_eq!(second, *yaml, "rewritten it differs"),
         other => panic!("what was written is not read: {other:?}\n{yaml}"),
     }
 }

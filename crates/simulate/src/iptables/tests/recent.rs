@@ -34,7 +34,7 @@ fn a_list_lives_as_long_as_a_rule_names_it() {
     ask(&mut simulator, "1.1.1.1", 0);
     let again = STICKY.replace("-A PREROUTING -d 10.96.0.1 -j S\n", "");
     restore(&mut simulator, &again, "").unwrap();
-    assert_eq!(simulator.seen("ONE"), [ip("1.1.1.1")], "written anew in one go");
+    assert_eq!(simulator.seen("ONE"), [ip("1.1.1.1")], "rewritten in one go");
     restore(&mut simulator, ":S - [0:0]", "").unwrap();
     restore(&mut simulator, &again, "").unwrap();
     assert!(simulator.seen("ONE").is_empty());
