@@ -106,8 +106,8 @@ pub struct Destination {
     pub at: Address,
     pub role: Role,
     pub routing: Routing,
-    /// `Some`: only these sources may open connections; all others are dropped.
-    pub allowed_sources: Option<AllowedSources>,
+    /// `Some`: only these sources may open connections; all others are dropped. Shared by the addresses of a service.
+    pub allowed_sources: Option<Arc<AllowedSources>>,
 }
 
 impl Destination {
@@ -126,8 +126,8 @@ impl Destination {
 /// Who may use a load-balancer address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedSources {
-    /// Sorted; never empty, never a /0. Shared by the addresses of a service.
-    pub nets: Arc<[IpNet]>,
+    /// Sorted; never empty, never a /0.
+    pub nets: Box<[IpNet]>,
     /// The address itself may, too: the node that has it comes with it as its source.
     pub itself: bool,
 }

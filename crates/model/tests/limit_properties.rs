@@ -97,9 +97,9 @@ proptest! {
     fn what_is_served_fits_and_the_rest_is_counted(size in size()) {
         let plan = size.plan();
         prop_assert!(plan.weight() <= MOST_WEIGHT, "{}", plan.weight());
-        prop_assert_eq!(plan.ports.len() + plan.excess.ports, usize::from(size.ports));
+        prop_assert_eq!(plan.ports.len() + plan.excess.ports as usize, usize::from(size.ports));
         let served: usize = plan.ports.iter().map(|port| port.cluster_pool.len() + port.local_pool.len()).sum();
-        prop_assert_eq!(served + plan.excess.endpoints, plan.ports.len() * size.places());
+        prop_assert_eq!(served + plan.excess.endpoints as usize, plan.ports.len() * size.places());
         for (port, pool) in plan.ports.iter().flat_map(|port| Pool::BOTH.map(|pool| (port, pool))) {
             prop_assert_eq!(port.pool(pool).is_empty(), !port.uses(pool));
         }

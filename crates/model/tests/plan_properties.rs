@@ -79,7 +79,7 @@ fn check_port(world: &World, port: &PortPlan, family: Family) -> Result<(), Test
             }
         }
         check_masquerade(world, destination.role, destination.routing)?;
-        if let Some(AllowedSources { nets, .. }) = &destination.allowed_sources {
+        if let Some(AllowedSources { nets, .. }) = destination.allowed_sources.as_deref() {
             prop_assert_eq!(destination.role, Role::LoadBalancerIp);
             prop_assert!(!nets.is_empty() && nets.iter().all(|net| net.prefix_len() > 0));
             prop_assert!(nets.iter().all(|net| Family::of_net(net) == family && net.trunc() == *net));

@@ -1,4 +1,5 @@
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use model::{AllowedSources, Destination, Masquerade, Pool, Role, Routing, Verdict};
@@ -131,7 +132,7 @@ fn many_ports_that_change_their_numbers_give_them_up_first() {
 /// A port at so many addresses of a load balancer, which only so many ranges may use.
 fn guarded(addresses: u32, ranges: u32, endpoints: u32) -> PortPlan {
     let nets = (0..ranges).map(|number| IpNet::from(IpAddr::V4(Ipv4Addr::from_bits(0xc000_0000 + number))));
-    let allowed = AllowedSources { nets: nets.collect(), itself: true };
+    let allowed = Arc::new(AllowedSources { nets: nets.collect(), itself: true });
     let plain = port(80, 0..endpoints);
     let own = plain.destinations[0].clone();
     let at = |number| Address::Vip(Ipv4Addr::from_bits(0xcb00_0000 + number).into(), 80);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
@@ -13,7 +14,7 @@ pub(super) struct Fronts {
     /// Sorted by role and address, no address twice.
     ips: Vec<(Role, IpAddr)>,
     /// Who may use the load-balancer addresses; `None` is everyone.
-    pub(super) allowed_sources: Option<AllowedSources>,
+    pub(super) allowed_sources: Option<Arc<AllowedSources>>,
 }
 
 /// So many load-balancer addresses of a service admit each other. With more of them each admits itself only, which is what a
@@ -69,7 +70,7 @@ fn allowed_sources(
     balancers: impl Iterator<Item = IpAddr>,
     node_ip: Option<IpAddr>,
     family: Family,
-) -> Option<AllowedSources> {
+) -> Option<Arc<AllowedSources>> {
     let mut nets: Vec<IpNet> =
         ranges.iter().filter(|net| Family::of_net(net) == family).map(IpNet::trunc).collect();
     if nets.is_empty() || nets.iter().any(|net| net.prefix_len() == 0) {
@@ -85,5 +86,5 @@ fn allowed_sources(
     }
     nets.sort_unstable();
     nets.dedup();
-    Some(AllowedSources { nets: nets.into(), itself })
+    Some(Arc::new(AllowedSources { nets: nets.into(), itself }))
 }

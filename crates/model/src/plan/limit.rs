@@ -21,9 +21,9 @@ pub(super) const MOST_READ: usize = 1_000_000;
 /// What was left out because a service asks for more than [`MOST_WEIGHT`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Excess {
-    pub ports: usize,
+    pub ports: u32,
     /// Places in the pools of the last port that is served.
-    pub endpoints: usize,
+    pub endpoints: u32,
 }
 
 impl Excess {
@@ -119,7 +119,8 @@ impl Share {
             return None;
         };
         for (pool, size) in [&mut port.cluster_pool, &mut port.local_pool].into_iter().zip(sizes) {
-            self.excess.endpoints += pool.len() - size;
+            let left_out = u32::try_from(pool.len() - size).unwrap_or(u32::MAX);
+            self.excess.endpoints = self.excess.endpoints.saturating_add(left_out);
             *pool = pool[..size].into();
         }
         Some(port)

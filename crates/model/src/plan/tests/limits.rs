@@ -43,7 +43,7 @@ fn ports_times_endpoints_are_bounded_and_what_is_left_out_is_counted() {
     let plan = wide(20_000, 1_000);
     assert!(plan.weight() <= MOST_WEIGHT, "{}", plan.weight());
     assert!(plan.weight() > MOST_WEIGHT - 3_000, "and no more is left out than has to be: {}", plan.weight());
-    assert_eq!(plan.ports.len() + plan.excess.ports, 20_000);
+    assert_eq!(plan.ports.len() + plan.excess.ports as usize, 20_000);
     assert!(plan.ports.iter().all(|port| !port.cluster_pool.is_empty()), "who is served has endpoints");
 }
 
@@ -53,7 +53,7 @@ fn a_pool_that_is_too_large_is_served_in_part() {
     assert!(plan.weight() <= MOST_WEIGHT, "{}", plan.weight());
     let served = plan.ports[0].cluster_pool.len();
     assert!(served > 100_000);
-    assert_eq!((plan.excess.ports, served + plan.excess.endpoints), (0, 200_000));
+    assert_eq!((plan.excess.ports, served + plan.excess.endpoints as usize), (0, 200_000));
 }
 
 /// A pool that stood once for all addresses is copied for each when little of it is left.
@@ -91,7 +91,7 @@ fn endpoints_in_ever_different_combinations_are_read_up_to_a_limit() {
     let plan = plan_v4(&service, &slices);
 
     assert!(plan.excess.ports > 0);
-    assert_eq!(plan.ports.len() + plan.excess.ports, usize::from(PORTS));
+    assert_eq!(plan.ports.len() + plan.excess.ports as usize, usize::from(PORTS));
     let slices_of = |port: &PortPlan| port.name[1..].parse::<u16>().unwrap().count_ones() as usize;
     let combined = plan.ports.iter().map(slices_of).filter(|slices| *slices > 1);
     let read = 1_000 * combined.sum::<usize>();
