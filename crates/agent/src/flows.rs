@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use kernel::conntrack::{self, Conntrack, ConntrackError, Deleted, Filter, Flow};
+use kernel::conntrack::{Conntrack, ConntrackError, Deleted, Filter, Flow};
 use model::{Family, FlowTarget, Protocol, RecordedFlow, StaleFlows, StaleSet};
 
 use crate::metrics::{FlowMetrics, PerFamily};
@@ -187,8 +187,8 @@ fn may_pass(error: &ConntrackError) -> bool {
 fn forget(remains: &Remains, protocol: Protocol) -> Result<Deleted, ConntrackError> {
     let Remains { family, set, node_ips, .. } = remains;
     let family = match family {
-        Family::V4 => conntrack::Family::V4,
-        Family::V6 => conntrack::Family::V6,
+        Family::V4 => kernel::IpFamily::V4,
+        Family::V6 => kernel::IpFamily::V6,
     };
     // Of TCP only half-open flows can be stale; the kernel passes over the others.
     let unanswered = protocol == Protocol::Tcp;

@@ -69,7 +69,7 @@ fn a_client_stays_where_it_went_until_the_timeout() {
 fn clients_go_unpinned_when_there_is_no_room_for_pins() {
     let mut reconciler = programmed();
     let simulator = reconciler.backend().transport();
-    let mut batch = Batch::new(nft::Family::Ip, TABLE_NAME);
+    let mut batch = Batch::new(nft::TableFamily::Ip, TABLE_NAME);
     for number in 0..ROOM_FOR_PINS {
         let key = [&number.to_be_bytes()[..], &[10, 96, 0, 5, 6, 0, 0, 0, 0, 80, 0, 0]].concat();
         let data = ElementData::Value(&[10, 244, 1, 11, 0x1f, 0x90, 0, 0]);
@@ -93,7 +93,7 @@ fn a_pin_to_an_endpoint_that_is_gone_costs_one_packet_at_most() {
     let moved = endpoint(&connect(simulator, client, 0)).unwrap();
     assert_ne!(moved, first, "the sweep took the pin away");
     // What a packet writes between the commit and the sweep: the safety net drops one packet and unpins.
-    let mut batch = Batch::new(nft::Family::Ip, TABLE_NAME);
+    let mut batch = Batch::new(nft::TableFamily::Ip, TABLE_NAME);
     let key = [10, 244, 1, 98, 10, 96, 0, 5, 6, 0, 0, 0, 0, 80, 0, 0];
     let gone = common::octets(first);
     let data = [&gone[..], &[0x1f, 0x90, 0, 0]].concat();

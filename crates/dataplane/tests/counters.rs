@@ -156,8 +156,8 @@ fn nothing_is_counted_unless_asked_for() {
     send(&mut reconciler, Some(POD), "10.96.0.1", 80);
     let simulator = reconciler.backend().transport();
     assert!(read_traffic(simulator, Family::V4).unwrap().is_empty());
-    let sets = simulator.sets(nft::Family::Ip, TABLE_NAME).unwrap();
+    let sets = simulator.sets(nft::TableFamily::Ip, TABLE_NAME).unwrap();
     assert!(!sets.iter().any(|set| set.starts_with("traffic-")), "{sets:?}");
-    let chains = simulator.chains(nft::Family::Ip, TABLE_NAME).unwrap();
+    let chains = simulator.chains(nft::TableFamily::Ip, TABLE_NAME).unwrap();
     assert!(!chains.iter().any(|chain| chain.starts_with("count-")), "{chains:?}");
 }

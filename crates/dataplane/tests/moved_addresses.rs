@@ -41,7 +41,7 @@ fn elements(rules: &mut Rules) -> BTreeSet<(&'static str, Vec<u8>, String)> {
     let simulator = rules.backend().transport();
     let mut found = BTreeSet::new();
     for set in SETS {
-        let listed = simulator.dump_elements(nft::Family::Ip, TABLE_NAME, set, &mut |element| {
+        let listed = simulator.dump_elements(nft::TableFamily::Ip, TABLE_NAME, set, &mut |element| {
             let data = match element.data {
                 ElementData::Value(value) => format!("{value:?}"),
                 data => format!("{data:?}"),

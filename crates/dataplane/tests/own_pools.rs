@@ -57,11 +57,11 @@ fn connect(reconciler: &mut Simulated, to: IpAddr, client: &str, draw: u32) -> O
 }
 
 fn sets(reconciler: &mut Simulated) -> Vec<String> {
-    reconciler.backend().transport().sets(nft::Family::Ip, TABLE_NAME).unwrap()
+    reconciler.backend().transport().sets(nft::TableFamily::Ip, TABLE_NAME).unwrap()
 }
 
 fn chains(reconciler: &mut Simulated) -> Vec<String> {
-    reconciler.backend().transport().chains(nft::Family::Ip, TABLE_NAME).unwrap()
+    reconciler.backend().transport().chains(nft::TableFamily::Ip, TABLE_NAME).unwrap()
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn the_kernel_takes_pools_of_their_own_and_says_how_many_pins_there_are() {
             );
         }
         let transport = reconciler.backend().transport();
-        match transport.set_size(nft::Family::Ip, TABLE_NAME, "endpoints") {
+        match transport.set_size(nft::TableFamily::Ip, TABLE_NAME, "endpoints") {
             Ok(Some(size)) => assert!(size > 20, "{size}"),
             other => println!("SKIPPED: the size of a set: {other:?}"),
         }

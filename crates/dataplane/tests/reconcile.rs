@@ -33,10 +33,10 @@ fn sync(reconciler: &mut Simulated, fixture: &Fixture, dirty: &[&str]) -> datapl
 fn elements(reconciler: &mut Simulated) -> BTreeMap<String, Vec<String>> {
     let simulator = reconciler.backend().transport();
     let mut all = BTreeMap::new();
-    for set in simulator.sets(nft::Family::Ip, TABLE_NAME).unwrap() {
+    for set in simulator.sets(nft::TableFamily::Ip, TABLE_NAME).unwrap() {
         let mut held = Vec::new();
         simulator
-            .dump_elements(nft::Family::Ip, TABLE_NAME, &set, &mut |element| {
+            .dump_elements(nft::TableFamily::Ip, TABLE_NAME, &set, &mut |element| {
                 held.push(format!("{:02x?} {:?} {:?}", element.key, element.data, element.comment));
             })
             .unwrap();
@@ -155,7 +155,7 @@ fn a_rewrite_in_place_that_fails_is_followed_by_a_replacement() {
     let fixture = Fixture::everything();
     let mut simulator = Simulator::new();
     // A table that claims to be ours, with pins of another shape, which a rewrite in place leaves alone.
-    let mut batch = Batch::new(nft::Family::Ip, TABLE_NAME);
+    let mut batch = Batch::new(nft::TableFamily::Ip, TABLE_NAME);
     batch.add_table("rules for kube-proxy; flat layout 3; local: 10.244.0.0/16");
     batch.add_set(&nft::Set {
         name: "affinity",
@@ -176,7 +176,7 @@ fn a_rewrite_in_place_that_fails_is_followed_by_a_replacement() {
 #[test]
 fn a_foreign_table_of_our_name_is_replaced() {
     let mut simulator = Simulator::new();
-    let mut batch = Batch::new(nft::Family::Ip, TABLE_NAME);
+    let mut batch = Batch::new(nft::TableFamily::Ip, TABLE_NAME);
     batch.add_table("somebody's rules");
     batch.add_chain(&nft::Chain { name: "service-ABC", hook: None });
     simulator.commit(&batch).unwrap();
@@ -191,7 +191,7 @@ fn a_single_missing_element_is_repaired_after_distrust() {
     sync(&mut reconciler, &fixture, &[]);
     let key = [10, 96, 0, 1, 6, 0, 0, 0, 0, 80, 0, 0];
     assert!(reconciler.backend().transport().delete_element(
-        nft::Family::Ip,
+        nft::TableFamily::Ip,
         TABLE_NAME,
         "service-ips",
         &key
@@ -211,8 +211,8 @@ fn a_rewrite_leaves_nothing_of_the_past() {
     sync(&mut fresh, &Fixture::default(), &[]);
     let names = |reconciler: &mut Simulated| {
         let simulator = reconciler.backend().transport();
-        let mut names = simulator.sets(nft::Family::Ip, TABLE_NAME).unwrap();
-        names.extend(simulator.chains(nft::Family::Ip, TABLE_NAME).unwrap());
+        let mut names = simulator.sets(nft::TableFamily::Ip, TABLE_NAME).unwrap();
+        names.extend(simulator.chains(nft::TableFamily::Ip, TABLE_NAME).unwrap());
         names.sort_unstable();
         names
     };
@@ -254,7 +254,7 @@ fn a_contested_address_moves_when_its_owner_goes() {
 
 /// A pin of `client` at 10.96.0.5:80, as a packet would write it.
 fn pin(simulator: &mut Simulator, client: [u8; 4], endpoint: [u8; 4]) {
-    let mut batch = Batch::new(nft::Family::Ip, TABLE_NAME);
+    let mut batch = Batch::new(nft::TableFamily::Ip, TABLE_NAME);
     let key = [&client[..], &[10, 96, 0, 5, 6, 0, 0, 0, 0, 80, 0, 0]].concat();
     let data = [&endpoint[..], &[0x1f, 0x90, 0, 0]].concat();
     batch.add_element("affinity", &key, ElementData::Value(&data), None);
@@ -262,7 +262,7 @@ fn pin(simulator: &mut Simulator, client: [u8; 4], endpoint: [u8; 4]) {
 }
 
 fn pins(reconciler: &mut Simulated) -> usize {
-    reconciler.backend().transport().count(nft::Family::Ip, TABLE_NAME, "affinity").unwrap()
+    reconciler.backend().transport().count(nft::TableFamily::Ip, TABLE_NAME, "affinity").unwrap()
 }
 
 fn sticky_fixture(endpoints: &[(&str, &'static str)]) -> Fixture {
@@ -300,7 +300,7 @@ fn pins_outlive_a_restart_and_those_of_gone_endpoints_do_not() {
 #[test]
 fn pins_of_upstreams_table_are_taken_over() {
     let mut simulator = Simulator::new();
-    let mut batch = Batch::new(nft::Family::Ip, TABLE_NAME);
+    let mut batch = Batch::new(nft::TableFamily::Ip, TABLE_NAME);
     batch.add_table("rules for kube-proxy");
     let clients = |batch: &mut Batch, endpoint: &str, client: [u8; 4], left_ms| {
         let name = format!("affinity-ABCDEFGH-default/sticky/tcp/http__{endpoint}/8080");
@@ -326,7 +326,7 @@ fn pins_of_upstreams_table_are_taken_over() {
     let mut pins = Vec::new();
     let simulator = reconciler.backend().transport();
     simulator
-        .dump_elements(nft::Family::Ip, TABLE_NAME, "affinity", &mut |pin| {
+        .dump_elements(nft::TableFamily::Ip, TABLE_NAME, "affinity", &mut |pin| {
             pins.push((pin.key[..4].to_vec(), format!("{:?}", pin.data), pin.timeout_ms, pin.expires_ms));
         })
         .unwrap();
@@ -357,7 +357,7 @@ fn turning_an_affine_service_local_forgets_its_pins() {
 #[test]
 fn a_flip_to_local_over_a_restart_forgets_pins_that_may_be_wrong() {
     let pin_external = |reconciler: &mut Simulated| {
-        let mut batch = Batch::new(nft::Family::Ip, TABLE_NAME);
+        let mut batch = Batch::new(nft::TableFamily::Ip, TABLE_NAME);
         for (client, endpoint) in [(9, [10, 244, 2, 21]), (10, [10, 244, 1, 11])] {
             let key = [192, 168, 60, client, 198, 51, 100, 5, 6, 0, 0, 0, 0, 80, 0, 0];
             let data = [&endpoint[..], &[0x1f, 0x90, 0, 0]].concat();

@@ -24,22 +24,22 @@ impl Transport for Sink {
     fn generation(&mut self) -> Result<u32, Error> {
         Ok(0)
     }
-    fn tables(&mut self, _: kernel::nft::Family) -> Result<Vec<Table>, Error> {
+    fn tables(&mut self, _: kernel::nft::TableFamily) -> Result<Vec<Table>, Error> {
         Ok(Vec::new())
     }
-    fn sets(&mut self, _: kernel::nft::Family, _: &str) -> Result<Vec<String>, Error> {
+    fn sets(&mut self, _: kernel::nft::TableFamily, _: &str) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }
-    fn chains(&mut self, _: kernel::nft::Family, _: &str) -> Result<Vec<String>, Error> {
+    fn chains(&mut self, _: kernel::nft::TableFamily, _: &str) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }
-    fn set_size(&mut self, _: kernel::nft::Family, _: &str, _: &str) -> Result<Option<usize>, Error> {
+    fn set_size(&mut self, _: kernel::nft::TableFamily, _: &str, _: &str) -> Result<Option<usize>, Error> {
         Ok(None)
     }
 
     fn dump_elements(
         &mut self,
-        _: kernel::nft::Family,
+        _: kernel::nft::TableFamily,
         _: &str,
         _: &str,
         _: &mut dyn FnMut(DumpedElement<'_>),
@@ -48,7 +48,7 @@ impl Transport for Sink {
     }
     fn counters(
         &mut self,
-        _: kernel::nft::Family,
+        _: kernel::nft::TableFamily,
         _: &str,
         _: &mut dyn FnMut(CounterReading<'_>),
     ) -> Result<(), Error> {

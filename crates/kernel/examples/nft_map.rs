@@ -6,8 +6,8 @@ use std::error::Error;
 
 use kernel::netns::{self, Namespace};
 use kernel::nft::{
-    Base, Batch, Chain, Connection, ElementData, Expression, Family, Hook, HookKind, MetaKey, Reg, Rule, Set,
-    SetFlags, Transport, VERDICT,
+    Base, Batch, Chain, Connection, ElementData, Expression, Hook, HookKind, MetaKey, Reg, Rule, Set,
+    SetFlags, TableFamily, Transport, VERDICT,
 };
 
 /// `NF_INET_PRE_ROUTING`.
@@ -23,28 +23,28 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("one transaction of {} bytes", batch.len_bytes());
     connection.commit(&batch)?;
     println!("committed, generation {}", connection.generation()?);
-    for table in connection.tables(Family::Ip)? {
+    for table in connection.tables(TableFamily::Ip)? {
         println!("table ip {} ({})", table.name, table.comment);
     }
     print_map(&mut connection)?;
 
     // The kernel refuses the whole batch, and we say which part of it was wrong.
-    let mut again = Batch::new(Family::Ip, "demo");
+    let mut again = Batch::new(TableFamily::Ip, "demo");
     again.add_element("services", &key([10, 96, 0, 1], 80), ElementData::Goto("web-2"), None);
     if let Err(error) = connection.commit(&again) {
         println!("refused: {error}");
     }
 
-    let mut end = Batch::new(Family::Ip, "demo");
+    let mut end = Batch::new(TableFamily::Ip, "demo");
     end.delete_table_if_present();
     connection.commit(&end)?;
-    println!("deleted, {} tables left", connection.tables(Family::Ip)?.len());
+    println!("deleted, {} tables left", connection.tables(TableFamily::Ip)?.len());
     Ok(())
 }
 
 /// A verdict map from address, protocol and port to a chain, and the rule that looks into it.
 fn services() -> Batch {
-    let mut batch = Batch::new(Family::Ip, "demo");
+    let mut batch = Batch::new(TableFamily::Ip, "demo");
     batch.add_table("an example");
     batch.add_set(&Set {
         name: "services",
@@ -84,7 +84,7 @@ fn key(address: [u8; 4], port: u16) -> Vec<u8> {
 }
 
 fn print_map(connection: &mut Connection) -> Result<(), kernel::nft::Error> {
-    connection.dump_elements(Family::Ip, "demo", "services", &mut |element| {
+    connection.dump_elements(TableFamily::Ip, "demo", "services", &mut |element| {
         println!("  {:02x?} : {:?}  # {}", element.key, element.data, element.comment.unwrap_or_default());
     })
 }

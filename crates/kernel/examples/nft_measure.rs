@@ -6,7 +6,7 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 use kernel::netns::{self, Namespace};
-use kernel::nft::{Batch, Connection, ElementData, Family, Monitor, Set, SetFlags, Transport};
+use kernel::nft::{Batch, Connection, ElementData, Monitor, Set, SetFlags, TableFamily, Transport};
 
 const ENDPOINTS: u32 = 5;
 const TABLE: &str = "measure";
@@ -68,7 +68,8 @@ fn small_changes(batch: &Batch) -> Result<(), Box<dyn Error>> {
         println!("swap one endpoint, {words}: {:?}", quickest_swap(&mut connection)?);
         let mut count = 0;
         let mut each = |_: kernel::nft::DumpedElement<'_>| count += 1;
-        let (took, result) = timed(|| connection.dump_elements(Family::Ip, TABLE, "endpoints", &mut each));
+        let (took, result) =
+            timed(|| connection.dump_elements(TableFamily::Ip, TABLE, "endpoints", &mut each));
         result?;
         println!("dump of {count} elements: {took:?}");
     }
@@ -87,7 +88,7 @@ fn quickest_swap(connection: &mut Connection) -> Result<Duration, Box<dyn Error>
 }
 
 fn full(services: u32) -> Batch {
-    let mut batch = Batch::new(Family::Ip, TABLE);
+    let mut batch = Batch::new(TableFamily::Ip, TABLE);
     batch.add_table("");
     batch.add_set(&Set {
         name: "endpoints",
@@ -108,7 +109,7 @@ fn full(services: u32) -> Batch {
 
 /// Give the first slot of the first service another endpoint.
 fn swap(round: u32) -> Batch {
-    let mut batch = Batch::new(Family::Ip, TABLE);
+    let mut batch = Batch::new(TableFamily::Ip, TABLE);
     batch.delete_element("endpoints", &key(0, 0));
     batch.add_element("endpoints", &key(0, 0), ElementData::Value(&endpoint(round)), None);
     batch

@@ -8,6 +8,7 @@
 pub mod conntrack;
 #[doc(hidden)]
 pub mod fuzz;
+mod ip_family;
 pub mod iptables;
 pub mod link;
 pub mod memory;
@@ -18,3 +19,5 @@ pub mod nft;
 pub mod process;
 pub mod profile;
 pub mod sysctl;
+
+pub use ip_family::IpFamily;

@@ -7,7 +7,8 @@ use std::ops::ControlFlow;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use kernel::conntrack::{Conntrack, ConntrackError, Family, Filter, Flow, Listed, Tuple, status};
+use kernel::IpFamily;
+use kernel::conntrack::{Conntrack, ConntrackError, Filter, Flow, Listed, Tuple, status};
 use kernel::link::{Links, Veth};
 use kernel::netns::{Namespace, privileged_test};
 use kernel::sysctl;
@@ -95,7 +96,7 @@ fn a_rewritten_udp_flow_is_listed_and_deleted() {
             namespace.run(|| Links::open().unwrap().await_ready(link, Duration::from_secs(10)).unwrap());
         }
         for (here, there, family) in
-            [("10.1.0.1", "10.1.0.2", Family::V4), ("fd00:1::1", "fd00:1::2", Family::V6)]
+            [("10.1.0.1", "10.1.0.2", IpFamily::V4), ("fd00:1::1", "fd00:1::2", IpFamily::V6)]
         {
             let receiver = server.run(|| UdpSocket::bind((ip(there), 5353))).unwrap();
             receiver.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -151,7 +152,7 @@ fn filters_by_family_and_protocol() {
             }
             Conntrack::open().unwrap().insert(&flows, LONG).unwrap();
             assert_eq!(any().len(), 4);
-            for family in [None, Some(Family::V4), Some(Family::V6)] {
+            for family in [None, Some(IpFamily::V4), Some(IpFamily::V6)] {
                 for protocol in [None, Some(TCP), Some(UDP)] {
                     let found = all(Filter { family, protocol, unanswered: false });
                     let wanted = family.map_or(2, |_| 1) * protocol.map_or(2, |_| 1);
@@ -170,7 +171,7 @@ fn filters_flows_that_were_never_answered() {
             let answered = udp("10.0.0.1", 1001, "10.96.0.1", "10.244.1.1");
             let answered = Flow { status: status::SEEN_REPLY, ..answered };
             Conntrack::open().unwrap().insert(&[asked, answered], LONG).unwrap();
-            let found = all(Filter { unanswered: true, ..Filter::of(Family::V4, UDP) });
+            let found = all(Filter { unanswered: true, ..Filter::of(IpFamily::V4, UDP) });
             assert_eq!(found.iter().map(|flow| flow.original.sport).collect::<Vec<_>>(), [1000]);
         });
     });
@@ -228,14 +229,14 @@ fn only_what_is_picked_is_deleted() {
                 (1..1000).flat_map(|p| [dead(p), live(p), Flow { protocol: TCP, ..dead(p) }]).collect();
             table.insert(&flows, LONG).unwrap();
             let result = table
-                .delete_where(&Filter::of(Family::V4, UDP), |flow| flow.reply.src == ip("10.244.1.1"))
+                .delete_where(&Filter::of(IpFamily::V4, UDP), |flow| flow.reply.src == ip("10.244.1.1"))
                 .unwrap();
             assert_eq!((result.deleted, result.gone, result.busy), (999, 0, 0));
             assert_eq!((result.examined, result.complete), (2 * 999, true));
             let left = any();
             assert_eq!(left.len(), 2 * 999);
             assert!(left.iter().all(|f| f.protocol == TCP || f.reply.src == ip("10.244.1.2")));
-            let v6 = table.delete_where(&Filter::of(Family::V6, UDP), |_| true).unwrap();
+            let v6 = table.delete_where(&Filter::of(IpFamily::V6, UDP), |_| true).unwrap();
             assert_eq!(v6.examined, 0);
         });
     });
@@ -250,8 +251,9 @@ fn flows_that_end_by_themselves_meanwhile_are_counted_apart() {
                 (1..1000).map(|p| udp("fd00::1", p, "fd00:96::1", "fd00:244::1")).collect();
             let (mut table, mut other) = (Conntrack::open().unwrap(), Conntrack::open().unwrap());
             table.insert(&flows, LONG).unwrap();
-            let result =
-                table.delete_where(&Filter::of(Family::V6, UDP), |flow| other.delete(flow).unwrap()).unwrap();
+            let result = table
+                .delete_where(&Filter::of(IpFamily::V6, UDP), |flow| other.delete(flow).unwrap())
+                .unwrap();
             assert_eq!((result.deleted, result.gone), (0, 999));
             assert_eq!(any(), []);
         });

@@ -5,7 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use kernel::conntrack::{Conntrack, Family, Filter, Flow, Tuple};
+use kernel::IpFamily;
+use kernel::conntrack::{Conntrack, Filter, Flow, Tuple};
 use kernel::netns::{Namespace, privileged_test};
 use kernel::sysctl;
 
@@ -53,7 +54,7 @@ fn a_large_table_is_cleaned_in_little_memory() {
             let started = Instant::now();
             let dead = IpAddr::from([10, 244, 1, 1]);
             let result =
-                table.delete_where(&Filter::of(Family::V4, UDP), |flow| flow.reply.src == dead).unwrap();
+                table.delete_where(&Filter::of(IpFamily::V4, UDP), |flow| flow.reply.src == dead).unwrap();
             let grown = peak_kb() - before;
             println!("{result:?} in {:?}, {grown} kB more", started.elapsed());
 

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use dataplane::nftables::TABLE_NAME;
-use kernel::nft::{Batch, Connection, Family, Transport};
+use kernel::nft::{Batch, Connection, TableFamily, Transport};
 
 use crate::Failure;
 use crate::results::ScrapeResult;
@@ -58,7 +58,7 @@ pub(crate) fn measure() -> Result<ScrapeResult, Failure> {
 /// Take the agent's table away and scrape until it is rewritten: what the scrapes cost, and the seconds of the sync.
 fn rewrite(pause: Duration) -> Result<(Vec<Cost>, f64), Failure> {
     let before = full_syncs(&scrape()?.1)?;
-    let mut damage = Batch::new(Family::Ip, TABLE_NAME);
+    let mut damage = Batch::new(TableFamily::Ip, TABLE_NAME);
     damage.delete_table();
     Connection::open()?.commit(&damage)?;
     let (mut costs, started) = (Vec::new(), Instant::now());

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use kernel::nft::{
-    Batch, CommitError, Connection, CounterReading, DumpedElement, Error, Family, Table, Transport,
+    Batch, CommitError, Connection, CounterReading, DumpedElement, Error, Table, TableFamily, Transport,
 };
 
 pub(crate) struct Timed {
@@ -38,25 +38,25 @@ impl Transport for Timed {
         self.connection.generation()
     }
 
-    fn tables(&mut self, family: Family) -> Result<Vec<Table>, Error> {
+    fn tables(&mut self, family: TableFamily) -> Result<Vec<Table>, Error> {
         self.connection.tables(family)
     }
 
-    fn sets(&mut self, family: Family, table: &str) -> Result<Vec<String>, Error> {
+    fn sets(&mut self, family: TableFamily, table: &str) -> Result<Vec<String>, Error> {
         self.connection.sets(family, table)
     }
 
-    fn chains(&mut self, family: Family, table: &str) -> Result<Vec<String>, Error> {
+    fn chains(&mut self, family: TableFamily, table: &str) -> Result<Vec<String>, Error> {
         self.connection.chains(family, table)
     }
 
-    fn set_size(&mut self, family: Family, table: &str, set: &str) -> Result<Option<usize>, Error> {
+    fn set_size(&mut self, family: TableFamily, table: &str, set: &str) -> Result<Option<usize>, Error> {
         self.connection.set_size(family, table, set)
     }
 
     fn dump_elements(
         &mut self,
-        family: Family,
+        family: TableFamily,
         table: &str,
         set: &str,
         each: &mut dyn FnMut(DumpedElement<'_>),
@@ -66,7 +66,7 @@ impl Transport for Timed {
 
     fn counters(
         &mut self,
-        family: Family,
+        family: TableFamily,
         table: &str,
         each: &mut dyn FnMut(CounterReading<'_>),
     ) -> Result<(), Error> {

@@ -13,10 +13,10 @@ use super::histogram;
 use super::value::{Counter, Gauge, Histogram};
 
 #[derive(Debug, Default)]
-pub(crate) struct Registry(Vec<Family>);
+pub(crate) struct Registry(Vec<MetricFamily>);
 
 #[derive(Debug)]
-struct Family {
+struct MetricFamily {
     about: Description,
     series: Vec<(String, Value)>,
     grown: Option<Growing>,
@@ -50,7 +50,7 @@ impl Registry {
 
     pub(crate) fn growing(&mut self, about: Description) -> Growing {
         let grown = Growing { about, series: Arc::default() };
-        self.0.push(Family { about, series: Vec::new(), grown: Some(grown.clone()) });
+        self.0.push(MetricFamily { about, series: Vec::new(), grown: Some(grown.clone()) });
         grown
     }
 
@@ -58,7 +58,7 @@ impl Registry {
         let labels = labels_of(&about, labels);
         match self.0.iter_mut().find(|family| family.about.name == about.name) {
             Some(family) => family.series.push((labels, value)),
-            None => self.0.push(Family { about, series: vec![(labels, value)], grown: None }),
+            None => self.0.push(MetricFamily { about, series: vec![(labels, value)], grown: None }),
         }
     }
 
@@ -73,7 +73,7 @@ impl Registry {
     }
 }
 
-impl Family {
+impl MetricFamily {
     fn write(&self, page: &mut Page) {
         let grown = self.grown.as_ref().map(Growing::series).unwrap_or_default();
         let mut all = self.series.iter().chain(&grown).filter(|(_, value)| value.is_set()).peekable();

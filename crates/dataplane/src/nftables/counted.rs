@@ -1,6 +1,6 @@
 //! A transport that counts what it commits, to tell our commits from those of others.
 
-use kernel::nft::{Batch, CommitError, CounterReading, DumpedElement, Error, Family, Table, Transport};
+use kernel::nft::{Batch, CommitError, CounterReading, DumpedElement, Error, Table, TableFamily, Transport};
 
 pub(crate) struct Counted<T> {
     pub(crate) inner: T,
@@ -40,25 +40,25 @@ impl<T: Transport> Transport for Counted<T> {
         self.inner.generation()
     }
 
-    fn tables(&mut self, family: Family) -> Result<Vec<Table>, Error> {
+    fn tables(&mut self, family: TableFamily) -> Result<Vec<Table>, Error> {
         self.inner.tables(family)
     }
 
-    fn sets(&mut self, family: Family, table: &str) -> Result<Vec<String>, Error> {
+    fn sets(&mut self, family: TableFamily, table: &str) -> Result<Vec<String>, Error> {
         self.inner.sets(family, table)
     }
 
-    fn chains(&mut self, family: Family, table: &str) -> Result<Vec<String>, Error> {
+    fn chains(&mut self, family: TableFamily, table: &str) -> Result<Vec<String>, Error> {
         self.inner.chains(family, table)
     }
 
-    fn set_size(&mut self, family: Family, table: &str, set: &str) -> Result<Option<usize>, Error> {
+    fn set_size(&mut self, family: TableFamily, table: &str, set: &str) -> Result<Option<usize>, Error> {
         self.inner.set_size(family, table, set)
     }
 
     fn dump_elements(
         &mut self,
-        family: Family,
+        family: TableFamily,
         table: &str,
         set: &str,
         each: &mut dyn FnMut(DumpedElement<'_>),
@@ -68,7 +68,7 @@ impl<T: Transport> Transport for Counted<T> {
 
     fn counters(
         &mut self,
-        family: Family,
+        family: TableFamily,
         table: &str,
         each: &mut dyn FnMut(CounterReading<'_>),
     ) -> Result<(), Error> {

@@ -48,7 +48,7 @@ pub struct Dialect {
 }
 
 impl Dialect {
-    pub(crate) fn nft_family(&self) -> kernel::nft::Family {
+    pub(crate) fn nft_family(&self) -> kernel::nft::TableFamily {
         nft_family(self.family)
     }
 
@@ -334,10 +334,10 @@ fn base_chains() -> [(&'static str, Hook); 8] {
     ]
 }
 
-pub(crate) fn nft_family(family: Family) -> kernel::nft::Family {
+pub(crate) fn nft_family(family: Family) -> kernel::nft::TableFamily {
     match family {
-        Family::V4 => kernel::nft::Family::Ip,
-        Family::V6 => kernel::nft::Family::Ip6,
+        Family::V4 => kernel::nft::TableFamily::Ip,
+        Family::V6 => kernel::nft::TableFamily::Ip6,
     }
 }
 

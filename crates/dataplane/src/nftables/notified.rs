@@ -71,8 +71,8 @@ fn forward(monitor: &mut Monitor, tell: &TellDrift) -> io::Result<()> {
                 .into_iter()
                 .filter(|table| table.table == TABLE_NAME)
                 .map(|table| match table.family {
-                    nft::Family::Ip => changed(Family::V4, table.by.as_ref()),
-                    nft::Family::Ip6 => changed(Family::V6, table.by.as_ref()),
+                    nft::TableFamily::Ip => changed(Family::V4, table.by.as_ref()),
+                    nft::TableFamily::Ip6 => changed(Family::V6, table.by.as_ref()),
                 })
                 .collect(),
             Change::Overrun => vec![missed("Notifications of nf_tables were lost")],

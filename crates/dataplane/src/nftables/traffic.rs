@@ -74,8 +74,8 @@ fn read<T: Transport>(
     each: &mut dyn FnMut(CounterReading<'_>),
 ) -> Result<(), Error> {
     let family = match family {
-        Family::V4 => kernel::nft::Family::Ip,
-        Family::V6 => kernel::nft::Family::Ip6,
+        Family::V4 => kernel::nft::TableFamily::Ip,
+        Family::V6 => kernel::nft::TableFamily::Ip6,
     };
     for _ in 0..ATTEMPTS {
         match transport.counters(family, TABLE, each) {

@@ -89,7 +89,7 @@ impl InterpretedWorld {
 
     /// As another program would do it; the agent's monitor then tells the reconciler.
     pub(super) fn delete_tables(&mut self) -> Result<(), DemoError> {
-        for (family, table) in [(Family::V4, nft::Family::Ip), (Family::V6, nft::Family::Ip6)] {
+        for (family, table) in [(Family::V4, nft::TableFamily::Ip), (Family::V6, nft::TableFamily::Ip6)] {
             let mut batch = Batch::new(table, TABLE_NAME);
             batch.delete_table();
             self.reconciler.backend().transport().commit(&batch)?;

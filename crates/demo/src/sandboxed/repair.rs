@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use dataplane::nftables::TABLE_NAME;
-use kernel::nft::{Batch, Connection, Family, Transport as _};
+use kernel::nft::{Batch, Connection, TableFamily, Transport as _};
 
 use super::DemoError;
 use super::cast::WEB;
@@ -51,15 +51,15 @@ fn delete_tables(stage: &Stage) -> Result<(Instant, Instant), DemoError> {
         let open = Connection::open();
         let mut other = open.map_err(|source| DemoError::System { what: "open a netlink socket", source })?;
         let begun = Instant::now();
-        other.commit(&deletion(Family::Ip))?;
+        other.commit(&deletion(TableFamily::Ip))?;
         // What is asked is IPv4.
         let deleted = Instant::now();
-        other.commit(&deletion(Family::Ip6))?;
+        other.commit(&deletion(TableFamily::Ip6))?;
         Ok((begun, deleted))
     })?
 }
 
-fn deletion(family: Family) -> Batch {
+fn deletion(family: TableFamily) -> Batch {
     let mut batch = Batch::new(family, TABLE_NAME);
     batch.delete_table();
     batch

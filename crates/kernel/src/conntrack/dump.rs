@@ -2,7 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use super::{ConntrackError, Family, Flow, status, sys};
+use super::{ConntrackError, Flow, status, sys};
+use crate::IpFamily;
 use crate::netlink::{DumpEnd, Exchange, Protocol, Refusal, Writer};
 
 /// Changes to the flow table of the network namespace of the thread that opened it; use it from there.
@@ -14,7 +15,7 @@ pub struct Conntrack {
 /// Which flows to list; `None` means any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    pub family: Option<Family>,
+    pub family: Option<IpFamily>,
     /// `IPPROTO_*`.
     pub protocol: Option<u8>,
     /// Only flows that no answer has come for; kernels from 5.18 on pick them out themselves.
@@ -31,7 +32,7 @@ pub struct Listed {
 }
 
 impl Filter {
-    pub fn of(family: Family, protocol: u8) -> Filter {
+    pub fn of(family: IpFamily, protocol: u8) -> Filter {
         Filter { family: Some(family), protocol: Some(protocol), unanswered: false }
     }
 

@@ -3,13 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::sys;
+use crate::IpFamily;
 use crate::netlink::{Attribute, Writer, attributes};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Family {
-    V4,
-    V6,
-}
 
 /// Addresses and ports of packets in one direction. Ports are 0 where the protocol has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -121,8 +116,8 @@ impl Flow {
         Flow { protocol, original, reply, tcp_state: None, status: 0, zone: 0, mark: 0, id: 0 }
     }
 
-    pub fn family(&self) -> Family {
-        if self.original.src.is_ipv4() { Family::V4 } else { Family::V6 }
+    pub fn family(&self) -> IpFamily {
+        IpFamily::of(self.original.src)
     }
 
     /// Whether a packet came back.

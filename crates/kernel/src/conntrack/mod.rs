@@ -13,4 +13,4 @@ mod sys;
 pub use delete::Deleted;
 pub use dump::{Conntrack, Filter, Listed};
 pub use error::ConntrackError;
-pub use flow::{Family, Flow, Tuple, status};
+pub use flow::{Flow, Tuple, status};

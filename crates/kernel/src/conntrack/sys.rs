@@ -1,6 +1,6 @@
 //! Numbers of ctnetlink (linux/netfilter/nfnetlink_conntrack.h, nfnetlink.h).
 
-use super::Family;
+use crate::IpFamily;
 
 const SUBSYSTEM: u16 = (libc::NFNL_SUBSYS_CTNETLINK as u16) << 8;
 pub(super) const CT_NEW: u16 = SUBSYSTEM;
@@ -40,11 +40,7 @@ pub(super) const FILTER_REPLY_FLAGS: u16 = 2;
 pub(super) const FILTER_PROTO_NUM: u32 = 1 << 3;
 
 /// `struct nfgenmsg`.
-pub(super) fn header(family: Option<Family>) -> [u8; 4] {
-    let family = match family {
-        None => libc::AF_UNSPEC,
-        Some(Family::V4) => libc::AF_INET,
-        Some(Family::V6) => libc::AF_INET6,
-    };
-    [family as u8, libc::NFNETLINK_V0 as u8, 0, 0]
+pub(super) fn header(family: Option<IpFamily>) -> [u8; 4] {
+    let family = family.map_or(libc::AF_UNSPEC as u8, IpFamily::number);
+    [family, libc::NFNETLINK_V0 as u8, 0, 0]
 }

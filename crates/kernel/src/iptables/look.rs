@@ -2,7 +2,7 @@
 
 use super::toolbox::{Found, name};
 use super::{Terms, Variant};
-use crate::nft::{Connection, Family, Transport};
+use crate::nft::{Connection, TableFamily, Transport};
 
 /// Chains in table mangle by which kubelet tells which variant it uses.
 const HINTS: [&str; 2] = ["KUBE-IPTABLES-HINT", "KUBE-KUBELET-CANARY"];
@@ -18,7 +18,7 @@ pub(super) fn hint(found: &Found, is_ipv6: bool, terms: &Terms) -> Option<&'stat
 
 /// The chains of a table that the nf_tables variant has written.
 pub fn nft_chains(is_ipv6: bool, table: &str) -> Vec<String> {
-    let family = if is_ipv6 { Family::Ip6 } else { Family::Ip };
+    let family = if is_ipv6 { TableFamily::Ip6 } else { TableFamily::Ip };
     // Without nf_tables there are none.
     Connection::open().ok().and_then(|mut kernel| kernel.chains(family, table).ok()).unwrap_or_default()
 }

@@ -6,6 +6,7 @@ use ipnet::IpNet;
 
 use super::sys::{self, ADDRESS_HEADER, address_header};
 use super::{LinkError, Links};
+use crate::IpFamily;
 use crate::netlink::{Attribute, Message, attributes};
 
 /// An address of this namespace.
@@ -87,10 +88,7 @@ impl Links {
 }
 
 pub(super) fn family(address: IpAddr) -> u8 {
-    match address {
-        IpAddr::V4(_) => libc::AF_INET as u8,
-        IpAddr::V6(_) => libc::AF_INET6 as u8,
-    }
+    IpFamily::of(address).number()
 }
 
 pub(super) fn octets(address: &IpAddr) -> Vec<u8> {

@@ -5,7 +5,7 @@
 
 use super::encode;
 use super::sys::*;
-use super::{Chain, ElementData, Family, Rule, Set};
+use super::{Chain, ElementData, Rule, Set, TableFamily};
 use crate::netlink::{MessageStart, Nest, Writer};
 
 /// A transaction: all of it happens, or none.
@@ -14,7 +14,7 @@ use crate::netlink::{MessageStart, Nest, Writer};
 /// needs no finishing step that could be forgotten.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    family: Family,
+    family: TableFamily,
     table: String,
     writer: Writer,
     /// Where `BATCH_END` starts; the next message overwrites it.
@@ -38,7 +38,7 @@ struct ElementList {
 const ELEMENT_LIST_LIMIT: usize = 60 * 1024;
 
 impl Batch {
-    pub fn new(family: Family, table: &str) -> Batch {
+    pub fn new(family: TableFamily, table: &str) -> Batch {
         let mut writer = Writer::default();
         let begin = writer.begin(NFNL_MSG_BATCH_BEGIN, NLM_F_REQUEST, 1, &encode::batch_header());
         writer.end(begin);
@@ -49,7 +49,7 @@ impl Batch {
         batch
     }
 
-    pub fn family(&self) -> Family {
+    pub fn family(&self) -> TableFamily {
         self.family
     }
 
@@ -208,7 +208,7 @@ impl Batch {
         }
     }
 
-    fn message(&mut self, kind: u16, flags: u16, body: impl FnOnce(&mut Writer, Family, &str)) {
+    fn message(&mut self, kind: u16, flags: u16, body: impl FnOnce(&mut Writer, TableFamily, &str)) {
         self.elements = None;
         let message = self.open(kind, flags);
         body(&mut self.writer, self.family, &self.table);

@@ -16,7 +16,7 @@ const MAP: Set<'_> = Set {
 };
 
 fn batch() -> Batch {
-    Batch::new(Family::Ip, "t")
+    Batch::new(TableFamily::Ip, "t")
 }
 
 /// Little-endian machines only: netlink headers are in the host's byte order.

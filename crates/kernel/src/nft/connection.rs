@@ -4,7 +4,9 @@ use std::io;
 
 use super::decode::{self, Answer};
 use super::sys::*;
-use super::{Batch, CommitError, CounterReading, DumpedElement, Error, Family, Table, Transport, encode};
+use super::{
+    Batch, CommitError, CounterReading, DumpedElement, Error, Table, TableFamily, Transport, encode,
+};
 use crate::netlink::{Message, Protocol, Socket, Writer, messages};
 
 /// A connection to the nf_tables of one network namespace: the one the opening thread was in.
@@ -98,7 +100,7 @@ impl Connection {
         &mut self,
         what: &str,
         kind: u16,
-        family: Family,
+        family: TableFamily,
         attributes: impl Fn(&mut Writer),
         read: impl Fn(&Message<'_>) -> Option<T>,
     ) -> Result<Vec<T>, Error> {
@@ -152,11 +154,11 @@ impl Transport for Connection {
         generation.ok_or_else(|| Error::asking(what, io::ErrorKind::InvalidData.into()))
     }
 
-    fn tables(&mut self, family: Family) -> Result<Vec<Table>, Error> {
+    fn tables(&mut self, family: TableFamily) -> Result<Vec<Table>, Error> {
         self.list("the list of tables", NFT_MSG_GETTABLE, family, |_| {}, decode::table)
     }
 
-    fn sets(&mut self, family: Family, table: &str) -> Result<Vec<String>, Error> {
+    fn sets(&mut self, family: TableFamily, table: &str) -> Result<Vec<String>, Error> {
         let what = format!("the sets of table {table:?}");
         let of_table = |writer: &mut Writer| writer.string(NFTA_SET_TABLE, table);
         let listed = self.list(&what, NFT_MSG_GETSET, family, of_table, |message| {
@@ -168,7 +170,7 @@ impl Transport for Connection {
         }
     }
 
-    fn chains(&mut self, family: Family, table: &str) -> Result<Vec<String>, Error> {
+    fn chains(&mut self, family: TableFamily, table: &str) -> Result<Vec<String>, Error> {
         let what = format!("the chains of table {table:?}");
         // The kernel lists the chains of all tables, whatever table the question names.
         self.list(
@@ -183,7 +185,7 @@ impl Transport for Connection {
         )
     }
 
-    fn set_size(&mut self, family: Family, table: &str, set: &str) -> Result<Option<usize>, Error> {
+    fn set_size(&mut self, family: TableFamily, table: &str, set: &str) -> Result<Option<usize>, Error> {
         let of_set = |writer: &mut Writer| {
             writer.string(NFTA_SET_TABLE, table);
             writer.string(NFTA_SET_NAME, set);
@@ -198,7 +200,7 @@ impl Transport for Connection {
 
     fn dump_elements(
         &mut self,
-        family: Family,
+        family: TableFamily,
         table: &str,
         set: &str,
         each: &mut dyn FnMut(DumpedElement<'_>),
@@ -220,7 +222,7 @@ impl Transport for Connection {
 
     fn counters(
         &mut self,
-        family: Family,
+        family: TableFamily,
         table: &str,
         each: &mut dyn FnMut(CounterReading<'_>),
     ) -> Result<(), Error> {

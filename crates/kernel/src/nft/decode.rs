@@ -146,7 +146,7 @@ fn goto<'a>(verdict: &Attribute<'a>) -> Option<&'a str> {
 mod tests {
     use super::*;
     use crate::netlink::messages;
-    use crate::nft::{Batch, Family};
+    use crate::nft::{Batch, TableFamily};
 
     /// Read everything there is to read; returns how much was found.
     fn read(bytes: &[u8]) -> usize {
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn cut_and_garbled_messages_are_read_without_panic() {
-        let mut batch = Batch::new(Family::Ip, "table");
+        let mut batch = Batch::new(TableFamily::Ip, "table");
         batch.add_table("comment");
         batch.add_element("map", &[1; 4], ElementData::Goto("chain"), Some("comment"));
         let bytes = batch.bytes();

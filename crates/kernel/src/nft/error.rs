@@ -148,10 +148,10 @@ impl std::error::Error for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nft::{ElementData, Family};
+    use crate::nft::{ElementData, TableFamily};
 
     fn batch() -> Batch {
-        let mut batch = Batch::new(Family::Ip6, "t");
+        let mut batch = Batch::new(TableFamily::Ip6, "t");
         batch.add_element("s", &[1; 4], ElementData::None, None);
         batch.add_element("s", &[2; 4], ElementData::None, None);
         batch.add_element(
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_missing_family_is_not_taken_for_missing_nf_tables() {
-        let mut batch = Batch::new(Family::Ip6, "t");
+        let mut batch = Batch::new(TableFamily::Ip6, "t");
         batch.add_table("");
         let error = CommitError::of_message(&batch, 2, libc::EOPNOTSUPP);
         assert_eq!(error.kind, CommitErrorKind::Unsupported);

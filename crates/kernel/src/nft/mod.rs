@@ -21,6 +21,6 @@ pub use expression::{
     Base, CompareOp, CtDirection, CtKey, DynsetOp, Expression, MetaKey, Reg, Reject, VerdictCode,
 };
 pub use monitor::{Change, ChangedTable, Monitor, Process, Stopper};
-pub use object::{Chain, ElementData, Family, Hook, HookKind, Rule, Set, SetFlags, VERDICT};
+pub use object::{Chain, ElementData, Hook, HookKind, Rule, Set, SetFlags, TableFamily, VERDICT};
 pub use probe::{OLDEST_KERNEL, ProbeError, connect_if_present, kernel_release, probe};
 pub use transport::{CounterReading, DumpedElement, Table, Transport};

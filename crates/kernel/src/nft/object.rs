@@ -5,17 +5,17 @@ use std::fmt;
 use super::Expression;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Family {
+pub enum TableFamily {
     Ip,
     Ip6,
 }
 
-impl fmt::Display for Family {
+impl fmt::Display for TableFamily {
     /// As nft writes it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Family::Ip => "ip",
-            Family::Ip6 => "ip6",
+            TableFamily::Ip => "ip",
+            TableFamily::Ip6 => "ip6",
         })
     }
 }

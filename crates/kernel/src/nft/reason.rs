@@ -3,10 +3,10 @@
 use std::io;
 
 use super::describe::{Subject, SubjectKind};
-use super::{CommitErrorKind, Family};
+use super::{CommitErrorKind, TableFamily};
 
 /// The kind of failure, and a reason that an operator can act on.
-pub(super) fn explain(subject: &Subject, family: Family, errno: i32) -> (CommitErrorKind, String) {
+pub(super) fn explain(subject: &Subject, family: TableFamily, errno: i32) -> (CommitErrorKind, String) {
     use CommitErrorKind as Kind;
     let (kind, reason) = match errno {
         libc::EPERM | libc::EACCES => {
@@ -38,13 +38,13 @@ fn exists(subject: &Subject) -> &'static str {
 }
 
 /// A batch for which there is no nf_tables is refused as a whole; a table, if only its family is missing.
-fn unsupported(subject: &Subject, family: Family) -> &'static str {
+fn unsupported(subject: &Subject, family: TableFamily) -> &'static str {
     match (&subject.kind, family) {
         (SubjectKind::Batch, _) => "the kernel has no nf_tables: load module nf_tables",
-        (SubjectKind::Table, Family::Ip) => {
+        (SubjectKind::Table, TableFamily::Ip) => {
             "the kernel's nf_tables has no family ip: it needs CONFIG_NF_TABLES_IPV4"
         }
-        (SubjectKind::Table, Family::Ip6) => {
+        (SubjectKind::Table, TableFamily::Ip6) => {
             "the kernel's nf_tables has no family ip6: it needs CONFIG_NF_TABLES_IPV6"
         }
         _ => "this kernel does not support it",

@@ -1,6 +1,6 @@
 //! The seam between those who decide what the tables hold and the kernel, real or simulated.
 
-use super::{Batch, CommitError, ElementData, Error, Family};
+use super::{Batch, CommitError, ElementData, Error, TableFamily};
 
 pub trait Transport {
     /// Do all of the batch, or nothing of it. An empty batch is done already.
@@ -9,23 +9,23 @@ pub trait Transport {
     /// The number that every transaction in the network namespace raises, by any process.
     fn generation(&mut self) -> Result<u32, Error>;
 
-    fn tables(&mut self, family: Family) -> Result<Vec<Table>, Error>;
+    fn tables(&mut self, family: TableFamily) -> Result<Vec<Table>, Error>;
 
     /// The names of a table's sets and maps; empty if there is no such table.
-    fn sets(&mut self, family: Family, table: &str) -> Result<Vec<String>, Error>;
+    fn sets(&mut self, family: TableFamily, table: &str) -> Result<Vec<String>, Error>;
 
     /// The names of a table's chains; empty if there is no such table.
-    fn chains(&mut self, family: Family, table: &str) -> Result<Vec<String>, Error>;
+    fn chains(&mut self, family: TableFamily, table: &str) -> Result<Vec<String>, Error>;
 
     /// How many elements a set holds, expired ones that are not cleared away yet included; `None` where the kernel does
     /// not say (before Linux 6.16).
-    fn set_size(&mut self, family: Family, table: &str, set: &str) -> Result<Option<usize>, Error>;
+    fn set_size(&mut self, family: TableFamily, table: &str, set: &str) -> Result<Option<usize>, Error>;
 
     /// Hand every element to `each`. While packets or others write to the set, the kernel may leave out
     /// elements and repeat some. [`Error::Interrupted`] says that another commit fell into the reading.
     fn dump_elements(
         &mut self,
-        family: Family,
+        family: TableFamily,
         table: &str,
         set: &str,
         each: &mut dyn FnMut(DumpedElement<'_>),
@@ -35,7 +35,7 @@ pub trait Transport {
     /// reading: some may have been left out.
     fn counters(
         &mut self,
-        family: Family,
+        family: TableFamily,
         table: &str,
         each: &mut dyn FnMut(CounterReading<'_>),
     ) -> Result<(), Error>;

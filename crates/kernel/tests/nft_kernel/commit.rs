@@ -59,15 +59,15 @@ fn replacing_a_table_works_whether_it_is_there_or_not() {
                 replace.add_element("cluster-ips", &[10, 96, 0, 1], ElementData::None, None);
                 space.commit(&replace);
             }
-            let tables = space.connection.tables(Family::Ip).expect("tables");
+            let tables = space.connection.tables(TableFamily::Ip).expect("tables");
             assert_eq!(tables, [Table { name: "test".into(), comment: "replaced".into() }]);
-            assert_eq!(space.connection.tables(Family::Ip6).expect("tables"), []);
-            assert_eq!(space.connection.sets(Family::Ip, "test").expect("sets"), ["cluster-ips"]);
+            assert_eq!(space.connection.tables(TableFamily::Ip6).expect("tables"), []);
+            assert_eq!(space.connection.sets(TableFamily::Ip, "test").expect("sets"), ["cluster-ips"]);
             let mut gone = batch();
             gone.delete_table_if_present();
             space.commit(&gone);
             space.commit(&gone);
-            assert_eq!(space.connection.tables(Family::Ip).expect("tables"), []);
+            assert_eq!(space.connection.tables(TableFamily::Ip).expect("tables"), []);
         })
     })
 }
@@ -137,7 +137,7 @@ fn deleting_and_destroying() {
             let mut data = Vec::new();
             let connection = &mut space.connection;
             connection
-                .dump_elements(Family::Ip, "test", "service-ips", &mut |one| {
+                .dump_elements(TableFamily::Ip, "test", "service-ips", &mut |one| {
                     data.push(format!("{:?}", one.data))
                 })
                 .expect("a dump");
@@ -203,6 +203,6 @@ fn other_objects_are_named() {
 
 fn count(connection: &mut Connection, set: &str) -> usize {
     let mut count = 0;
-    connection.dump_elements(Family::Ip, "test", set, &mut |_| count += 1).expect("a dump");
+    connection.dump_elements(TableFamily::Ip, "test", set, &mut |_| count += 1).expect("a dump");
     count
 }

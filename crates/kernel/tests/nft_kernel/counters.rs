@@ -42,7 +42,7 @@ fn counting() -> Batch {
 fn readings(connection: &mut Connection) -> Vec<(String, u64, u64)> {
     let mut all = Vec::new();
     let mut note = |one: CounterReading<'_>| all.push((one.name.to_owned(), one.packets, one.bytes));
-    connection.counters(Family::Ip, "test", &mut note).expect("counters");
+    connection.counters(TableFamily::Ip, "test", &mut note).expect("counters");
     all
 }
 
@@ -75,7 +75,7 @@ fn elements_name_their_counter_and_hold_it() {
             space.commit(&counting());
             let mut names = Vec::new();
             let mut note = |one: DumpedElement<'_>| names.push(format!("{:?}", one.data));
-            space.connection.dump_elements(Family::Ip, "test", "counted", &mut note).expect("elements");
+            space.connection.dump_elements(TableFamily::Ip, "test", "counted", &mut note).expect("elements");
             assert_eq!(names, ["Counter(\"request/default/web/udp/dns\")"]);
             let mut held = batch();
             held.delete_counter("request/default/web/udp/dns");

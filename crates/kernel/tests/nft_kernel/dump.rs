@@ -46,7 +46,7 @@ fn sixty_thousand_elements_come_back_as_they_went() {
 fn complete(connection: &mut Connection) -> bool {
     let mut seen = vec![false; 60_000];
     connection
-        .dump_elements(Family::Ip, "test", "slots", &mut |one| {
+        .dump_elements(TableFamily::Ip, "test", "slots", &mut |one| {
             let number = u32::from_ne_bytes(one.key.try_into().expect("four bytes"));
             assert_eq!(one.data, ElementData::Value(&number.to_be_bytes()));
             assert_eq!((one.timeout_ms, one.expires_ms, one.comment), (None, None, None));
@@ -74,7 +74,7 @@ fn comments_and_intervals_are_read() {
                 let mut each = |one: DumpedElement<'_>| {
                     lines.push((one.key.to_vec(), one.interval_end, one.comment.map(str::to_owned)));
                 };
-                space.connection.dump_elements(Family::Ip, "test", set, &mut each).expect("a dump");
+                space.connection.dump_elements(TableFamily::Ip, "test", set, &mut each).expect("a dump");
                 lines.sort();
                 lines
             };
@@ -93,7 +93,7 @@ fn comments_and_intervals_are_read() {
             space.commit(&less);
             let mut none = true;
             let mut each = |_: DumpedElement<'_>| none = false;
-            space.connection.dump_elements(Family::Ip, "test", "ranges", &mut each).expect("a dump");
+            space.connection.dump_elements(TableFamily::Ip, "test", "ranges", &mut each).expect("a dump");
             assert!(none);
         })
     })
@@ -103,7 +103,7 @@ fn comments_and_intervals_are_read() {
 fn a_set_that_is_not_there_is_an_error() {
     privileged_test(|| {
         in_namespace(|mut space| {
-            let dump = space.connection.dump_elements(Family::Ip, "test", "absent", &mut |_| {});
+            let dump = space.connection.dump_elements(TableFamily::Ip, "test", "absent", &mut |_| {});
             let error = dump.expect_err("ENOENT");
             assert_eq!(error.errno(), Some(2));
             assert!(error.to_string().starts_with("reading the elements of \"absent\" in table \"test\": "));

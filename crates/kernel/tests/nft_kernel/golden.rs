@@ -5,22 +5,22 @@
 use std::path::Path;
 
 use kernel::netns::privileged_test;
-use kernel::nft::{Family, Transport};
+use kernel::nft::{TableFamily, Transport};
 
 use crate::layout;
 use crate::space::{Space, in_namespace, nft_installed};
 
 #[test]
 fn every_shape_prints_as_expected_in_ip() {
-    privileged_test(|| prints_as_expected(Family::Ip, include_str!("golden/ip.nft")))
+    privileged_test(|| prints_as_expected(TableFamily::Ip, include_str!("golden/ip.nft")))
 }
 
 #[test]
 fn every_shape_prints_as_expected_in_ip6() {
-    privileged_test(|| prints_as_expected(Family::Ip6, include_str!("golden/ip6.nft")))
+    privileged_test(|| prints_as_expected(TableFamily::Ip6, include_str!("golden/ip6.nft")))
 }
 
-fn prints_as_expected(family: Family, expected: &str) {
+fn prints_as_expected(family: TableFamily, expected: &str) {
     if !nft_installed() {
         return;
     }
@@ -60,7 +60,7 @@ fn nft_reads_back_what_it_prints() {
             return;
         }
         // Not ip6: nft before 1.0.9 aborts when it reads map statements with keys above 16 bytes.
-        let family = Family::Ip;
+        let family = TableFamily::Ip;
         in_namespace(|mut space| {
             space.commit(&layout::whole(family));
             let printed = space.nft(&["list", "ruleset"]);
@@ -92,7 +92,7 @@ fn rewriting_in_place_leaves_the_same() {
         if !nft_installed() {
             return;
         }
-        for family in [Family::Ip, Family::Ip6] {
+        for family in [TableFamily::Ip, TableFamily::Ip6] {
             in_namespace(|mut space| {
                 space.commit(&layout::whole(family));
                 let before = space.nft(&["list", "ruleset"]);

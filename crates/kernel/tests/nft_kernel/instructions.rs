@@ -8,7 +8,7 @@ pub(crate) const SCTP: u8 = 132;
 
 /// Loads a key part by part: each takes the next free words of four bytes.
 pub(crate) struct Phrases {
-    pub(crate) family: Family,
+    pub(crate) family: TableFamily,
 }
 
 pub(crate) type Phrase = Vec<Expression<'static>>;
@@ -35,7 +35,7 @@ pub(crate) const NODE_PORT: [Part; 2] = [Protocol, Port];
 
 impl Phrases {
     pub(crate) fn address_length(&self) -> u32 {
-        if self.family == Family::Ip { 4 } else { 16 }
+        if self.family == TableFamily::Ip { 4 } else { 16 }
     }
 
     fn width(&self, part: Part) -> u32 {
@@ -46,7 +46,7 @@ impl Phrases {
     }
 
     fn address(&self, offset4: u32, offset6: u32, to: Reg) -> Expression<'static> {
-        let offset = if self.family == Family::Ip { offset4 } else { offset6 };
+        let offset = if self.family == TableFamily::Ip { offset4 } else { offset6 };
         Expression::Payload { base: Base::Network, offset, length: self.address_length(), to }
     }
 
@@ -68,7 +68,7 @@ impl Phrases {
             Port => Expression::Payload { base: Base::Transport, offset: 2, length: 2, to },
             OriginalDestination => {
                 let key =
-                    if self.family == Family::Ip { CtKey::DestinationIp } else { CtKey::DestinationIp6 };
+                    if self.family == TableFamily::Ip { CtKey::DestinationIp } else { CtKey::DestinationIp6 };
                 Expression::Ct { key, direction: Some(CtDirection::Original), to }
             }
             OriginalPort => {
@@ -116,7 +116,7 @@ impl Phrases {
     pub(crate) fn pin(&self, parts: &[Part], map: &'static str, timeout_ms: Option<u64>) -> Phrase {
         let (mut phrase, behind) = self.key(parts);
         // nft starts the data at a register of 16 bytes; with IPv6 addresses that would not fit.
-        let data = if self.family == Family::Ip { Reg(behind.0.next_multiple_of(4)) } else { behind };
+        let data = if self.family == TableFamily::Ip { Reg(behind.0.next_multiple_of(4)) } else { behind };
         phrase.extend(self.load(Destination, data));
         phrase.extend(self.load(Port, Reg(data.0 + self.width(Destination))));
         let op = if timeout_ms.is_some() { DynsetOp::Update } else { DynsetOp::Delete };
@@ -126,7 +126,7 @@ impl Phrases {
 
     /// Whether the source lies in a network whose prefix ends at a byte: as nft does it, only that is loaded.
     pub(crate) fn source_in(&self, op: CompareOp, prefix: &[u8]) -> Phrase {
-        let offset = if self.family == Family::Ip { 12 } else { 8 };
+        let offset = if self.family == TableFamily::Ip { 12 } else { 8 };
         let length = prefix.len() as u32;
         vec![
             Expression::Payload { base: Base::Network, offset, length, to: Reg(FIRST) },

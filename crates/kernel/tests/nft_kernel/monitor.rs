@@ -56,7 +56,7 @@ fn numbers(count: u32) -> Batch {
     batch
 }
 
-fn table(family: Family, name: &str) -> ChangedTable {
+fn table(family: TableFamily, name: &str) -> ChangedTable {
     ChangedTable { family, table: name.to_owned(), by: None }
 }
 
@@ -68,15 +68,15 @@ fn only_commits_of_others_are_told() {
             let mut stranger = stranger(&space);
             space.commit(&numbers(200));
             assert_eq!(told(&mut monitor), Change::Nothing);
-            let mut other = Batch::new(Family::Ip6, "theirs");
+            let mut other = Batch::new(TableFamily::Ip6, "theirs");
             other.add_table("");
             stranger.commit(&other).expect("a commit");
-            assert_eq!(told(&mut monitor), Change::Tables(vec![table(Family::Ip6, "theirs")]));
+            assert_eq!(told(&mut monitor), Change::Tables(vec![table(TableFamily::Ip6, "theirs")]));
             stranger.commit(&numbers(201)).expect("a commit");
-            let mut both = Batch::new(Family::Ip6, "theirs");
+            let mut both = Batch::new(TableFamily::Ip6, "theirs");
             both.delete_table();
             stranger.commit(&both).expect("a commit");
-            let expected = vec![table(Family::Ip, "test"), table(Family::Ip6, "theirs")];
+            let expected = vec![table(TableFamily::Ip, "test"), table(TableFamily::Ip6, "theirs")];
             assert_eq!(told(&mut monitor), Change::Tables(expected));
             assert_eq!(told(&mut monitor), Change::Nothing);
         })
@@ -113,7 +113,7 @@ fn each_kind(watched: Option<&str>) {
             let mut batch = batch();
             change(&mut batch);
             stranger.commit(&batch).expect("a commit");
-            let expected = Change::Tables(vec![table(Family::Ip, "test")]);
+            let expected = Change::Tables(vec![table(TableFamily::Ip, "test")]);
             assert_eq!(told(&mut monitor), expected, "change {number}");
         }
     })
@@ -132,7 +132,7 @@ fn a_large_commit_to_another_table_takes_no_room() {
                     assert_eq!(told(&mut monitor), Change::Nothing, "{name}");
                 }
                 stranger.commit(&elements_of("kube-proxy", 1)).expect("a commit");
-                assert_eq!(told(&mut monitor), Change::Tables(vec![table(Family::Ip, "kube-proxy")]));
+                assert_eq!(told(&mut monitor), Change::Tables(vec![table(TableFamily::Ip, "kube-proxy")]));
             })
         }
     })
@@ -148,7 +148,7 @@ fn ours(space: &Space, is_old: bool) -> Monitor {
 }
 
 fn elements_of(table: &str, count: u32) -> Batch {
-    let mut batch = Batch::new(Family::Ip, table);
+    let mut batch = Batch::new(TableFamily::Ip, table);
     batch.add_table("");
     batch.add_set(&NUMBERS);
     for number in 0..count {
@@ -177,7 +177,7 @@ fn our_table_is_found_among_others_and_its_changer_named() {
                         panic!("nothing told with {before} chains before")
                     };
                     let ours = tables.iter().find(|table| table.table == "kube-proxy").expect("our table");
-                    assert_eq!(ours.family, Family::Ip6);
+                    assert_eq!(ours.family, TableFamily::Ip6);
                     let by = ours.by.as_ref().expect("who did it");
                     assert_eq!(by.name, "nft");
                     assert_eq!(by.to_string(), format!("nft (pid {})", by.pid));
@@ -229,7 +229,7 @@ fn all_messages_of_a_datagram_carry_the_port_of_the_committer() {
             listener.reserve_receive_buffer(64 << 20).expect("a buffer");
             listener.join(NFNLGRP_NFTABLES).expect("to join");
             space.commit(&numbers(500));
-            let mut theirs = Batch::new(Family::Ip, "theirs");
+            let mut theirs = Batch::new(TableFamily::Ip, "theirs");
             theirs.add_table("");
             second.commit(&theirs).expect("a commit");
             listener.set_receive_timeout(DEADLINE).expect("a timeout");
@@ -286,7 +286,7 @@ fn send_a_packet() {
 
 fn elements(connection: &mut Connection) -> usize {
     let mut count = 0;
-    connection.dump_elements(Family::Ip, "test", "seen", &mut |_| count += 1).expect("a dump");
+    connection.dump_elements(TableFamily::Ip, "test", "seen", &mut |_| count += 1).expect("a dump");
     count
 }
 
@@ -310,10 +310,10 @@ fn too_much_to_hold_is_an_overrun() {
             while !fits_no_more(&mut monitor, &mut stranger) {
                 assert!(Instant::now() < deadline, "the receive buffer holds everything");
             }
-            let mut next = Batch::new(Family::Ip, "next");
+            let mut next = Batch::new(TableFamily::Ip, "next");
             next.add_table("");
             stranger.commit(&next).expect("a commit");
-            assert_eq!(told(&mut monitor), Change::Tables(vec![table(Family::Ip, "next")]));
+            assert_eq!(told(&mut monitor), Change::Tables(vec![table(TableFamily::Ip, "next")]));
         })
     })
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
 use kernel::netns::Namespace;
-use kernel::nft::{Batch, Connection, Family, Transport};
+use kernel::nft::{Batch, Connection, TableFamily, Transport};
 
 pub(crate) struct Space {
     pub(crate) namespace: Namespace,
@@ -27,7 +27,7 @@ pub(crate) fn nft_installed() -> bool {
 }
 
 pub(crate) fn batch() -> Batch {
-    Batch::new(Family::Ip, "test")
+    Batch::new(TableFamily::Ip, "test")
 }
 
 impl Space {

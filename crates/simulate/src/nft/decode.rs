@@ -3,7 +3,7 @@
 //! Errors are those the kernel gives to a malformed message. What a rule contains is in `decode_rule`.
 
 use kernel::netlink::{Attribute, Message, attributes};
-use kernel::nft::Family;
+use kernel::nft::TableFamily;
 use kernel::nft::sys::*;
 
 use super::Errno;
@@ -56,7 +56,7 @@ impl<'a> Fields<'a> {
 
 /// One request of a batch: family, `NFT_MSG_*`, flags and attributes.
 pub(super) struct Request<'a> {
-    pub(super) family: Family,
+    pub(super) family: TableFamily,
     pub(super) kind: u16,
     pub(super) flags: u16,
     pub(super) fields: Fields<'a>,
@@ -68,8 +68,8 @@ pub(super) fn request<'a>(message: &Message<'a>) -> Result<Request<'a>, Errno> {
         return Err(libc::EINVAL);
     }
     let family = match header[0] {
-        FAMILY_IP => Family::Ip,
-        FAMILY_IP6 => Family::Ip6,
+        FAMILY_IP => TableFamily::Ip,
+        FAMILY_IP6 => TableFamily::Ip6,
         _ => return Err(libc::EAFNOSUPPORT),
     };
     let fields = Fields::of(message.payload.get(4..).unwrap_or_default());

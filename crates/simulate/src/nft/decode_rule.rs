@@ -1,14 +1,14 @@
 //! The instructions of a rule, from bytes. Registers are resolved here; whether they hold something is
 //! checked in `registers`.
 
-use kernel::nft::Family;
+use kernel::nft::TableFamily;
 use kernel::nft::sys::*;
 
 use super::Errno;
 use super::decode::{Fields, datum};
 use super::instruction::*;
 
-pub(super) fn instructions(family: Family, fields: &Fields<'_>) -> Result<Vec<Instruction>, Errno> {
+pub(super) fn instructions(family: TableFamily, fields: &Fields<'_>) -> Result<Vec<Instruction>, Errno> {
     let Some(list) = fields.get(NFTA_RULE_EXPRESSIONS) else { return Ok(Vec::new()) };
     list.nested()
         .map(|one| {
@@ -23,7 +23,7 @@ pub(super) fn instructions(family: Family, fields: &Fields<'_>) -> Result<Vec<In
         .collect()
 }
 
-fn instruction(family: Family, name: &str, fields: &Fields<'_>) -> Result<Instruction, Errno> {
+fn instruction(family: TableFamily, name: &str, fields: &Fields<'_>) -> Result<Instruction, Errno> {
     match name {
         "payload" => payload(fields),
         "meta" => meta(fields),
@@ -193,10 +193,10 @@ fn immediate(fields: &Fields<'_>) -> Result<Instruction, Errno> {
     }
 }
 
-fn nat(family: Family, fields: &Fields<'_>) -> Result<Instruction, Errno> {
+fn nat(family: TableFamily, fields: &Fields<'_>) -> Result<Instruction, Errno> {
     let own = match family {
-        Family::Ip => 2,
-        Family::Ip6 => 10,
+        TableFamily::Ip => 2,
+        TableFamily::Ip6 => 10,
     };
     if needed(fields, NFTA_NAT_TYPE)? != NFT_NAT_DNAT || needed(fields, NFTA_NAT_FAMILY)? != own {
         return Err(libc::EOPNOTSUPP);

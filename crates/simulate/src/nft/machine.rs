@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use kernel::nft::Family;
+use kernel::nft::TableFamily;
 
 use super::header::{bytes_of, octets};
 use super::instruction::*;
@@ -14,7 +14,7 @@ use crate::{Packet, Rejection};
 
 /// One packet at one hook, with all that a rule can see of it and change.
 pub(super) struct Situation<'a> {
-    pub(super) family: Family,
+    pub(super) family: TableFamily,
     pub(super) table: &'a str,
     pub(super) packet: &'a mut Packet,
     /// Empty where no interface is involved yet.
@@ -226,7 +226,7 @@ impl Machine<'_, '_> {
 
     /// The first NAT decision about a connection stands; the packet changes when the chain is left.
     fn dnat(&mut self, address: Option<Register>, port: Option<Register>) -> Step {
-        let length = if self.at.family == Family::Ip { 4 } else { 16 };
+        let length = if self.at.family == TableFamily::Ip { 4 } else { 16 };
         let packet = &self.at.packet;
         let to =
             address.and_then(|address| words::ip(self.load(address, length))).unwrap_or(packet.destination);

@@ -27,7 +27,7 @@ mod words;
 use std::fmt;
 
 use kernel::netlink::{Message, messages};
-use kernel::nft::Family;
+use kernel::nft::TableFamily;
 use kernel::nft::sys::*;
 
 use state::{Key, State};
@@ -143,16 +143,16 @@ impl Simulator {
         self.now
     }
 
-    pub fn table_names(&self, family: Family) -> Vec<&str> {
+    pub fn table_names(&self, family: TableFamily) -> Vec<&str> {
         self.state.tables(family).keys().map(String::as_str).collect()
     }
 
     /// How many elements a set holds; `None` if there is no such set.
-    pub fn count(&self, family: Family, table: &str, set: &str) -> Option<usize> {
+    pub fn count(&self, family: TableFamily, table: &str, set: &str) -> Option<usize> {
         Some(self.state.table(family, table)?.sets.get(set)?.elements().len())
     }
 
-    pub fn has_element(&self, family: Family, table: &str, set: &str, key: &[u8]) -> bool {
+    pub fn has_element(&self, family: TableFamily, table: &str, set: &str, key: &[u8]) -> bool {
         let set = self.state.table(family, table).and_then(|table| table.sets.get(set));
         set.is_some_and(|set| set.elements().contains_key(&Key::start(key)))
     }

@@ -1,7 +1,7 @@
 //! What the kernel checks when a rule is added: that registers hold something before they are read, that
 //! sets and chains exist, and that both fit the instruction.
 
-use kernel::nft::Family;
+use kernel::nft::TableFamily;
 use kernel::nft::sys::*;
 
 use super::Errno;
@@ -9,7 +9,7 @@ use super::decode::DataLayout;
 use super::instruction::{Instruction, REGISTER_BYTES, Register, Verdict};
 use super::state::{Set, Table};
 
-pub(super) fn check(instructions: &[Instruction], table: &Table, family: Family) -> Result<(), Errno> {
+pub(super) fn check(instructions: &[Instruction], table: &Table, family: TableFamily) -> Result<(), Errno> {
     let mut registers = Registers { loaded: [false; REGISTER_BYTES / 4] };
     for one in instructions {
         registers.step(one, table, family)?;
@@ -33,7 +33,7 @@ struct Registers {
 }
 
 impl Registers {
-    fn step(&mut self, one: &Instruction, table: &Table, family: Family) -> Result<(), Errno> {
+    fn step(&mut self, one: &Instruction, table: &Table, family: TableFamily) -> Result<(), Errno> {
         match one {
             Instruction::Payload { length, to, .. } => self.store(*to, *length),
             Instruction::Meta { key, to } => self.store(*to, key.length()),
@@ -61,7 +61,7 @@ impl Registers {
             }
             Instruction::Verdict(verdict) => check_verdict(verdict, table),
             Instruction::Dnat { address, port } => {
-                let length = if family == Family::Ip { 4 } else { 16 };
+                let length = if family == TableFamily::Ip { 4 } else { 16 };
                 address.map_or(Ok(()), |address| self.load(address, length))?;
                 port.map_or(Ok(()), |port| self.load(port, 2))
             }

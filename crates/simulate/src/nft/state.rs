@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kernel::nft::Family;
+use kernel::nft::TableFamily;
 use kernel::nft::sys::NFT_SET_INTERVAL;
 
 use super::decode::{DataLayout, Hook, SetLayout};
@@ -17,25 +17,25 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn tables(&self, family: Family) -> &BTreeMap<String, Table> {
+    pub(super) fn tables(&self, family: TableFamily) -> &BTreeMap<String, Table> {
         match family {
-            Family::Ip => &self.ip,
-            Family::Ip6 => &self.ip6,
+            TableFamily::Ip => &self.ip,
+            TableFamily::Ip6 => &self.ip6,
         }
     }
 
-    pub(super) fn tables_mut(&mut self, family: Family) -> &mut BTreeMap<String, Table> {
+    pub(super) fn tables_mut(&mut self, family: TableFamily) -> &mut BTreeMap<String, Table> {
         match family {
-            Family::Ip => &mut self.ip,
-            Family::Ip6 => &mut self.ip6,
+            TableFamily::Ip => &mut self.ip,
+            TableFamily::Ip6 => &mut self.ip6,
         }
     }
 
-    pub(super) fn table(&self, family: Family, name: &str) -> Option<&Table> {
+    pub(super) fn table(&self, family: TableFamily, name: &str) -> Option<&Table> {
         self.tables(family).get(name)
     }
 
-    pub(super) fn set_mut(&mut self, family: Family, table: &str, set: &str) -> Option<&mut Set> {
+    pub(super) fn set_mut(&mut self, family: TableFamily, table: &str, set: &str) -> Option<&mut Set> {
         self.tables_mut(family).get_mut(table)?.sets.get_mut(set)
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kernel::nft::Family;
+use kernel::nft::TableFamily;
 
 use super::Errno;
 use super::state::{Chain, Element, Key, Rule, Set, State, Table};
@@ -10,30 +10,30 @@ use super::state::{Chain, Element, Key, Rule, Set, State, Table};
 /// A table by family and name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct At<'a> {
-    pub(super) family: Family,
+    pub(super) family: TableFamily,
     pub(super) table: &'a str,
 }
 
 enum Undo {
-    Table(Family, String, Option<Table>),
-    Chain(Family, String, String, Option<Chain>),
-    Rules(Family, String, String, Vec<Arc<Rule>>),
-    RuleAdded(Family, String, String, usize),
-    Set(Family, String, String, Option<Set>),
-    Counter(Family, String, String, Option<u64>),
-    Elements(Family, String, String, Vec<(Key, Option<Element>)>),
+    Table(TableFamily, String, Option<Table>),
+    Chain(TableFamily, String, String, Option<Chain>),
+    Rules(TableFamily, String, String, Vec<Arc<Rule>>),
+    RuleAdded(TableFamily, String, String, usize),
+    Set(TableFamily, String, String, Option<Set>),
+    Counter(TableFamily, String, String, Option<u64>),
+    Elements(TableFamily, String, String, Vec<(Key, Option<Element>)>),
 }
 
 pub(super) struct Transaction<'s> {
     state: &'s mut State,
     undo: Vec<Undo>,
     /// Sets declared again, with what that says of size and timeout.
-    resized: Vec<(Family, String, String, usize, Option<u64>)>,
+    resized: Vec<(TableFamily, String, String, usize, Option<u64>)>,
     touched: bool,
     /// The last handle given out; the simulator keeps it beyond the transaction.
     pub(super) handles: u64,
     /// Tables whose chains may lead somewhere new, and have to be checked before the commit.
-    suspects: Vec<(Family, String)>,
+    suspects: Vec<(TableFamily, String)>,
 }
 
 impl<'s> Transaction<'s> {
@@ -214,7 +214,7 @@ impl Undo {
 
 fn rules<'a>(
     state: &'a mut State,
-    family: Family,
+    family: TableFamily,
     table: &str,
     chain: &str,
 ) -> Option<&'a mut Vec<Arc<Rule>>> {

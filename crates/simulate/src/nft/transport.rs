@@ -4,7 +4,7 @@
 use std::io;
 
 use kernel::nft::{
-    Batch, CommitError, CounterReading, DumpedElement, ElementData, Error, Family, Table, Transport,
+    Batch, CommitError, CounterReading, DumpedElement, ElementData, Error, Table, TableFamily, Transport,
 };
 
 use super::instruction::{Datum, Verdict};
@@ -24,7 +24,7 @@ impl Transport for Simulator {
         Ok(self.generation)
     }
 
-    fn tables(&mut self, family: Family) -> Result<Vec<Table>, Error> {
+    fn tables(&mut self, family: TableFamily) -> Result<Vec<Table>, Error> {
         let tables = self.state.tables(family).iter().map(|(name, table)| Table {
             name: name.clone(),
             comment: comment(&table.user_data).unwrap_or_default().to_owned(),
@@ -32,17 +32,17 @@ impl Transport for Simulator {
         Ok(tables.collect())
     }
 
-    fn sets(&mut self, family: Family, table: &str) -> Result<Vec<String>, Error> {
+    fn sets(&mut self, family: TableFamily, table: &str) -> Result<Vec<String>, Error> {
         let table = self.state.table(family, table);
         Ok(table.map(|table| table.sets.keys().cloned().collect()).unwrap_or_default())
     }
 
-    fn chains(&mut self, family: Family, table: &str) -> Result<Vec<String>, Error> {
+    fn chains(&mut self, family: TableFamily, table: &str) -> Result<Vec<String>, Error> {
         let table = self.state.table(family, table);
         Ok(table.map(|table| table.chains.keys().cloned().collect()).unwrap_or_default())
     }
 
-    fn set_size(&mut self, family: Family, table: &str, set: &str) -> Result<Option<usize>, Error> {
+    fn set_size(&mut self, family: TableFamily, table: &str, set: &str) -> Result<Option<usize>, Error> {
         let mut size = 0;
         self.dump_elements(family, table, set, &mut |_| size += 1)?;
         Ok(Some(size))
@@ -50,7 +50,7 @@ impl Transport for Simulator {
 
     fn dump_elements(
         &mut self,
-        family: Family,
+        family: TableFamily,
         table: &str,
         set: &str,
         each: &mut dyn FnMut(DumpedElement<'_>),
@@ -68,7 +68,7 @@ impl Transport for Simulator {
 
     fn counters(
         &mut self,
-        family: Family,
+        family: TableFamily,
         table: &str,
         each: &mut dyn FnMut(CounterReading<'_>),
     ) -> Result<(), Error> {
@@ -110,19 +110,19 @@ fn comment(mut user_data: &[u8]) -> Option<&str> {
 
 /// What others on the machine may do; each counts as a commit of theirs. `false`: there was nothing to do.
 impl Simulator {
-    pub fn delete_table(&mut self, family: Family, table: &str) -> bool {
+    pub fn delete_table(&mut self, family: TableFamily, table: &str) -> bool {
         let found = self.state.tables_mut(family).remove(table).is_some();
         self.theirs(found)
     }
 
     /// `nft flush table`: every rule goes; chains, sets and elements stay.
-    pub fn flush_table(&mut self, family: Family, table: &str) -> bool {
+    pub fn flush_table(&mut self, family: TableFamily, table: &str) -> bool {
         let found = self.state.tables_mut(family).get_mut(table);
         let found = found.map(|table| table.chains.values_mut().for_each(|chain| chain.rules.clear()));
         self.theirs(found.is_some())
     }
 
-    pub fn flush_set(&mut self, family: Family, table: &str, set: &str) -> bool {
+    pub fn flush_set(&mut self, family: TableFamily, table: &str, set: &str) -> bool {
         let found = self.state.set_mut(family, table, set);
         let found = found.map(|set| {
             let keys: Vec<Key> = set.elements().keys().cloned().collect();
@@ -133,13 +133,13 @@ impl Simulator {
         self.theirs(found.is_some())
     }
 
-    pub fn delete_element(&mut self, family: Family, table: &str, set: &str, key: &[u8]) -> bool {
+    pub fn delete_element(&mut self, family: TableFamily, table: &str, set: &str, key: &[u8]) -> bool {
         let found = self.state.set_mut(family, table, set).and_then(|set| set.put(Key::start(key), None));
         self.theirs(found.is_some())
     }
 
     /// Delete one rule, counted from 0.
-    pub fn delete_rule(&mut self, family: Family, table: &str, chain: &str, index: usize) -> bool {
+    pub fn delete_rule(&mut self, family: TableFamily, table: &str, chain: &str, index: usize) -> bool {
         let table = self.state.tables_mut(family).get_mut(table);
         let rules = table.and_then(|table| table.chains.get_mut(chain)).map(|chain| &mut chain.rules);
         let found = match rules {

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use kernel::nft::Family;
+use kernel::nft::TableFamily;
 
 use super::Simulator;
 use super::instruction::Verdict;
@@ -31,7 +31,7 @@ pub fn walk_with(
     draw: &mut dyn FnMut(u32) -> u32,
 ) -> Journey {
     let flow = flows.track(&packet);
-    let family = if packet.destination.is_ipv4() { Family::Ip } else { Family::Ip6 };
+    let family = if packet.destination.is_ipv4() { TableFamily::Ip } else { TableFamily::Ip6 };
     let mut walker = Walker { simulator, host, flows, packet, flow, family, draw, trace: Vec::new() };
     let (outcome, ended) = match walker.route() {
         Ok((outcome, hook)) => (outcome, Place { hook, chain: None }),
@@ -47,7 +47,7 @@ struct Walker<'w> {
     /// As it is now; NAT changes it.
     packet: Packet,
     flow: Flow,
-    family: Family,
+    family: TableFamily,
     draw: &'w mut dyn FnMut(u32) -> u32,
     trace: Vec<TraceStep>,
 }

@@ -18,12 +18,12 @@ const VERDICTS: Set<'_> = Set {
 const ADDRESSES: Set<'_> = Set { name: "cluster-ips", key_type: 7, key_length: 4, data: None, ..VERDICTS };
 
 fn batch() -> Batch {
-    Batch::new(Family::Ip, "test")
+    Batch::new(TableFamily::Ip, "test")
 }
 
 /// Chains and sets that rules and elements refer to, beside a table of which nothing may be listed.
 fn furnished() -> [Batch; 2] {
-    let mut other = Batch::new(Family::Ip, "other");
+    let mut other = Batch::new(TableFamily::Ip, "other");
     other.add_table("");
     other.add_chain(&Chain { name: "elsewhere", hook: None });
     let mut furnished = batch();
@@ -51,8 +51,8 @@ fn objects_go_with_the_rules_that_used_them(transport: &mut dyn Transport) {
         transport.commit(&batch).expect("a furnished table");
     }
     let names = |transport: &mut dyn Transport| {
-        let chains = transport.chains(Family::Ip, "test").expect("chains");
-        let mut names = [chains, transport.sets(Family::Ip, "test").expect("sets")].concat();
+        let chains = transport.chains(TableFamily::Ip, "test").expect("chains");
+        let mut names = [chains, transport.sets(TableFamily::Ip, "test").expect("sets")].concat();
         names.sort();
         names
     };
@@ -78,8 +78,8 @@ fn objects_go_with_the_rules_that_used_them(transport: &mut dyn Transport) {
     gone.delete_chain("lb-2");
     let error = transport.commit(&gone).expect_err("ENOENT");
     assert_eq!(error.to_string(), "deleting chain \"lb-2\": the chain or its table does not exist (ENOENT)");
-    assert!(transport.chains(Family::Ip, "absent").expect("chains").is_empty());
-    assert!(transport.sets(Family::Ip, "absent").expect("sets").is_empty());
+    assert!(transport.chains(TableFamily::Ip, "absent").expect("chains").is_empty());
+    assert!(transport.sets(TableFamily::Ip, "absent").expect("sets").is_empty());
 }
 
 #[test]

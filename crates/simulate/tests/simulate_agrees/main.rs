@@ -8,7 +8,7 @@ mod wire;
 
 use kernel::netlink::{Protocol, Socket, messages};
 use kernel::netns::{Namespace, privileged_test};
-use kernel::nft::{Connection, Family, Transport, kernel_release};
+use kernel::nft::{Connection, TableFamily, Transport, kernel_release};
 use simulate::nft::Simulator;
 
 use cases::{CASES, Case};
@@ -43,9 +43,9 @@ fn ask_kernel(of: fn(&mut Wire)) -> Answer {
 }
 
 fn contents(transport: &mut dyn Transport) -> Contents {
-    let mut chains = transport.chains(Family::Ip, TABLE).unwrap();
+    let mut chains = transport.chains(TableFamily::Ip, TABLE).unwrap();
     chains.sort();
-    let mut sets = transport.sets(Family::Ip, TABLE).unwrap();
+    let mut sets = transport.sets(TableFamily::Ip, TABLE).unwrap();
     sets.sort();
     let elements = sets
         .into_iter()
@@ -54,13 +54,15 @@ fn contents(transport: &mut dyn Transport) -> Contents {
             let mut note = |one: kernel::nft::DumpedElement<'_>| {
                 elements.push((one.key.to_vec(), one.interval_end));
             };
-            transport.dump_elements(Family::Ip, TABLE, &set, &mut note).unwrap();
+            transport.dump_elements(TableFamily::Ip, TABLE, &set, &mut note).unwrap();
             elements.sort();
             (set, elements)
         })
         .collect();
     let mut counters = Vec::new();
-    transport.counters(Family::Ip, TABLE, &mut |counter| counters.push(counter.name.to_owned())).unwrap();
+    transport
+        .counters(TableFamily::Ip, TABLE, &mut |counter| counters.push(counter.name.to_owned()))
+        .unwrap();
     counters.sort();
     (chains, counters, elements)
 }

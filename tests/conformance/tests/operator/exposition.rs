@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Family {
+pub(crate) struct MetricFamily {
     pub(crate) kind: String,
     pub(crate) labels: BTreeSet<String>,
     /// Upper bounds as they are written, of a histogram.
     pub(crate) bounds: BTreeSet<String>,
 }
 
-pub(crate) type Families = BTreeMap<String, Family>;
+pub(crate) type Families = BTreeMap<String, MetricFamily>;
 
 pub(crate) fn parse(page: &str) -> Families {
     let mut families = Families::new();

@@ -8,7 +8,7 @@ use cluster::{ClusterState, Kind};
 use dataplane::Reconciler;
 use dataplane::nftables::{Nftables, TABLE_NAME, read_traffic};
 use kernel::nft::{
-    Batch, CommitError, CounterReading, DumpedElement, ElementData, Error, Family, Table, Transport,
+    Batch, CommitError, CounterReading, DumpedElement, ElementData, Error, Table, TableFamily, Transport,
 };
 use model::LocalDetector;
 use scenarios::Variant;
@@ -91,7 +91,7 @@ static OUR_COMMENTS: LazyLock<[String; 2]> = LazyLock::new(|| {
     for family in model::Family::BOTH {
         reconciler.sync_and_sweep(family, &[], &planner(&state)).unwrap();
     }
-    [Family::Ip, Family::Ip6].map(|family| {
+    [TableFamily::Ip, TableFamily::Ip6].map(|family| {
         let tables = reconciler.backend().transport().tables(family).unwrap();
         tables.into_iter().map(|table| table.comment).next().unwrap_or_default()
     })
@@ -140,31 +140,31 @@ impl Transport for Found<'_> {
         Ok(self.choices.byte().into())
     }
 
-    fn tables(&mut self, family: Family) -> Result<Vec<Table>, Error> {
+    fn tables(&mut self, family: TableFamily) -> Result<Vec<Table>, Error> {
         let comment = match self.is_ours {
-            true => OUR_COMMENTS[usize::from(family == Family::Ip6)].clone(),
+            true => OUR_COMMENTS[usize::from(family == TableFamily::Ip6)].clone(),
             false => self.text(),
         };
         Ok(vec![Table { name: TABLE_NAME.to_owned(), comment }])
     }
 
-    fn sets(&mut self, _: Family, _: &str) -> Result<Vec<String>, Error> {
+    fn sets(&mut self, _: TableFamily, _: &str) -> Result<Vec<String>, Error> {
         self.interruption()?;
         Ok(self.names(FOUND_TABLE.dictionary))
     }
 
-    fn chains(&mut self, _: Family, _: &str) -> Result<Vec<String>, Error> {
+    fn chains(&mut self, _: TableFamily, _: &str) -> Result<Vec<String>, Error> {
         Ok(self.names(&["nat-prerouting", "services"]))
     }
 
-    fn set_size(&mut self, _: Family, _: &str, _: &str) -> Result<Option<usize>, Error> {
+    fn set_size(&mut self, _: TableFamily, _: &str, _: &str) -> Result<Option<usize>, Error> {
         self.interruption()?;
         Ok(self.choices.pick(&[None, Some(0), Some(3), Some(usize::MAX)]))
     }
 
     fn dump_elements(
         &mut self,
-        _: Family,
+        _: TableFamily,
         _: &str,
         _: &str,
         each: &mut dyn FnMut(DumpedElement<'_>),
@@ -187,7 +187,7 @@ impl Transport for Found<'_> {
 
     fn counters(
         &mut self,
-        _: Family,
+        _: TableFamily,
         _: &str,
         each: &mut dyn FnMut(CounterReading<'_>),
     ) -> Result<(), Error> {

@@ -2,7 +2,7 @@
 //! interfaces and addresses.
 
 use kernel::netlink::Writer;
-use kernel::nft::{Batch, ElementData, Family};
+use kernel::nft::{Batch, ElementData, TableFamily};
 
 use super::Target;
 use crate::Limits;
@@ -22,7 +22,7 @@ fn netlink(input: &[u8]) {
 
 /// What an error may be about.
 fn batch() -> Batch {
-    let mut batch = Batch::new(Family::Ip, "kube-proxy");
+    let mut batch = Batch::new(TableFamily::Ip, "kube-proxy");
     batch.add_table("comment");
     batch.add_counter("counter");
     batch.add_element("map", &[1; 4], ElementData::Goto("chain"), Some("default/web:http"));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use dataplane::nftables::TABLE_NAME;
-use kernel::nft::{DumpedElement, ElementData, Family, Transport};
+use kernel::nft::{DumpedElement, ElementData, TableFamily, Transport};
 
 use super::Contents;
 
@@ -12,7 +12,7 @@ use super::Contents;
 /// some.
 pub fn elements(transport: &mut impl Transport) -> Result<Contents, String> {
     let mut all = Contents::new();
-    for family in [Family::Ip, Family::Ip6] {
+    for family in [TableFamily::Ip, TableFamily::Ip6] {
         for set in transport.sets(family, TABLE_NAME).map_err(|error| error.to_string())? {
             // Pins are made by packets.
             if set != "affinity" && set != "nodeport-affinity" {
@@ -30,7 +30,7 @@ pub fn elements(transport: &mut impl Transport) -> Result<Contents, String> {
 
 fn of_set(
     transport: &mut impl Transport,
-    family: Family,
+    family: TableFamily,
     set: &str,
 ) -> Result<BTreeMap<Vec<u8>, Vec<String>>, String> {
     let is_pool = is_pool(set);

@@ -128,7 +128,7 @@ fn await_end(child: &mut Child) -> Option<i32> {
 fn tables(namespace: &Namespace) -> Vec<String> {
     namespace.run(|| {
         let mut connection = Connection::open().unwrap();
-        let families = [nft::Family::Ip, nft::Family::Ip6];
+        let families = [nft::TableFamily::Ip, nft::TableFamily::Ip6];
         families
             .into_iter()
             .flat_map(|family| connection.tables(family).unwrap())

@@ -149,7 +149,7 @@ fn cluster_ips(namespace: &Namespace) -> Vec<u8> {
     namespace.run(|| {
         let mut connection = Connection::open().unwrap();
         let mut take = |element: nft::DumpedElement<'_>| found.extend(element.key.last());
-        connection.dump_elements(nft::Family::Ip, "kube-proxy", "cluster-ips", &mut take).unwrap();
+        connection.dump_elements(nft::TableFamily::Ip, "kube-proxy", "cluster-ips", &mut take).unwrap();
     });
     found.sort_unstable();
     found

@@ -22,7 +22,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
 fn tables(namespace: &Namespace) -> usize {
     namespace.run(|| {
         let mut connection = Connection::open().unwrap();
-        [nft::Family::Ip, nft::Family::Ip6]
+        [nft::TableFamily::Ip, nft::TableFamily::Ip6]
             .map(|family| connection.tables(family).unwrap().len())
             .iter()
             .sum()

@@ -3,7 +3,9 @@
 use super::{family_number, value, verdict};
 use crate::netlink::Writer;
 use crate::nft::sys::*;
-use crate::nft::{Base, CompareOp, CtDirection, CtKey, DynsetOp, Expression, Family, MetaKey, Reg, Reject};
+use crate::nft::{
+    Base, CompareOp, CtDirection, CtKey, DynsetOp, Expression, MetaKey, Reg, Reject, TableFamily,
+};
 
 /// The kernel's name of the instruction.
 pub(super) fn name(expression: &Expression<'_>) -> &'static str {
@@ -26,7 +28,7 @@ pub(super) fn name(expression: &Expression<'_>) -> &'static str {
 }
 
 /// Its attributes.
-pub(super) fn body(writer: &mut Writer, family: Family, expression: &Expression<'_>) {
+pub(super) fn body(writer: &mut Writer, family: TableFamily, expression: &Expression<'_>) {
     match *expression {
         Expression::Payload { base, offset, length, to } => payload(writer, base, offset, length, to),
         Expression::Meta { key, to } => {
@@ -157,7 +159,7 @@ fn dynset(
     }
 }
 
-fn dnat(writer: &mut Writer, family: Family, address: Reg, port: Option<Reg>) {
+fn dnat(writer: &mut Writer, family: TableFamily, address: Reg, port: Option<Reg>) {
     writer.be32(NFTA_NAT_TYPE, NFT_NAT_DNAT);
     writer.be32(NFTA_NAT_FAMILY, u32::from(family_number(family)));
     writer.be32(NFTA_NAT_REG_ADDR_MIN, address.0);
@@ -166,7 +168,7 @@ fn dnat(writer: &mut Writer, family: Family, address: Reg, port: Option<Reg>) {
     }
 }
 
-fn reject(writer: &mut Writer, family: Family, how: Reject) {
+fn reject(writer: &mut Writer, family: TableFamily, how: Reject) {
     match how {
         Reject::TcpReset => {
             writer.be32(NFTA_REJECT_TYPE, NFT_REJECT_TCP_RST);
@@ -175,8 +177,8 @@ fn reject(writer: &mut Writer, family: Family, how: Reject) {
         Reject::PortUnreachable => {
             writer.be32(NFTA_REJECT_TYPE, NFT_REJECT_ICMP_UNREACH);
             let code = match family {
-                Family::Ip => ICMP_PORT_UNREACH,
-                Family::Ip6 => ICMPV6_PORT_UNREACH,
+                TableFamily::Ip => ICMP_PORT_UNREACH,
+                TableFamily::Ip6 => ICMPV6_PORT_UNREACH,
             };
             writer.u8(NFTA_REJECT_ICMP_CODE, code);
         }

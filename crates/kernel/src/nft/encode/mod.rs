@@ -4,7 +4,7 @@
 mod instruction;
 
 use super::sys::*;
-use super::{Chain, ElementData, Family, HookKind, Rule, Set, VERDICT, VerdictCode};
+use super::{Chain, ElementData, HookKind, Rule, Set, TableFamily, VERDICT, VerdictCode};
 use crate::netlink::Writer;
 
 /// `nfgenmsg`: family, version, and the subsystem the batch is for.
@@ -13,14 +13,14 @@ pub(crate) fn batch_header() -> [u8; 4] {
     [0, 0, subsystem[0], subsystem[1]]
 }
 
-pub(crate) fn header(family: Family) -> [u8; 4] {
+pub(crate) fn header(family: TableFamily) -> [u8; 4] {
     [family_number(family), 0, 0, 0]
 }
 
-pub(crate) fn family_number(family: Family) -> u8 {
+pub(crate) fn family_number(family: TableFamily) -> u8 {
     match family {
-        Family::Ip => NFPROTO_IPV4,
-        Family::Ip6 => NFPROTO_IPV6,
+        TableFamily::Ip => NFPROTO_IPV4,
+        TableFamily::Ip6 => NFPROTO_IPV6,
     }
 }
 
@@ -156,7 +156,7 @@ pub(crate) fn timed_element(
     writer.end_nest(nest);
 }
 
-pub(crate) fn rule(writer: &mut Writer, family: Family, table: &str, rule: &Rule<'_>) {
+pub(crate) fn rule(writer: &mut Writer, family: TableFamily, table: &str, rule: &Rule<'_>) {
     writer.string(NFTA_RULE_TABLE, table);
     writer.string(NFTA_RULE_CHAIN, rule.chain);
     let list = writer.nest(NFTA_RULE_EXPRESSIONS);

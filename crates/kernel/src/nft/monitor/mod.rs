@@ -12,7 +12,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::sys::*;
-use super::{Family, decode};
+use super::{TableFamily, decode};
 use crate::netlink::{Message, Protocol, Socket, messages};
 use wake::{Ready, Signal};
 
@@ -34,7 +34,7 @@ pub enum Change {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ChangedTable {
-    pub family: Family,
+    pub family: TableFamily,
     pub table: String,
     /// Who committed, if the kernel said so in time.
     pub by: Option<Process>,
@@ -130,7 +130,7 @@ pub(crate) fn note(touched: &mut Vec<ChangedTable>, message: &Message<'_>) {
 }
 
 /// The table a notification is about, if it is of a kind and a family that count.
-fn subject<'a>(message: &Message<'a>) -> Option<(Family, &'a str)> {
+fn subject<'a>(message: &Message<'a>) -> Option<(TableFamily, &'a str)> {
     if message.kind >> 8 != NFNL_SUBSYS_NFTABLES {
         return None;
     }
@@ -151,8 +151,8 @@ fn subject<'a>(message: &Message<'a>) -> Option<(Family, &'a str)> {
         _ => return None,
     }
     let family = match *message.payload.first()? {
-        NFPROTO_IPV4 => Family::Ip,
-        NFPROTO_IPV6 => Family::Ip6,
+        NFPROTO_IPV4 => TableFamily::Ip,
+        NFPROTO_IPV6 => TableFamily::Ip6,
         _ => return None,
     };
     // The table's name is attribute 1 of every kind above.

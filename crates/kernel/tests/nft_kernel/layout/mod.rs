@@ -19,7 +19,7 @@ const FORWARD: u32 = 2;
 const OUTPUT: u32 = 3;
 const POSTROUTING: u32 = 4;
 
-pub(crate) fn whole(family: Family) -> Batch {
+pub(crate) fn whole(family: TableFamily) -> Batch {
     let mut layout = Layout { phrases: Phrases { family }, batch: Batch::new(family, "kube-proxy") };
     layout.batch.add_table("rules for kube-proxy; flat layout 1");
     layout.sets();
@@ -42,10 +42,10 @@ const NODE_PORT_SLOT_USER_DATA: &str = "000400000000010400000000034a00040d000000
     020400000000043400040d000000012c0014000407000000010c00040c00000001040c0000000114000407000000010c0004\
     0b000000010402000000060400000000";
 
-fn user_data(family: Family, hexadecimal: &str) -> Vec<u8> {
+fn user_data(family: TableFamily, hexadecimal: &str) -> Vec<u8> {
     let hexadecimal = match family {
-        Family::Ip => hexadecimal.to_owned(),
-        Family::Ip6 => hexadecimal.replace("0c00040c00000001040c000000", "0c00040d000000010409000000"),
+        TableFamily::Ip => hexadecimal.to_owned(),
+        TableFamily::Ip6 => hexadecimal.replace("0c00040c00000001040c000000", "0c00040d000000010409000000"),
     };
     (0..hexadecimal.len())
         .step_by(2)
@@ -58,12 +58,12 @@ const SERVICE: u32 = 13;
 const MARK: u32 = 19;
 
 impl Layout {
-    fn family(&self) -> Family {
+    fn family(&self) -> TableFamily {
         self.phrases.family
     }
 
     fn address_type(&self) -> u32 {
-        if self.family() == Family::Ip { 7 } else { 8 }
+        if self.family() == TableFamily::Ip { 7 } else { 8 }
     }
 
     /// nft's type number and the length of a concatenation.
@@ -166,8 +166,8 @@ impl Layout {
 
     fn address(&self, four: [u8; 4], six: &str) -> Vec<u8> {
         match self.family() {
-            Family::Ip => four.to_vec(),
-            Family::Ip6 => six.parse::<Ipv6Addr>().unwrap().octets().to_vec(),
+            TableFamily::Ip => four.to_vec(),
+            TableFamily::Ip6 => six.parse::<Ipv6Addr>().unwrap().octets().to_vec(),
         }
     }
 
@@ -177,8 +177,8 @@ impl Layout {
         let endpoint = self.address([10, 244, 1, 11], "fd00:244:1::11");
         let client = self.address([192, 168, 60, 0], "fd00:60::");
         let (start, end) = match self.family() {
-            Family::Ip => (vec![10, 96, 0, 0], vec![10, 97, 0, 0]),
-            Family::Ip6 => (self.address([0; 4], "fd00:96::"), self.address([0; 4], "fd00:96::10:0")),
+            TableFamily::Ip => (vec![10, 96, 0, 0], vec![10, 97, 0, 0]),
+            TableFamily::Ip6 => (self.address([0; 4], "fd00:96::"), self.address([0; 4], "fd00:96::10:0")),
         };
         let protocol_port = [TCP, 0, 0, 0, 0, 80, 0, 0];
         let vip = [&cluster_ip[..], &protocol_port].concat();

@@ -13,8 +13,8 @@ impl Layout {
 
     fn local(&self, op: CompareOp) -> Phrase {
         match self.family() {
-            Family::Ip => self.phrases.source_in(op, &[10, 244]),
-            Family::Ip6 => self.phrases.source_in(op, &[0xfd, 0, 2, 0x44]),
+            TableFamily::Ip => self.phrases.source_in(op, &[10, 244]),
+            TableFamily::Ip6 => self.phrases.source_in(op, &[0xfd, 0, 2, 0x44]),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use kernel::nft::{ElementData, Family};
+use kernel::nft::{ElementData, TableFamily};
 
 use super::layout::*;
 use crate::nft::{Simulator, walk, walk_with};
@@ -114,7 +114,7 @@ fn what_must_not_pass_is_dropped() {
 fn a_slot_that_is_missing_falls_back_to_the_first() {
     let mut simulator = simulator();
     let second = slot(&key(WEB, 6, 80), 1);
-    assert!(simulator.delete_element(Family::Ip, TABLE, "endpoints", &second));
+    assert!(simulator.delete_element(TableFamily::Ip, TABLE, "endpoints", &second));
     let journey = go(&mut simulator, packet(OTHER_POD, WEB, 80), 1);
     assert_eq!(journey.outcome, delivered(POD, OTHER_POD, false));
     assert!(journey.trace.iter().any(|step| step.chain == "slot-zero"), "{:#?}", journey.trace);
@@ -129,13 +129,13 @@ fn affinity_pins_a_client_until_its_time_is_up() {
         go(simulator, packet, slot).delivery().map(|delivery| delivery.to)
     };
     assert_eq!(to(&mut simulator, 1, 0), Some(ip(POD)));
-    assert!(simulator.has_element(Family::Ip, TABLE, "affinity", &pinned));
+    assert!(simulator.has_element(TableFamily::Ip, TABLE, "affinity", &pinned));
     simulator.set_now(PIN_MS - 1);
     assert_eq!(to(&mut simulator, 2, 1), Some(ip(POD)), "the pin holds, and its time starts anew");
     simulator.set_now(2 * PIN_MS - 2);
     assert_eq!(to(&mut simulator, 3, 1), Some(ip(POD)));
     simulator.set_now(3 * PIN_MS - 2);
-    assert!(!simulator.has_element(Family::Ip, TABLE, "affinity", &pinned));
+    assert!(!simulator.has_element(TableFamily::Ip, TABLE, "affinity", &pinned));
     assert_eq!(to(&mut simulator, 4, 1), Some(ip(OTHER_POD)), "a new draw");
 }
 
@@ -169,7 +169,7 @@ fn with_no_room_for_pins_clients_go_unpinned() {
         let journey = go(&mut simulator, packet([192, 168, 60, client], STICKY, 80), 1);
         assert_eq!(journey.outcome, delivered(OTHER_POD, BRIDGE, true), "client {client}");
     }
-    assert_eq!(simulator.count(Family::Ip, TABLE, "affinity"), Some(PINS as usize));
+    assert_eq!(simulator.count(TableFamily::Ip, TABLE, "affinity"), Some(PINS as usize));
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn pool(batch: &mut Batch, map: &str, key: &[u8]) {
 
 /// A simulator that holds all of it.
 pub(super) fn simulator() -> Simulator {
-    let mut batch = Batch::new(Family::Ip, TABLE);
+    let mut batch = Batch::new(TableFamily::Ip, TABLE);
     batch.add_table("flat layout, small");
     sets(&mut batch);
     chains(&mut batch);
@@ -160,7 +160,7 @@ pub(super) fn simulator() -> Simulator {
 }
 
 pub(super) fn commit(simulator: &mut Simulator, change: impl FnOnce(&mut Batch)) {
-    let mut batch = Batch::new(Family::Ip, TABLE);
+    let mut batch = Batch::new(TableFamily::Ip, TABLE);
     change(&mut batch);
     simulator.commit_bytes(batch.bytes()).unwrap();
 }

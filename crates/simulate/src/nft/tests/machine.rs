@@ -44,7 +44,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
-        let mut batch = Batch::new(Family::Ip, "t");
+        let mut batch = Batch::new(TableFamily::Ip, "t");
         batch.add_table("");
         batch.add_chain(&Chain { name: "base", hook: base(HookKind::Filter, 2, 0) });
         for name in ["a", "b", "c"] {
@@ -117,7 +117,7 @@ fn return_in_a_base_chain_is_its_policy() {
 #[test]
 fn accept_ends_one_base_chain_only() {
     let mut simulator = Bench::new().rule("base", &[ACCEPT]).build();
-    let mut other = Batch::new(Family::Ip, "other");
+    let mut other = Batch::new(TableFamily::Ip, "other");
     other.add_table("");
     other.add_chain(&Chain { name: "late", hook: base(HookKind::Filter, 2, 10) });
     other.add_rule(&Rule { chain: "late", expressions: vec![DROP] });
@@ -138,7 +138,7 @@ fn a_missed_lookup_only_ends_the_rule() {
     let mapped = bench().set("v", Some((VERDICT, 0)), plain, 0).rule("base", &[DADDR, verdict]);
     let mut simulator = mapped.rule("base", &[DROP]).build();
     assert!(!passes(&mut simulator));
-    let mut batch = Batch::new(Family::Ip, "t");
+    let mut batch = Batch::new(TableFamily::Ip, "t");
     batch.add_element("v", &bytes(SERVER), ElementData::Goto("a"), None);
     simulator.commit_bytes(batch.bytes()).unwrap();
     assert!(passes(&mut simulator), "now base is left for a");
@@ -187,7 +187,7 @@ fn pins(simulator: &mut Simulator) -> Vec<(Vec<u8>, Option<u64>)> {
         let ElementData::Value(value) = one.data else { panic!("{one:?}") };
         found.push((value.to_vec(), one.expires_ms));
     };
-    simulator.dump_elements(Family::Ip, "t", "pins", &mut note).unwrap();
+    simulator.dump_elements(TableFamily::Ip, "t", "pins", &mut note).unwrap();
     found
 }
 
@@ -204,7 +204,7 @@ fn packets_write_refresh_and_delete_elements() {
     simulator.set_now(800);
     assert_eq!(pins(&mut simulator), []);
     send(&mut simulator, packet());
-    let mut batch = Batch::new(Family::Ip, "t");
+    let mut batch = Batch::new(TableFamily::Ip, "t");
     batch.flush_rules();
     batch.add_rule(&Rule {
         chain: "base",
@@ -232,7 +232,7 @@ fn a_write_to_a_full_set_ends_the_rule() {
 
 #[test]
 fn the_first_nat_decision_stands() {
-    let mut batch = Batch::new(Family::Ip6, "t");
+    let mut batch = Batch::new(TableFamily::Ip6, "t");
     batch.add_table("");
     let map = Some((8 << 6 | 13, 20));
     let flags = SetFlags::default();
@@ -259,7 +259,7 @@ fn the_first_nat_decision_stands() {
     let journey = send(&mut simulator, packet.clone());
     let delivery = journey.delivery().unwrap();
     assert_eq!((delivery.to, delivery.port), (ip("2001:db8::e"), 8080));
-    simulator.delete_rule(Family::Ip6, "t", "first", 0);
+    simulator.delete_rule(TableFamily::Ip6, "t", "first", 0);
     assert_eq!(send(&mut simulator, packet).delivery().unwrap().to, ip("2001:db8::f"));
 }
 

@@ -9,7 +9,7 @@ use crate::nft::Simulator;
 fn comments(simulator: &mut Simulator, set: &str) -> Vec<Option<String>> {
     let mut found = Vec::new();
     let mut note = |one: DumpedElement<'_>| found.push(one.comment.map(str::to_owned));
-    simulator.dump_elements(Family::Ip, TABLE, set, &mut note).unwrap();
+    simulator.dump_elements(TableFamily::Ip, TABLE, set, &mut note).unwrap();
     found
 }
 
@@ -17,27 +17,30 @@ fn comments(simulator: &mut Simulator, set: &str) -> Vec<Option<String>> {
 fn it_lists_what_it_holds() {
     let mut simulator = simulator();
     let table = Table { name: TABLE.to_owned(), comment: "flat layout, small".to_owned() };
-    assert_eq!(simulator.tables(Family::Ip).unwrap(), [table]);
-    assert_eq!(simulator.tables(Family::Ip6).unwrap(), []);
-    assert!(simulator.sets(Family::Ip, TABLE).unwrap().contains(&"endpoints".to_owned()));
-    assert_eq!(simulator.sets(Family::Ip, "nowhere").unwrap(), Vec::<String>::new());
+    assert_eq!(simulator.tables(TableFamily::Ip).unwrap(), [table]);
+    assert_eq!(simulator.tables(TableFamily::Ip6).unwrap(), []);
+    assert!(simulator.sets(TableFamily::Ip, TABLE).unwrap().contains(&"endpoints".to_owned()));
+    assert_eq!(simulator.sets(TableFamily::Ip, "nowhere").unwrap(), Vec::<String>::new());
     assert!(comments(&mut simulator, "service-ips").contains(&Some("web".to_owned())));
-    let missing = simulator.dump_elements(Family::Ip, TABLE, "nowhere", &mut |_| {});
+    let missing = simulator.dump_elements(TableFamily::Ip, TABLE, "nowhere", &mut |_| {});
     assert_eq!(missing.unwrap_err().errno(), Some(libc::ENOENT));
 }
 
 #[test]
 fn a_refused_commit_names_the_object_and_changes_nothing() {
     let mut simulator = simulator();
-    let before = (simulator.generation().unwrap(), simulator.count(Family::Ip, TABLE, "endpoints"));
-    let mut batch = Batch::new(Family::Ip, TABLE);
+    let before = (simulator.generation().unwrap(), simulator.count(TableFamily::Ip, TABLE, "endpoints"));
+    let mut batch = Batch::new(TableFamily::Ip, TABLE);
     batch.flush_rules();
     batch.flush_set("endpoints");
     batch.delete_element("cluster-ips", &[1, 2, 3, 4]);
     let error = simulator.commit(&batch).unwrap_err();
     assert_eq!((error.kind, error.errno), (CommitErrorKind::Missing, libc::ENOENT));
     assert!(error.object.contains("cluster-ips"), "{error}");
-    assert_eq!((simulator.generation().unwrap(), simulator.count(Family::Ip, TABLE, "endpoints")), before);
+    assert_eq!(
+        (simulator.generation().unwrap(), simulator.count(TableFamily::Ip, TABLE, "endpoints")),
+        before
+    );
     let journey = super::super::walk(&mut simulator, &host(), packet(POD, WEB, 80), &mut |_| 0);
     assert!(journey.delivery().is_some(), "the rules are there as well");
 }
@@ -45,13 +48,13 @@ fn a_refused_commit_names_the_object_and_changes_nothing() {
 #[test]
 fn a_failure_can_be_had_on_demand() {
     let mut simulator = simulator();
-    let mut batch = Batch::new(Family::Ip, TABLE);
+    let mut batch = Batch::new(TableFamily::Ip, TABLE);
     batch.add_element("cluster-ips", &[1, 2, 3, 4], ElementData::None, None);
     simulator.fail_next(libc::ENOMEM);
     assert_eq!(simulator.commit(&batch).unwrap_err().kind, CommitErrorKind::OutOfMemory);
-    assert!(!simulator.has_element(Family::Ip, TABLE, "cluster-ips", &[1, 2, 3, 4]));
+    assert!(!simulator.has_element(TableFamily::Ip, TABLE, "cluster-ips", &[1, 2, 3, 4]));
     simulator.commit(&batch).unwrap();
-    assert!(simulator.has_element(Family::Ip, TABLE, "cluster-ips", &[1, 2, 3, 4]));
+    assert!(simulator.has_element(TableFamily::Ip, TABLE, "cluster-ips", &[1, 2, 3, 4]));
 }
 
 #[test]
@@ -66,14 +69,14 @@ fn the_generation_tells_of_changes_and_only_of_them() {
     assert!(!moved(&mut simulator), "it was there already");
     commit(&mut simulator, |batch| batch.delete_element("cluster-ips", &WEB));
     assert!(moved(&mut simulator));
-    assert!(!simulator.delete_element(Family::Ip, TABLE, "cluster-ips", &WEB) && !moved(&mut simulator));
-    assert!(simulator.delete_element(Family::Ip, TABLE, "cluster-ips", &EMPTY) && moved(&mut simulator));
-    assert!(simulator.flush_set(Family::Ip, TABLE, "endpoints") && moved(&mut simulator));
-    assert_eq!(simulator.count(Family::Ip, TABLE, "endpoints"), Some(0));
-    assert!(simulator.flush_table(Family::Ip, TABLE) && moved(&mut simulator));
-    assert!(!simulator.delete_rule(Family::Ip, TABLE, "services", 0), "it went with all the others");
-    assert!(simulator.delete_table(Family::Ip, TABLE) && moved(&mut simulator));
-    assert!(simulator.table_names(Family::Ip).is_empty());
+    assert!(!simulator.delete_element(TableFamily::Ip, TABLE, "cluster-ips", &WEB) && !moved(&mut simulator));
+    assert!(simulator.delete_element(TableFamily::Ip, TABLE, "cluster-ips", &EMPTY) && moved(&mut simulator));
+    assert!(simulator.flush_set(TableFamily::Ip, TABLE, "endpoints") && moved(&mut simulator));
+    assert_eq!(simulator.count(TableFamily::Ip, TABLE, "endpoints"), Some(0));
+    assert!(simulator.flush_table(TableFamily::Ip, TABLE) && moved(&mut simulator));
+    assert!(!simulator.delete_rule(TableFamily::Ip, TABLE, "services", 0), "it went with all the others");
+    assert!(simulator.delete_table(TableFamily::Ip, TABLE) && moved(&mut simulator));
+    assert!(simulator.table_names(TableFamily::Ip).is_empty());
 }
 
 #[test]
@@ -82,11 +85,11 @@ fn a_set_declared_anew_takes_on_the_size() {
     let flags = SetFlags::default();
     let mut declare = |size, key: u8| {
         let set = Set { name: "s", key_type: 0, key_length: 1, data: None, flags, size, user_data: &[] };
-        let mut batch = Batch::new(Family::Ip, TABLE);
+        let mut batch = Batch::new(TableFamily::Ip, TABLE);
         batch.add_table("");
         batch.add_set(&set);
         simulator.commit(&batch).unwrap();
-        let mut batch = Batch::new(Family::Ip, TABLE);
+        let mut batch = Batch::new(TableFamily::Ip, TABLE);
         batch.add_element("s", &[key], ElementData::None, None);
         simulator.commit(&batch).map_err(|error| error.kind)
     };
@@ -115,14 +118,14 @@ fn a_batch_made_for_another_generation_is_refused() {
 
 #[test]
 fn damaged_bytes_are_refused_without_harm() {
-    let mut batch = Batch::new(Family::Ip, TABLE);
+    let mut batch = Batch::new(TableFamily::Ip, TABLE);
     batch.add_table("x");
     batch.add_chain(&Chain { name: "c", hook: None });
     let whole = batch.bytes().to_vec();
     for length in 0..whole.len() {
         let mut simulator = Simulator::new();
         assert!(simulator.commit_bytes(&whole[..length]).is_err(), "cut at {length}");
-        assert!(simulator.table_names(Family::Ip).is_empty());
+        assert!(simulator.table_names(TableFamily::Ip).is_empty());
     }
     for index in 0..whole.len() {
         let mut damaged = whole.clone();
@@ -140,12 +143,12 @@ fn a_large_batch_is_taken_back_as_a_whole() {
             batch.add_element("cluster-ips", &(number | 1 << 30).to_be_bytes(), ElementData::None, None);
         }
     };
-    let mut batch = Batch::new(Family::Ip, TABLE);
+    let mut batch = Batch::new(TableFamily::Ip, TABLE);
     batch.flush_set("cluster-ips");
     fill(&mut batch);
     batch.delete_element("cluster-ips", &WEB);
     assert_eq!(simulator.commit_bytes(batch.bytes()).unwrap_err().errno, libc::ENOENT);
-    assert_eq!(simulator.count(Family::Ip, TABLE, "cluster-ips"), Some(3));
+    assert_eq!(simulator.count(TableFamily::Ip, TABLE, "cluster-ips"), Some(3));
     commit(&mut simulator, fill);
-    assert_eq!(simulator.count(Family::Ip, TABLE, "cluster-ips"), Some(20_003));
+    assert_eq!(simulator.count(TableFamily::Ip, TABLE, "cluster-ips"), Some(20_003));
 }
