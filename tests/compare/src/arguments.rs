@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gauges::variant::Variant;
+use gauges::variant::ToolVariant;
 
 use crate::Failure;
 use crate::cases::Case;
@@ -57,7 +57,7 @@ struct Wanted {
     quick: bool,
     mode: Option<Mode>,
     sizes: Option<Vec<u32>>,
-    variant: Option<Variant>,
+    variant: Option<ToolVariant>,
     logs: Option<PathBuf>,
 }
 
@@ -71,7 +71,7 @@ impl Wanted {
             Mode::Iptables => (vec![3_000, 10_000], 16, 10, 6),
         };
         let sizes = self.sizes.unwrap_or(sizes);
-        let variants = self.variant.map_or(Variant::BOTH.to_vec(), |variant| vec![variant]);
+        let variants = self.variant.map_or(ToolVariant::BOTH.to_vec(), |variant| vec![variant]);
         Scope {
             mode,
             cases: Case::all(mode, &sizes, &variants),
@@ -93,7 +93,7 @@ pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Ar
             "--quick" => wanted.quick = true,
             "--mode" => wanted.mode = Some(Mode::parse(&value()?)?),
             "--sizes" => wanted.sizes = Some(sizes(&value()?)?),
-            "--variant" => wanted.variant = Some(Variant::parse(&value()?)?),
+            "--variant" => wanted.variant = Some(ToolVariant::parse(&value()?)?),
             "--check" => check = true,
             "--json" => json = Some(value()?.into()),
             "--svg" => svg = Some(value()?.into()),

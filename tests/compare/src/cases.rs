@@ -1,6 +1,6 @@
 //! What is compared in a mode: sizes, and in mode iptables the variants of its tools.
 
-use gauges::variant::Variant;
+use gauges::variant::ToolVariant;
 
 use crate::contestant::Mode;
 use crate::report::thousands;
@@ -13,13 +13,13 @@ const MOST_OF_UPSTREAM_WITH_NFT: u32 = 3_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Case {
     pub(crate) services: u32,
-    pub(crate) variant: Option<Variant>,
+    pub(crate) variant: Option<ToolVariant>,
 }
 
 impl Case {
     /// In growing order: objects are only ever added.
-    pub(crate) fn all(mode: Mode, sizes: &[u32], variants: &[Variant]) -> Vec<Case> {
-        let variants: Vec<Option<Variant>> = match mode {
+    pub(crate) fn all(mode: Mode, sizes: &[u32], variants: &[ToolVariant]) -> Vec<Case> {
+        let variants: Vec<Option<ToolVariant>> = match mode {
             Mode::Nftables => vec![None],
             Mode::Iptables => variants.iter().copied().map(Some).collect(),
         };
@@ -31,7 +31,7 @@ impl Case {
     }
 
     pub(crate) fn has_upstream(self) -> bool {
-        self.variant != Some(Variant::Nft) || self.services <= MOST_OF_UPSTREAM_WITH_NFT
+        self.variant != Some(ToolVariant::Nft) || self.services <= MOST_OF_UPSTREAM_WITH_NFT
     }
 
     /// For the heads of tables.
@@ -48,10 +48,10 @@ mod tests {
     #[test]
     fn only_iptables_has_variants_and_upstream_is_spared_the_hopeless_one() {
         assert_eq!(
-            Case::all(Mode::Nftables, &[1, 2], &Variant::BOTH),
+            Case::all(Mode::Nftables, &[1, 2], &ToolVariant::BOTH),
             [1, 2].map(|services| Case { services, variant: None })
         );
-        let cases = Case::all(Mode::Iptables, &[3_000, 10_000], &Variant::BOTH);
+        let cases = Case::all(Mode::Iptables, &[3_000, 10_000], &ToolVariant::BOTH);
         assert_eq!(
             cases.iter().map(|case| case.has_upstream()).collect::<Vec<_>>(),
             [true, true, true, false]

@@ -1,6 +1,6 @@
 //! What the project claims in each mode, and whether a run bears it out. Claims are about some sizes only.
 
-use gauges::variant::Variant;
+use gauges::variant::ToolVariant;
 
 use crate::cases::Case;
 use crate::contestant::Mode;
@@ -53,7 +53,7 @@ const NFTABLES: &[Claims] = &[Claims {
 
 const IPTABLES: &[Claims] = &[
     Claims {
-        case: Case { services: 3_000, variant: Some(Variant::Legacy) },
+        case: Case { services: 3_000, variant: Some(ToolVariant::Legacy) },
         parts: &[
             ("start to first packet through a service", Part::Share(0.6), |m| m.start.ms),
             ("CPU time until then", Part::Share(0.5), |m| m.start.cpu_ms),
@@ -64,7 +64,7 @@ const IPTABLES: &[Claims] = &[
         limits: &[],
     },
     Claims {
-        case: Case { services: 10_000, variant: Some(Variant::Nft) },
+        case: Case { services: 10_000, variant: Some(ToolVariant::Nft) },
         parts: &[],
         limits: &[("start to first packet through a service", 60.0, "s", |m| m.start.ms / 1e3)],
     },

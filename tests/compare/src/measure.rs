@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use conformance::{ControlPlane, Kit, Options, Scratch};
 use gauges::machine::Machine;
-use gauges::variant::{self, Variant};
+use gauges::variant::{self, ToolVariant};
 use sandbox::Namespace;
 
 use crate::arguments::Scope;
@@ -138,7 +138,12 @@ impl Bench<'_> {
     }
 
     /// Upstream runs whatever `iptables` is; ours asks the node. Nothing else waits for the lock of these tools.
-    fn with_tools(&self, command: &mut Command, variant: Variant, ground: &Ground) -> Result<(), Failure> {
+    fn with_tools(
+        &self,
+        command: &mut Command,
+        variant: ToolVariant,
+        ground: &Ground,
+    ) -> Result<(), Failure> {
         let folder = self.scratch.path().join(variant.name());
         variant.lay_out(&folder)?;
         variant.hint(&ground.sandbox.node)?;
@@ -183,7 +188,7 @@ fn cpu_during<T>(proxy: &Running, work: impl FnOnce() -> Result<T, Failure>) -> 
 
 /// Different for any two runs that follow each other.
 fn turn(who: Contestant, case: Case) -> u32 {
-    1 + 2 * u32::from(who == Contestant::Upstream) + 4 * u32::from(case.variant == Some(Variant::Nft))
+    1 + 2 * u32::from(who == Contestant::Upstream) + 4 * u32::from(case.variant == Some(ToolVariant::Nft))
 }
 
 fn versions(kit: &Kit) -> Result<Versions, Failure> {
@@ -193,7 +198,7 @@ fn versions(kit: &Kit) -> Result<Versions, Failure> {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     // Both variants are of one package; what they add in brackets tells them apart.
-    let iptables = Variant::Nft.find("iptables", "").map_or(Ok(String::new()), |tool| ask(&tool))?;
+    let iptables = ToolVariant::Nft.find("iptables", "").map_or(Ok(String::new()), |tool| ask(&tool))?;
     Ok(Versions {
         ours: ask(&kit.kube_proxy)?,
         upstream: ask(&kit.upstream)?,

@@ -2,7 +2,7 @@
 
 use gauges::gauge::{Resident, quantile};
 use gauges::machine::Machine;
-use gauges::variant::Variant;
+use gauges::variant::ToolVariant;
 use serde::{Deserialize, Serialize};
 
 use crate::cases::Case;
@@ -37,7 +37,7 @@ pub(crate) struct SizeResult {
     pub(crate) services: u32,
     /// Of the iptables tools, in that mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) variant: Option<Variant>,
+    pub(crate) variant: Option<ToolVariant>,
     pub(crate) ours: Measured,
     /// `None` where it would not come to an end.
     pub(crate) upstream: Option<Measured>,

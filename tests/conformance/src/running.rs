@@ -2,7 +2,7 @@
 
 use sandbox::Namespace;
 use scenarios::directory::NODE;
-use scenarios::{NodeAgent, Source, Variant};
+use scenarios::{NodeAgent, SettingsVariant, Source};
 
 use crate::control_plane::ControlPlane;
 use crate::credentials::User;
@@ -22,7 +22,7 @@ impl Running {
         kit: &Kit,
         plane: &ControlPlane,
         node: &Namespace,
-        variant: Variant,
+        variant: SettingsVariant,
     ) -> Result<Running, String> {
         let kubeconfig = plane.kubeconfig(User::PROXY)?;
         let source = Source {
@@ -37,7 +37,7 @@ impl Running {
         kit: &Kit,
         plane: &ControlPlane,
         node: &Namespace,
-        variant: Variant,
+        variant: SettingsVariant,
     ) -> Result<Running, String> {
         let kubeconfig = plane.kubeconfig(User::PROXY)?;
         let flags = Upstream::flags(variant);

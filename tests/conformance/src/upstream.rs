@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sandbox::Namespace;
 use scenarios::node_agent::lock_beside;
-use scenarios::{Carrier, Variant};
+use scenarios::{Carrier, SettingsVariant};
 
 use crate::daemon::Daemon;
 
@@ -72,7 +72,7 @@ impl Upstream {
     }
 
     /// The flags of a variant as upstream spells them.
-    pub fn flags(variant: Variant) -> Vec<String> {
+    pub fn flags(variant: SettingsVariant) -> Vec<String> {
         let spell = |flag: String| match &*flag {
             "--nodeport-addresses=all" => "--nodeport-addresses=0.0.0.0/0,::/0".to_owned(),
             _ => flag,

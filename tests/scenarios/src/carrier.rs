@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use sandbox::Namespace;
 
-use crate::Variant;
+use crate::SettingsVariant;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
@@ -40,8 +40,8 @@ impl Carrier {
     }
 
     /// Whether a variant of the settings means anything to it.
-    pub fn knows(self, variant: Variant) -> bool {
-        self == Carrier::Nftables || variant != Variant::ServiceCounters
+    pub fn knows(self, variant: SettingsVariant) -> bool {
+        self == Carrier::Nftables || variant != SettingsVariant::ServiceCounters
     }
 
     /// One of its tools; `kind` is `-save`, `-restore` or nothing.

@@ -2,7 +2,7 @@
 //!
 //! It says nothing of how rules are made, so every proxy mode is held to it. A flow names a position, a
 //! protocol and a destination; what is expected may depend on whether the agent counts the client as
-//! inside, which [`Variant`] knows.
+//! inside, which [`SettingsVariant`] knows.
 
 mod affinity;
 mod cluster_ip;
@@ -17,7 +17,7 @@ mod target;
 
 use model::{Family, Protocol};
 
-use crate::variant::Variant;
+use crate::variant::SettingsVariant;
 
 pub use position::Position;
 pub use target::{Target, balancer, cluster, doors, external};
@@ -112,16 +112,16 @@ impl Flow {
         format!("{} to {}, {family} {}{asking}", self.from, self.to, self.protocol)
     }
 
-    pub fn expected(&self, variant: Variant) -> &Expect {
+    pub fn expected(&self, variant: SettingsVariant) -> &Expect {
         match &self.on_all_addresses {
-            Some(expect) if variant == Variant::AllNodePortAddresses => expect,
+            Some(expect) if variant == SettingsVariant::AllNodePortAddresses => expect,
             _ if variant.is_inside(self.from) => &self.inside,
             _ => &self.outside,
         }
     }
 
     /// Whether the server `by` sees an address of the node instead of the client's.
-    pub fn is_masqueraded(&self, variant: Variant, source: Source, by: &str) -> bool {
+    pub fn is_masqueraded(&self, variant: SettingsVariant, source: Source, by: &str) -> bool {
         let endpoint = by.split('/').next().unwrap_or(by);
         match source {
             // An endpoint in this node's host network is not behind postrouting.
@@ -135,8 +135,8 @@ impl Flow {
     }
 
     /// Whether the variant changes what this flow must do, compared with the base of the table.
-    pub fn differs_in(&self, variant: Variant) -> bool {
-        let base = Variant::ClusterCidr;
+    pub fn differs_in(&self, variant: SettingsVariant) -> bool {
+        let base = SettingsVariant::ClusterCidr;
         if self.expected(variant) != self.expected(base) {
             return true;
         }

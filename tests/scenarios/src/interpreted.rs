@@ -15,7 +15,7 @@ use crate::flows::Flow;
 use crate::flows::judge::{Asker, Observed};
 use crate::manifest::ManifestFolder;
 use crate::simulated::{Rules, Simulated};
-use crate::variant::Variant;
+use crate::variant::SettingsVariant;
 use crate::world::World;
 
 /// [`ClusterPlanner`] together with what it borrows.
@@ -69,7 +69,7 @@ pub fn node_view(state: &ClusterState) -> NodeView {
 }
 
 /// The rules of a state under a variant of the settings, in the mode of the backend.
-pub fn program<B: Simulated>(state: &ClusterState, variant: Variant) -> Rules {
+pub fn program<B: Simulated>(state: &ClusterState, variant: SettingsVariant) -> Rules {
     let planner = StatePlanner {
         state,
         node: node_view(state),

@@ -28,5 +28,5 @@ pub use dice::Dice;
 pub use manifest::{EndpointManifest, ManifestFolder, ServiceManifest, SliceManifest};
 pub use node_agent::{LEAVE_ALONE, NodeAgent, Source};
 pub use report::{Case, Report, Verdict};
-pub use variant::Variant;
+pub use variant::SettingsVariant;
 pub use wait::{at_load, wait_until};

@@ -15,7 +15,7 @@ use crate::directory::{self, NODE, PODS};
 use crate::flows::judge::{Asker, CLIENTS, Observed, client_address};
 use crate::flows::{Expect, Flow, Position};
 use crate::world::World;
-use crate::{Carrier, ManifestFolder, NodeAgent, Variant};
+use crate::{Carrier, ManifestFolder, NodeAgent, SettingsVariant};
 
 /// An answer that takes longer is none.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -41,7 +41,12 @@ pub struct Rig {
 }
 
 impl Rig {
-    pub fn start(binary: &Path, world: &World, carrier: Carrier, variant: Variant) -> Result<Rig, String> {
+    pub fn start(
+        binary: &Path,
+        world: &World,
+        carrier: Carrier,
+        variant: SettingsVariant,
+    ) -> Result<Rig, String> {
         let ground = Ground::new()?;
         let manifests = ManifestFolder::create();
         world.write_to(&manifests);
@@ -135,7 +140,7 @@ impl<'a> Calls<'a> {
         ground: &'a Ground,
         world: &World,
         flow: &Flow,
-        variant: Variant,
+        variant: SettingsVariant,
         family: Family,
     ) -> Calls<'a> {
         let to = flow.to.at(world, family);

@@ -11,7 +11,7 @@ use dataplane::{Backend, Setup};
 use model::Family;
 use simulate::{Host, Journey, Packet};
 
-use crate::variant::Variant;
+use crate::variant::SettingsVariant;
 
 /// The packet mark of bit 14.
 pub const MASQUERADE_MARK: u32 = 0x4000;
@@ -24,7 +24,7 @@ pub type Contents = BTreeMap<String, Vec<String>>;
 pub trait Simulated: Backend {
     const MODE: &'static str;
 
-    fn new(variant: Variant) -> Self;
+    fn new(variant: SettingsVariant) -> Self;
 
     /// A copy of what the kernel holds.
     fn rules(&mut self) -> Rules;
@@ -61,7 +61,7 @@ impl Rules {
 impl Simulated for Nftables<simulate::nft::Simulator> {
     const MODE: &'static str = "nftables";
 
-    fn new(variant: Variant) -> Self {
+    fn new(variant: SettingsVariant) -> Self {
         Nftables::new(simulate::nft::Simulator::new(), &variant.detector(), MASQUERADE_MARK)
             .count_traffic(variant.counts_traffic())
     }
@@ -86,7 +86,7 @@ impl Simulated for Nftables<simulate::nft::Simulator> {
 impl Simulated for Iptables<simulate::iptables::Simulator> {
     const MODE: &'static str = "iptables";
 
-    fn new(variant: Variant) -> Self {
+    fn new(variant: SettingsVariant) -> Self {
         let tables = Family::BOTH.map(|family| {
             let mut tables = simulate::iptables::Simulator::new(family == Family::V6);
             [INVALID_COUNTER, LOCALHOST_COUNTER].iter().for_each(|name| tables.add_account(name));

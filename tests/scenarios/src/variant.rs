@@ -7,7 +7,7 @@ use sandbox::address;
 use crate::flows::Position;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Variant {
+pub enum SettingsVariant {
     /// Local traffic is recognised by the cluster's range of pod addresses: the base of the table.
     ClusterCidr,
     /// ... by the interface it comes in through. Pods of other nodes count as outside then.
@@ -21,33 +21,33 @@ pub enum Variant {
     ServiceCounters,
 }
 
-impl Variant {
-    pub const ALL: [Variant; 6] = [
-        Variant::ClusterCidr,
-        Variant::InterfacePrefix,
-        Variant::NoDetector,
-        Variant::MasqueradeAll,
-        Variant::AllNodePortAddresses,
-        Variant::ServiceCounters,
+impl SettingsVariant {
+    pub const ALL: [SettingsVariant; 6] = [
+        SettingsVariant::ClusterCidr,
+        SettingsVariant::InterfacePrefix,
+        SettingsVariant::NoDetector,
+        SettingsVariant::MasqueradeAll,
+        SettingsVariant::AllNodePortAddresses,
+        SettingsVariant::ServiceCounters,
     ];
 
     /// Counting traffic is for nftables mode.
-    pub const OF_EVERY_MODE: [Variant; 5] = [
-        Variant::ClusterCidr,
-        Variant::InterfacePrefix,
-        Variant::NoDetector,
-        Variant::MasqueradeAll,
-        Variant::AllNodePortAddresses,
+    pub const OF_EVERY_MODE: [SettingsVariant; 5] = [
+        SettingsVariant::ClusterCidr,
+        SettingsVariant::InterfacePrefix,
+        SettingsVariant::NoDetector,
+        SettingsVariant::MasqueradeAll,
+        SettingsVariant::AllNodePortAddresses,
     ];
 
     pub fn name(self) -> &'static str {
         match self {
-            Variant::ClusterCidr => "cluster-cidr",
-            Variant::InterfacePrefix => "interface-prefix",
-            Variant::NoDetector => "no-detector",
-            Variant::MasqueradeAll => "masquerade-all",
-            Variant::AllNodePortAddresses => "all-nodeport-addresses",
-            Variant::ServiceCounters => "service-counters",
+            SettingsVariant::ClusterCidr => "cluster-cidr",
+            SettingsVariant::InterfacePrefix => "interface-prefix",
+            SettingsVariant::NoDetector => "no-detector",
+            SettingsVariant::MasqueradeAll => "masquerade-all",
+            SettingsVariant::AllNodePortAddresses => "all-nodeport-addresses",
+            SettingsVariant::ServiceCounters => "service-counters",
         }
     }
 
@@ -55,41 +55,43 @@ impl Variant {
     pub fn flags(self) -> Vec<String> {
         let cidrs = format!("--cluster-cidr={},{}", address::CLUSTER_V4, address::CLUSTER_V6);
         match self {
-            Variant::ClusterCidr => vec![cidrs],
-            Variant::InterfacePrefix => vec![
+            SettingsVariant::ClusterCidr => vec![cidrs],
+            SettingsVariant::InterfacePrefix => vec![
                 "--detect-local-mode=InterfaceNamePrefix".to_owned(),
                 format!("--pod-interface-name-prefix={}", address::POD_LINK_PREFIX),
             ],
-            Variant::NoDetector => vec![],
-            Variant::MasqueradeAll => vec![cidrs, "--masquerade-all".to_owned()],
-            Variant::AllNodePortAddresses => vec![cidrs, "--nodeport-addresses=all".to_owned()],
-            Variant::ServiceCounters => vec![cidrs, "--service-counters".to_owned()],
+            SettingsVariant::NoDetector => vec![],
+            SettingsVariant::MasqueradeAll => vec![cidrs, "--masquerade-all".to_owned()],
+            SettingsVariant::AllNodePortAddresses => vec![cidrs, "--nodeport-addresses=all".to_owned()],
+            SettingsVariant::ServiceCounters => vec![cidrs, "--service-counters".to_owned()],
         }
     }
 
-    /// The same as [`Variant::flags`], for the model.
+    /// The same as [`SettingsVariant::flags`], for the model.
     pub fn detector(self) -> LocalDetector {
         match self {
-            Variant::InterfacePrefix => LocalDetector::InterfacePrefix(address::POD_LINK_PREFIX.to_owned()),
-            Variant::NoDetector => LocalDetector::None,
-            Variant::ClusterCidr
-            | Variant::MasqueradeAll
-            | Variant::AllNodePortAddresses
-            | Variant::ServiceCounters => LocalDetector::Cidrs(cluster_cidrs()),
+            SettingsVariant::InterfacePrefix => {
+                LocalDetector::InterfacePrefix(address::POD_LINK_PREFIX.to_owned())
+            }
+            SettingsVariant::NoDetector => LocalDetector::None,
+            SettingsVariant::ClusterCidr
+            | SettingsVariant::MasqueradeAll
+            | SettingsVariant::AllNodePortAddresses
+            | SettingsVariant::ServiceCounters => LocalDetector::Cidrs(cluster_cidrs()),
         }
     }
 
     pub fn counts_traffic(self) -> bool {
-        self == Variant::ServiceCounters
+        self == SettingsVariant::ServiceCounters
     }
 
     pub fn settings(self) -> Settings {
-        Settings { masquerade_all: self == Variant::MasqueradeAll, ..Settings::default() }
+        Settings { masquerade_all: self == SettingsVariant::MasqueradeAll, ..Settings::default() }
     }
 
     pub fn nodeport_addresses(self) -> NodePortAddresses {
         match self {
-            Variant::AllNodePortAddresses => NodePortAddresses::All,
+            SettingsVariant::AllNodePortAddresses => NodePortAddresses::All,
             _ => NodePortAddresses::Primary,
         }
     }
@@ -97,9 +99,9 @@ impl Variant {
     /// Whether the agent takes the client for a pod of this node.
     pub fn is_pod(self, from: Position) -> bool {
         match from {
-            Position::Guest | Position::EndpointB => self != Variant::NoDetector,
+            Position::Guest | Position::EndpointB => self != SettingsVariant::NoDetector,
             // Its address is in the cluster's range, its packets come in through the tunnel.
-            Position::Far => !matches!(self, Variant::NoDetector | Variant::InterfacePrefix),
+            Position::Far => !matches!(self, SettingsVariant::NoDetector | SettingsVariant::InterfacePrefix),
             Position::Node
             | Position::NodeOuter
             | Position::Outside
@@ -116,7 +118,7 @@ impl Variant {
     /// Whether cluster-IP traffic of the client is masqueraded. Without a detector no client can be distinguished from a
     /// pod, so none is.
     pub fn masquerades_cluster_ip(self, from: Position) -> bool {
-        self == Variant::MasqueradeAll || (self != Variant::NoDetector && !self.is_pod(from))
+        self == SettingsVariant::MasqueradeAll || (self != SettingsVariant::NoDetector && !self.is_pod(from))
     }
 }
 

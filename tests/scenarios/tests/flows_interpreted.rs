@@ -11,7 +11,7 @@ use scenarios::flows::{self, Flow, judge::judge};
 use scenarios::interpreted::{Walks, load, program};
 use scenarios::simulated::{Rules, Simulated};
 use scenarios::world::World;
-use scenarios::{Case, ManifestFolder, Report, Variant, Verdict};
+use scenarios::{Case, ManifestFolder, Report, SettingsVariant, Verdict};
 
 fn main() -> ExitCode {
     let mut report = Report::from_args();
@@ -19,12 +19,22 @@ fn main() -> ExitCode {
     let folder = ManifestFolder::create();
     world.write_to(&folder);
     let state = load(&folder);
-    in_mode::<Nftables<simulate::nft::Simulator>>(&mut report, &world, &state, &Variant::ALL);
-    in_mode::<Iptables<simulate::iptables::Simulator>>(&mut report, &world, &state, &Variant::OF_EVERY_MODE);
+    in_mode::<Nftables<simulate::nft::Simulator>>(&mut report, &world, &state, &SettingsVariant::ALL);
+    in_mode::<Iptables<simulate::iptables::Simulator>>(
+        &mut report,
+        &world,
+        &state,
+        &SettingsVariant::OF_EVERY_MODE,
+    );
     report.finish()
 }
 
-fn in_mode<B: Simulated>(report: &mut Report, world: &World, state: &ClusterState, variants: &[Variant]) {
+fn in_mode<B: Simulated>(
+    report: &mut Report,
+    world: &World,
+    state: &ClusterState,
+    variants: &[SettingsVariant],
+) {
     let flows = flows::all();
     for variant in variants {
         let rules = program::<B>(state, *variant);
@@ -36,7 +46,7 @@ fn in_mode<B: Simulated>(report: &mut Report, world: &World, state: &ClusterStat
 
 fn cases<'a, B: Simulated>(
     flow: &'a Flow,
-    variant: Variant,
+    variant: SettingsVariant,
     rules: &'a Rules,
     world: &'a World,
 ) -> impl Iterator<Item = Case<'a>> {
@@ -46,7 +56,7 @@ fn cases<'a, B: Simulated>(
     })
 }
 
-fn ask(flow: &Flow, variant: Variant, rules: &Rules, world: &World, family: Family) -> Verdict {
+fn ask(flow: &Flow, variant: SettingsVariant, rules: &Rules, world: &World, family: Family) -> Verdict {
     let mut walks = Walks::new(rules, world, flow, family);
     match judge(flow, variant, family, &mut walks) {
         Ok(()) => Verdict::Passed,

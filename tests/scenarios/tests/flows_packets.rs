@@ -8,7 +8,7 @@ use scenarios::flows;
 use scenarios::packets::Rig;
 use scenarios::packets::table::{AT_ONCE, Asked, asked_in, cases, name};
 use scenarios::world::World;
-use scenarios::{Carrier, Case, Report, Variant, Verdict, binary};
+use scenarios::{Carrier, Case, Report, SettingsVariant, Verdict, binary};
 
 fn main() -> ExitCode {
     let mut report = Report::from_args();
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     let world = World::new();
     let flows = flows::all();
     for carrier in Carrier::ALL {
-        for variant in Variant::ALL.into_iter().filter(|variant| carrier.knows(*variant)) {
+        for variant in SettingsVariant::ALL.into_iter().filter(|variant| carrier.knows(*variant)) {
             let part = Part { carrier, variant, asked: asked_in(variant, &flows) };
             if !part.is_wanted(&report) {
                 continue;
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
 /// The table as it is asked of one mode under one variant of the settings.
 struct Part<'a> {
     carrier: Carrier,
-    variant: Variant,
+    variant: SettingsVariant,
     asked: Asked<'a>,
 }
 

@@ -17,32 +17,32 @@ const HINT: &str = "KUBE-IPTABLES-HINT";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Variant {
+pub enum ToolVariant {
     Legacy,
     Nft,
 }
 
-impl Variant {
-    pub const BOTH: [Variant; 2] = [Variant::Legacy, Variant::Nft];
+impl ToolVariant {
+    pub const BOTH: [ToolVariant; 2] = [ToolVariant::Legacy, ToolVariant::Nft];
 
     /// As the tools are called.
     pub fn name(self) -> &'static str {
         match self {
-            Variant::Legacy => "iptables-legacy",
-            Variant::Nft => "iptables-nft",
+            ToolVariant::Legacy => "iptables-legacy",
+            ToolVariant::Nft => "iptables-nft",
         }
     }
 
     pub fn of_kernel(self) -> kernel::iptables::Variant {
         match self {
-            Variant::Legacy => kernel::iptables::Variant::Legacy,
-            Variant::Nft => kernel::iptables::Variant::Nft,
+            ToolVariant::Legacy => kernel::iptables::Variant::Legacy,
+            ToolVariant::Nft => kernel::iptables::Variant::Nft,
         }
     }
 
-    pub fn parse(text: &str) -> Result<Variant, String> {
-        let end = |one: &Variant| one.name().trim_start_matches("iptables-") == text;
-        Variant::BOTH.into_iter().find(end).ok_or(format!("{text:?} is neither legacy nor nft"))
+    pub fn parse(text: &str) -> Result<ToolVariant, String> {
+        let end = |one: &ToolVariant| one.name().trim_start_matches("iptables-") == text;
+        ToolVariant::BOTH.into_iter().find(end).ok_or(format!("{text:?} is neither legacy nor nft"))
     }
 
     /// A program of this variant, as `iptables` and `-save` name it; the error says what is missing.
@@ -114,9 +114,9 @@ mod tests {
 
     #[test]
     fn a_variant_is_known_by_the_end_of_its_name() {
-        assert_eq!(Variant::parse("legacy"), Ok(Variant::Legacy));
-        assert_eq!(Variant::parse("nft"), Ok(Variant::Nft));
-        assert!(Variant::parse("iptables").is_err());
+        assert_eq!(ToolVariant::parse("legacy"), Ok(ToolVariant::Legacy));
+        assert_eq!(ToolVariant::parse("nft"), Ok(ToolVariant::Nft));
+        assert!(ToolVariant::parse("iptables").is_err());
     }
 
     #[test]

@@ -12,11 +12,11 @@ use super::upstream::{JUMPS, Layout};
 use crate::bench::Bench;
 use crate::{Failure, changes, load, world};
 use gauges::gauge::{Cost, Meter, Summary, Ticks, quantile};
-use gauges::variant::Variant;
+use gauges::variant::ToolVariant;
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Scope {
-    pub(crate) variant: Variant,
+    pub(crate) variant: ToolVariant,
     pub(crate) services: u32,
     /// How often all is loaded.
     pub(crate) loads: usize,

@@ -15,7 +15,7 @@ pub(crate) use report::print;
 use crate::Failure;
 use crate::children::{self, Part};
 use crate::results::Limit;
-use gauges::variant::Variant;
+use gauges::variant::ToolVariant;
 
 /// The yardstick's layout grows with the square of its chains in iptables-nft: 3,000 services take 20 s, 10,000 more
 /// than eight minutes.
@@ -33,7 +33,7 @@ pub(crate) struct IptablesResults {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct LoadResult {
-    pub(crate) variant: Variant,
+    pub(crate) variant: ToolVariant,
     pub(crate) services: u32,
     pub(crate) ours: Loaded,
     /// `None` where it would not come to an end.
@@ -52,14 +52,14 @@ pub(crate) fn measure_loads(quick: bool, skipped: &mut Vec<String>) -> Result<Ve
     for variant in usable("loading and changing", skipped) {
         let sizes: &[u32] = match variant {
             _ if !quick => &[1_000, 3_000, 10_000],
-            Variant::Legacy => &[1_000],
-            Variant::Nft => &[500],
+            ToolVariant::Legacy => &[1_000],
+            ToolVariant::Nft => &[500],
         };
         for services in sizes.iter().copied() {
             crate::report::note(&format!("{services} services with {}", variant.name()));
-            let has_upstream = variant == Variant::Legacy || services <= MOST_OF_UPSTREAM_WITH_NFT;
+            let has_upstream = variant == ToolVariant::Legacy || services <= MOST_OF_UPSTREAM_WITH_NFT;
             // One load of minutes is enough.
-            let is_slow = variant == Variant::Nft && services > 1_000;
+            let is_slow = variant == ToolVariant::Nft && services > 1_000;
             let loads = if quick || is_slow { 1 } else { 3 };
             let changes = if quick { 6 } else { 20 };
             let load = |upstream| {
@@ -85,12 +85,12 @@ pub(crate) fn measure_packets(quick: bool, skipped: &mut Vec<String>) -> Result<
     for variant in usable("first packets", skipped) {
         let sizes: &[u32] = match variant {
             _ if !quick => &[100, 1_000, 10_000],
-            Variant::Legacy => &[10_000],
-            Variant::Nft => &[500],
+            ToolVariant::Legacy => &[10_000],
+            ToolVariant::Nft => &[500],
         };
         for services in sizes.iter().copied() {
             crate::report::note(&format!("first packets to {services} services with {}", variant.name()));
-            let endpoint_chains = variant == Variant::Legacy || services <= MOST_OF_UPSTREAM_WITH_NFT;
+            let endpoint_chains = variant == ToolVariant::Legacy || services <= MOST_OF_UPSTREAM_WITH_NFT;
             let rounds = if quick { 10 } else { 40 };
             let scope = packets::Scope { variant, services, rounds, endpoint_chains };
             let measured = children::start(&Part::FirstPacket(scope))?;
@@ -100,15 +100,15 @@ pub(crate) fn measure_packets(quick: bool, skipped: &mut Vec<String>) -> Result<
     Ok(results)
 }
 
-fn usable(what: &str, skipped: &mut Vec<String>) -> Vec<Variant> {
-    let check = |variant: &Variant| match variant.check() {
+fn usable(what: &str, skipped: &mut Vec<String>) -> Vec<ToolVariant> {
+    let check = |variant: &ToolVariant| match variant.check() {
         Ok(()) => true,
         Err(why) => {
             skipped.push(format!("{what} with {}: {why}", variant.name()));
             false
         }
     };
-    Variant::BOTH.into_iter().filter(check).collect()
+    ToolVariant::BOTH.into_iter().filter(check).collect()
 }
 
 /// Whether what was measured keeps the limits; what was not measured is not judged.
@@ -116,7 +116,7 @@ pub(crate) fn judge(results: &IptablesResults) -> Vec<Limit> {
     let packets = results
         .packets
         .iter()
-        .filter(|packet| packet.scope.services == JUDGED && packet.scope.variant == Variant::Legacy);
+        .filter(|packet| packet.scope.services == JUDGED && packet.scope.variant == ToolVariant::Legacy);
     let packet = |packet: &PacketResult| Limit {
         what: format!(
             "{JUDGED} services, iptables-legacy: what rules add to a first packet, against the yardstick"
@@ -125,7 +125,8 @@ pub(crate) fn judge(results: &IptablesResults) -> Vec<Limit> {
         limit: format!("at most {PACKET_RATIO}"),
         kept: packet.measured.of_rules() <= PACKET_RATIO,
     };
-    let loads = results.loads.iter().filter(|load| load.services == JUDGED && load.variant == Variant::Nft);
+    let loads =
+        results.loads.iter().filter(|load| load.services == JUDGED && load.variant == ToolVariant::Nft);
     let load = |load: &LoadResult| {
         let seconds = load.ours.load.median_us / 1e6;
         Limit {
@@ -160,8 +161,11 @@ mod tests {
         };
         let kept = |ours_ns, seconds| {
             let results = IptablesResults {
-                packets: vec![packet(Variant::Legacy, JUDGED, ours_ns), packet(Variant::Nft, JUDGED, 99.0)],
-                loads: vec![load(Variant::Nft, seconds), load(Variant::Legacy, 99.0)],
+                packets: vec![
+                    packet(ToolVariant::Legacy, JUDGED, ours_ns),
+                    packet(ToolVariant::Nft, JUDGED, 99.0),
+                ],
+                loads: vec![load(ToolVariant::Nft, seconds), load(ToolVariant::Legacy, 99.0)],
             };
             judge(&results).iter().map(|limit| limit.kept).collect::<Vec<_>>()
         };

@@ -19,7 +19,7 @@ use super::upstream::{JUMPS, Layout};
 use crate::bench::Bench;
 use crate::{Failure, world};
 use gauges::gauge::quantile;
-use gauges::variant::Variant;
+use gauges::variant::ToolVariant;
 
 /// Flows of a burst, spread over all services.
 const PACKETS: u32 = 500;
@@ -29,7 +29,7 @@ const ARRIVED: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Scope {
-    pub(crate) variant: Variant,
+    pub(crate) variant: ToolVariant,
     pub(crate) services: u32,
     /// Bursts to each node.
     pub(crate) rounds: u16,

@@ -10,7 +10,7 @@ use model::Family;
 use crate::Failure;
 use crate::bench::{Bench, Clocked};
 use crate::load::{MASQUERADE_MARK, detector};
-use gauges::variant::Variant;
+use gauges::variant::ToolVariant;
 
 pub(crate) struct Tools {
     tools: iptables::Tools,
@@ -18,7 +18,7 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    pub(crate) fn find(variant: Variant) -> Result<Tools, Failure> {
+    pub(crate) fn find(variant: ToolVariant) -> Result<Tools, Failure> {
         // Of its own, so that no other process waits for us nor we for it.
         let lock = std::env::temp_dir().join(format!("pointsman-bench-{}-xtables.lock", std::process::id()));
         let toolbox =
@@ -63,7 +63,7 @@ impl Clocked for Iptables<Tools> {
 }
 
 impl Bench<Iptables<Tools>> {
-    pub(crate) fn iptables(variant: Variant) -> Result<Bench<Iptables<Tools>>, Failure> {
+    pub(crate) fn iptables(variant: ToolVariant) -> Result<Bench<Iptables<Tools>>, Failure> {
         Bench::new(move || {
             let setup = Setup { detector: detector()?, masquerade_mark: MASQUERADE_MARK, drop_invalid: true };
             Ok(Iptables::new([Some(Tools::find(variant)?), None], &setup))

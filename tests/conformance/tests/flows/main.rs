@@ -12,7 +12,7 @@ use conformance::Kit;
 use scenarios::flows::{self, Flow};
 use scenarios::packets::table::{AT_ONCE, asked_in, cases, name};
 use scenarios::world::World;
-use scenarios::{Report, Variant, Verdict};
+use scenarios::{Report, SettingsVariant, Verdict};
 
 use proxy::Proxy;
 use scene::Scene;
@@ -34,8 +34,8 @@ fn main() -> ExitCode {
 
 fn ask(report: &mut Report, kit: &Kit, proxy: Proxy) {
     let (world, flows) = (World::new(), flows::all());
-    let wanted: Vec<Variant> =
-        Variant::ALL.into_iter().filter(|v| wants(report, proxy, *v, &flows)).collect();
+    let wanted: Vec<SettingsVariant> =
+        SettingsVariant::ALL.into_iter().filter(|v| wants(report, proxy, *v, &flows)).collect();
     if wanted.is_empty() {
         return;
     }
@@ -57,7 +57,7 @@ fn ask(report: &mut Report, kit: &Kit, proxy: Proxy) {
     }
 }
 
-fn wants(report: &Report, proxy: Proxy, variant: Variant, flows: &[Flow]) -> bool {
+fn wants(report: &Report, proxy: Proxy, variant: SettingsVariant, flows: &[Flow]) -> bool {
     let full = |flow, family| format!("{}: {}", proxy.name(), name(variant, flow, family));
     asked_in(variant, flows).iter().any(|(flow, family)| report.wants(&full(flow, *family)))
 }
@@ -67,7 +67,7 @@ fn ask_in(
     scene: &Scene,
     kit: &Kit,
     proxy: Proxy,
-    variant: Variant,
+    variant: SettingsVariant,
     world: &World,
     flows: &[Flow],
 ) -> Result<(), String> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use conformance::{Kit, Running};
 use scenarios::flows::Flow;
-use scenarios::{Variant, Verdict, wait_until};
+use scenarios::{SettingsVariant, Verdict, wait_until};
 
 use crate::differences;
 use crate::scene::Scene;
@@ -31,7 +31,7 @@ impl Proxy {
     }
 
     /// Start it and wait until it steers traffic.
-    pub(crate) fn start(self, kit: &Kit, scene: &Scene, variant: Variant) -> Result<Running, String> {
+    pub(crate) fn start(self, kit: &Kit, scene: &Scene, variant: SettingsVariant) -> Result<Running, String> {
         let node = &scene.ground.sandbox.node;
         if self == Proxy::Ours {
             return Running::ours(kit, &scene.plane, node, variant);

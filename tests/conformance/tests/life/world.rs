@@ -10,7 +10,7 @@ use model::Family;
 use sandbox::{Namespace, Outcome, address, probe};
 use scenarios::directory::{NODE, ZONE};
 use scenarios::packets::Ground;
-use scenarios::{Carrier, NodeAgent, Source, Variant, manifest, wait_until};
+use scenarios::{Carrier, NodeAgent, SettingsVariant, Source, manifest, wait_until};
 use serde_json::json;
 
 const ANSWER: Duration = Duration::from_secs(5);
@@ -58,7 +58,7 @@ impl World {
     }
 
     pub(crate) fn agent_with(&self, case: &str, kubeconfig: &Path, flags: &[&str]) -> NodeAgent {
-        let mut all = Variant::ClusterCidr.flags();
+        let mut all = SettingsVariant::ClusterCidr.flags();
         all.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let source =
             Source { flag: format!("--kubeconfig={}", kubeconfig.display()), log: self.log_of(case) };
@@ -67,14 +67,15 @@ impl World {
 
     /// Start upstream's and wait until both families are synced.
     pub(crate) fn upstream(&self) -> Running {
-        Running::upstream(&self.kit, &self.plane, &self.ground.sandbox.node, Variant::ClusterCidr).unwrap()
+        Running::upstream(&self.kit, &self.plane, &self.ground.sandbox.node, SettingsVariant::ClusterCidr)
+            .unwrap()
     }
 
     /// The same in another mode.
     pub(crate) fn upstream_as(&self, carrier: Carrier) -> Upstream {
         let (node, folder) = (&self.ground.sandbox.node, self.plane.folder());
         let kubeconfig = self.plane.kubeconfig(User::PROXY).unwrap();
-        let mut flags = Upstream::flags(Variant::ClusterCidr);
+        let mut flags = Upstream::flags(SettingsVariant::ClusterCidr);
         flags.extend(carrier.flags());
         Upstream::start_as(carrier, &self.kit.upstream, node, &kubeconfig, NODE, &flags, folder).unwrap()
     }

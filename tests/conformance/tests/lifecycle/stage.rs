@@ -9,7 +9,7 @@ use model::Family;
 use sandbox::{Namespace, address};
 use scenarios::directory::{NODE, ZONE, address_of};
 use scenarios::world::{Range, address_in, node_port};
-use scenarios::{EndpointManifest, NodeAgent, ServiceManifest, Variant, Verdict, manifest};
+use scenarios::{EndpointManifest, NodeAgent, ServiceManifest, SettingsVariant, Verdict, manifest};
 use serde_json::{Value, json};
 
 /// Parts are dropped in this order.
@@ -44,7 +44,7 @@ impl Stage {
         let site = Site::open(&plane);
         let (log, kubeconfig) =
             (plane.folder().join("kube-proxy.log"), plane.kubeconfig(User::PROXY).unwrap());
-        let agent = site.agent(kit, &log, &kubeconfig, NODE, &Variant::ClusterCidr.flags());
+        let agent = site.agent(kit, &log, &kubeconfig, NODE, &SettingsVariant::ClusterCidr.flags());
         Stage { agent, site, plane }
     }
 

@@ -5,7 +5,7 @@ use conformance::site::Site;
 use conformance::{Api, ControlPlane, Kit, Options, Service, User, paths};
 use sandbox::{Namespace, address};
 use scenarios::directory::{NODE, ZONE};
-use scenarios::{NodeAgent, Variant, manifest};
+use scenarios::{NodeAgent, SettingsVariant, manifest};
 use serde_json::json;
 use std::process::Command;
 
@@ -103,6 +103,6 @@ fn last(lines: &[&str]) -> String {
 
 fn start(kit: &Kit, plane: &ControlPlane, site: &Site, log: &str, more: &[String]) -> NodeAgent {
     let kubeconfig = plane.kubeconfig(User::PROXY).unwrap();
-    let flags = [Variant::ClusterCidr.flags(), more.to_vec()].concat();
+    let flags = [SettingsVariant::ClusterCidr.flags(), more.to_vec()].concat();
     site.agent(kit, &plane.folder().join(log), &kubeconfig, NODE, &flags)
 }

@@ -8,7 +8,7 @@ use conformance::{Api, ControlPlane, Kit, Options, Service, Upstream, User, path
 use model::Family;
 use sandbox::{Namespace, address};
 use scenarios::directory::ZONE;
-use scenarios::{NodeAgent, Variant, manifest, wait_until};
+use scenarios::{NodeAgent, SettingsVariant, manifest, wait_until};
 use serde_json::{Value, json};
 
 use crate::ask::{Answer, PAGES, PROBES, get};
@@ -76,7 +76,7 @@ impl Pair {
         WEB.serve_by(plane.api(), &["a"]);
         let (ours, theirs) = (Side::open(&plane, OURS), Side::open(&plane, UPSTREAM));
         let kubeconfig = plane.kubeconfig(User::PROXY).unwrap();
-        let mut flags = Variant::ClusterCidr.flags();
+        let mut flags = SettingsVariant::ClusterCidr.flags();
         flags.extend(GIVEN.map(str::to_owned));
         let log = plane.folder().join("ours.log");
         let agent = ours.site.agent(&kit, &log, &kubeconfig, OURS, &flags);

@@ -9,7 +9,7 @@ use conformance::{Api, ControlPlane, Kit, Options, Service, paths};
 use model::{Family, Protocol};
 use sandbox::{Namespace, address};
 use scenarios::directory::ZONE;
-use scenarios::{NodeAgent, Variant, manifest, wait_until};
+use scenarios::{NodeAgent, SettingsVariant, manifest, wait_until};
 use serde_json::{Value, json};
 
 use crate::account::{self, ACCOUNTS};
@@ -78,7 +78,7 @@ impl Party<'_> {
     pub(crate) fn agent(&self, account: &str) -> NodeAgent {
         let log = self.court.plane.folder().join(format!("{}.log", self.name));
         let kubeconfig = self.kubeconfig(account);
-        self.site.agent(&self.court.kit, &log, &kubeconfig, &self.name, &Variant::ClusterCidr.flags())
+        self.site.agent(&self.court.kit, &log, &kubeconfig, &self.name, &SettingsVariant::ClusterCidr.flags())
     }
 
     /// One more service, without endpoints.

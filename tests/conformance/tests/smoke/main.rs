@@ -11,9 +11,9 @@ use model::Family;
 use sandbox::{Outcome, address, probe};
 use scenarios::directory::{NODE, ZONE};
 use scenarios::packets::Ground;
-use scenarios::{Report, Variant, manifest, wait_until};
+use scenarios::{Report, SettingsVariant, manifest, wait_until};
 
-type Start = fn(&Kit, &ControlPlane, &sandbox::Namespace, Variant) -> Result<Running, String>;
+type Start = fn(&Kit, &ControlPlane, &sandbox::Namespace, SettingsVariant) -> Result<Running, String>;
 
 fn main() -> ExitCode {
     let mut report = Report::from_args();
@@ -45,7 +45,7 @@ fn programmed(kit: &Kit, start: Start, streaming_lists: bool) {
     // One service is there when the proxy lists, the other one comes by its watch.
     let [listed, watched] = [Service::tcp("listed", 99), Service::tcp("watched", 100)];
     create(&plane, listed);
-    let proxy = start(kit, &plane, node, Variant::ClusterCidr).unwrap();
+    let proxy = start(kit, &plane, node, SettingsVariant::ClusterCidr).unwrap();
     create(&plane, watched);
     for service in [listed, watched] {
         Family::BOTH.into_iter().for_each(|family| await_answer(&ground, service.at(family), &proxy));

@@ -11,7 +11,7 @@ use kernel::nft::{
     Batch, CommitError, CounterReading, DumpedElement, ElementData, Error, Table, TableFamily, Transport,
 };
 use model::LocalDetector;
-use scenarios::Variant;
+use scenarios::SettingsVariant;
 use scenarios::interpreted::{StatePlanner, node_view};
 use simulate::nft::Simulator;
 
@@ -75,7 +75,7 @@ fn state() -> ClusterState {
 }
 
 fn planner(state: &ClusterState) -> StatePlanner<'_> {
-    let variant = Variant::NoDetector;
+    let variant = SettingsVariant::NoDetector;
     StatePlanner {
         state,
         node: node_view(state),

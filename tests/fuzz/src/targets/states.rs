@@ -7,7 +7,7 @@ use dataplane::Reconciler;
 use dataplane::iptables::Iptables;
 use dataplane::nftables::Nftables;
 use model::{Family, Planner, PortPlan, ServiceKey};
-use scenarios::Variant;
+use scenarios::SettingsVariant;
 use scenarios::interpreted::{StatePlanner, node_view};
 use scenarios::simulated::Simulated;
 
@@ -25,7 +25,9 @@ const LONG_POOL: usize = 1_000;
 
 pub(super) const NFTABLES: Target = Target {
     name: "nftables_states",
-    run: |input| run::<Nftables<simulate::nft::Simulator>>(input, &Variant::ALL, &mut |_, _, _, _| {}),
+    run: |input| {
+        run::<Nftables<simulate::nft::Simulator>>(input, &SettingsVariant::ALL, &mut |_, _, _, _| {})
+    },
     limits: LIMITS,
     seeds,
     dictionary: &[],
@@ -35,7 +37,11 @@ pub(super) const NFTABLES: Target = Target {
 pub(super) const IPTABLES: Target = Target {
     name: "iptables_states",
     run: |input| {
-        run::<Iptables<simulate::iptables::Simulator>>(input, &Variant::OF_EVERY_MODE, &mut |_, _, _, _| {});
+        run::<Iptables<simulate::iptables::Simulator>>(
+            input,
+            &SettingsVariant::OF_EVERY_MODE,
+            &mut |_, _, _, _| {},
+        );
     },
     limits: LIMITS,
     seeds,
@@ -70,11 +76,11 @@ pub fn reached(input: &[u8]) -> Reached {
                 in_pieces && plan.ports.iter().any(|port| port.cluster_pool.len() > LONG_POOL);
         }
     };
-    run::<Nftables<simulate::nft::Simulator>>(input, &Variant::ALL, &mut look);
+    run::<Nftables<simulate::nft::Simulator>>(input, &SettingsVariant::ALL, &mut look);
     reached
 }
 
-fn run<B: Simulated>(input: &[u8], variants: &[Variant], look: Look<'_, B>) {
+fn run<B: Simulated>(input: &[u8], variants: &[SettingsVariant], look: Look<'_, B>) {
     let mut choices = Choices::new(input);
     let variant = choices.pick(variants);
     let mut state = ClusterState::default();
@@ -115,7 +121,7 @@ fn change(state: &mut ClusterState, choices: &mut Choices<'_>) {
 fn sync<B: Simulated>(
     reconciler: &mut Reconciler<B>,
     state: &mut ClusterState,
-    variant: Variant,
+    variant: SettingsVariant,
     is_same_node: bool,
     look: Look<'_, B>,
 ) {

@@ -7,7 +7,7 @@ use model::Family;
 
 use super::{Asking, Expect, Flow, Position, Source};
 use crate::directory::node_addresses;
-use crate::variant::Variant;
+use crate::variant::SettingsVariant;
 
 /// What became of one question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +52,12 @@ pub fn client_address(number: u16, family: Family) -> IpAddr {
 }
 
 /// Ask as the flow says and compare; the error tells what was wrong.
-pub fn judge(flow: &Flow, variant: Variant, family: Family, asker: &mut dyn Asker) -> Result<(), String> {
+pub fn judge(
+    flow: &Flow,
+    variant: SettingsVariant,
+    family: Family,
+    asker: &mut dyn Asker,
+) -> Result<(), String> {
     let source = flow.from.address(family);
     let wanted = flow.expected(variant);
     let (servers, rule) = match wanted {
@@ -84,7 +89,7 @@ pub fn judge(flow: &Flow, variant: Variant, family: Family, asker: &mut dyn Aske
 
 struct Answers<'a> {
     flow: &'a Flow,
-    variant: Variant,
+    variant: SettingsVariant,
     servers: &'static [&'static str],
     rule: Source,
     counts: BTreeMap<String, usize>,

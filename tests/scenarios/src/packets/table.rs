@@ -5,7 +5,7 @@ use model::{Family, Protocol};
 use super::{Calls, Ground, no_sctp};
 use crate::flows::{Flow, judge::judge};
 use crate::world::World;
-use crate::{Case, Variant, Verdict};
+use crate::{Case, SettingsVariant, Verdict};
 
 /// Most cases wait for silence.
 pub const AT_ONCE: usize = 24;
@@ -13,12 +13,13 @@ pub const AT_ONCE: usize = 24;
 pub type Asked<'a> = Vec<(&'a Flow, Family)>;
 
 /// All under the base settings, and under each other variant the flows that it changes.
-pub fn asked_in(variant: Variant, flows: &[Flow]) -> Asked<'_> {
-    let asked = flows.iter().filter(|flow| variant == Variant::ClusterCidr || flow.differs_in(variant));
+pub fn asked_in(variant: SettingsVariant, flows: &[Flow]) -> Asked<'_> {
+    let asked =
+        flows.iter().filter(|flow| variant == SettingsVariant::ClusterCidr || flow.differs_in(variant));
     asked.flat_map(|flow| flow.families.iter().map(move |family| (flow, *family))).collect()
 }
 
-pub fn name(variant: Variant, flow: &Flow, family: Family) -> String {
+pub fn name(variant: SettingsVariant, flow: &Flow, family: Family) -> String {
     format!("{}: {}", variant.name(), flow.name(family))
 }
 
@@ -27,7 +28,7 @@ pub fn cases<'a>(
     prefix: &str,
     ground: &'a Ground,
     world: &'a World,
-    variant: Variant,
+    variant: SettingsVariant,
     asked: &Asked<'a>,
     review: &'a (dyn Fn(&Flow, Verdict) -> Verdict + Sync),
 ) -> Vec<Case<'a>> {
@@ -42,7 +43,7 @@ pub fn cases<'a>(
     asked.iter().map(case).collect()
 }
 
-fn ask(ground: &Ground, world: &World, flow: &Flow, variant: Variant, family: Family) -> Verdict {
+fn ask(ground: &Ground, world: &World, flow: &Flow, variant: SettingsVariant, family: Family) -> Verdict {
     match judge(flow, variant, family, &mut Calls::new(ground, world, flow, variant, family)) {
         Ok(()) => Verdict::Passed,
         Err(problem) => Verdict::Failed(problem),

@@ -12,12 +12,12 @@ mod run;
 use dataplane::iptables::Iptables;
 use dataplane::nftables::Nftables;
 use modes::Tested;
-use scenarios::Variant;
+use scenarios::SettingsVariant;
 
 /// Each of the eight tests runs so many states.
 const STATES: u64 = 60;
 
-fn seeds<B: Tested>(quarter: u64, variants: &[Variant]) {
+fn seeds<B: Tested>(quarter: u64, variants: &[SettingsVariant]) {
     let mine = quarter * STATES..(quarter + 1) * STATES;
     match std::env::var("POINTSMAN_SEED") {
         Err(_) => mine.for_each(|seed| run::seed::<B>(seed, variants)),
@@ -29,11 +29,11 @@ fn seeds<B: Tested>(quarter: u64, variants: &[Variant]) {
 }
 
 fn nftables(quarter: u64) {
-    seeds::<Nftables<simulate::nft::Simulator>>(quarter, &Variant::ALL);
+    seeds::<Nftables<simulate::nft::Simulator>>(quarter, &SettingsVariant::ALL);
 }
 
 fn iptables(quarter: u64) {
-    seeds::<Iptables<simulate::iptables::Simulator>>(quarter, &Variant::OF_EVERY_MODE);
+    seeds::<Iptables<simulate::iptables::Simulator>>(quarter, &SettingsVariant::OF_EVERY_MODE);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use model::{
     Address, Backend, Destination, Family, Masquerade, NodePlan, Planner, PortPlan, Protocol, Role, Routing,
     ServiceKey, Verdict,
 };
-use scenarios::Variant;
+use scenarios::SettingsVariant;
 use scenarios::directory::node_addresses;
 use scenarios::flows::Position;
 use scenarios::interpreted::StatePlanner;
@@ -29,7 +29,7 @@ pub(crate) enum Answer {
 
 /// All destinations of a state and family, each with its owner's plan.
 pub(crate) struct Oracle {
-    variant: Variant,
+    variant: SettingsVariant,
     node: NodePlan,
     cluster_ips: HashSet<IpAddr>,
     destinations: HashMap<(Protocol, Address), Owned>,
@@ -43,7 +43,7 @@ struct Owned {
 }
 
 impl Oracle {
-    pub(crate) fn new(planner: &StatePlanner<'_>, variant: Variant, family: Family) -> Oracle {
+    pub(crate) fn new(planner: &StatePlanner<'_>, variant: SettingsVariant, family: Family) -> Oracle {
         let mut oracle = Oracle {
             variant,
             node: planner.node(family),
@@ -121,7 +121,7 @@ impl Oracle {
     }
 
     fn counts_as_cluster_traffic_from_outside(&self, from: Position, ip: IpAddr) -> bool {
-        let detects = self.variant != Variant::NoDetector;
+        let detects = self.variant != SettingsVariant::NoDetector;
         detects && !self.variant.is_pod(from) && self.cluster_ips.contains(&ip)
     }
 }

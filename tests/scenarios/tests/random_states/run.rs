@@ -9,7 +9,7 @@ use scenarios::directory::node_addresses;
 use scenarios::flows::Position;
 use scenarios::interpreted::{StatePlanner, node_view, protocol, rejection};
 use scenarios::simulated::Rules;
-use scenarios::{Dice, Variant};
+use scenarios::{Dice, SettingsVariant};
 use simulate::{Delivery, Host, Journey, Origin, Outcome, Packet};
 
 use crate::generator;
@@ -19,7 +19,7 @@ use crate::oracle::{Answer, Oracle};
 const SYNCS: u32 = 8;
 const PACKETS_A_SYNC: u32 = 8;
 
-pub(crate) fn seed<B: Tested>(seed: u64, variants: &[Variant]) {
+pub(crate) fn seed<B: Tested>(seed: u64, variants: &[SettingsVariant]) {
     println!("{}, seed {seed}", B::MODE);
     let mut history: History<B> = History::new(seed, variants);
     for _ in 0..SYNCS {
@@ -31,7 +31,7 @@ pub(crate) fn seed<B: Tested>(seed: u64, variants: &[Variant]) {
 
 struct History<B> {
     dice: Dice,
-    variant: Variant,
+    variant: SettingsVariant,
     state: ClusterState,
     /// Of our node, as of the last sync.
     zone: Option<String>,
@@ -43,7 +43,7 @@ struct History<B> {
 }
 
 impl<B: Tested> History<B> {
-    fn new(seed: u64, variants: &[Variant]) -> History<B> {
+    fn new(seed: u64, variants: &[SettingsVariant]) -> History<B> {
         let mut dice = Dice::new(seed);
         let variant = dice.pick(variants);
         let mut state = ClusterState::default();
@@ -188,7 +188,7 @@ impl<B: Tested> History<B> {
     }
 }
 
-fn planner(state: &ClusterState, variant: Variant) -> StatePlanner<'_> {
+fn planner(state: &ClusterState, variant: SettingsVariant) -> StatePlanner<'_> {
     StatePlanner {
         state,
         node: node_view(state),
