@@ -15,7 +15,7 @@ pub(crate) type Reader = fn(&ConfigFile, String) -> Result<Options, Vec<String>>
 
 /// What a new text of the file means.
 #[derive(Debug)]
-pub(crate) enum Change {
+pub(crate) enum ConfigChange {
     Usable(Box<Options>),
     /// Every problem; the old configuration stays in force.
     Unusable(Vec<String>),
@@ -59,7 +59,7 @@ impl ConfigWatch {
     }
 
     /// Wait for a text that asks for something else than what is in force. May be dropped and called again.
-    pub(crate) async fn next(&mut self) -> Change {
+    pub(crate) async fn next(&mut self) -> ConfigChange {
         loop {
             if let Some(change) = self.judge() {
                 return change;
@@ -69,7 +69,7 @@ impl ConfigWatch {
     }
 
     /// Judge the file once more, even if its text was judged before; an error if there is nothing to judge.
-    pub(crate) fn reread(&mut self) -> Result<Option<Change>, String> {
+    pub(crate) fn reread(&mut self) -> Result<Option<ConfigChange>, String> {
         match std::fs::read_to_string(&self.file.path) {
             Ok(text) if text.trim().is_empty() => Err("it is empty".into()),
             Ok(_) => {
@@ -86,7 +86,7 @@ impl ConfigWatch {
     }
 
     /// A file that is gone or empty is about to be written, or says nothing.
-    fn judge(&mut self) -> Option<Change> {
+    fn judge(&mut self) -> Option<ConfigChange> {
         let text = match std::fs::read_to_string(&self.file.path) {
             Ok(text) => text,
             Err(error) => {
@@ -107,10 +107,10 @@ impl ConfigWatch {
                 }
                 None
             }
-            Ok(options) => Some(Change::Usable(Box::new(options))),
+            Ok(options) => Some(ConfigChange::Usable(Box::new(options))),
             Err(problems) => {
                 self.is_refused = true;
-                Some(Change::Unusable(problems))
+                Some(ConfigChange::Unusable(problems))
             }
         }
     }
@@ -231,7 +231,7 @@ mod tests {
             change();
             let usable = async {
                 loop {
-                    if let Change::Usable(options) = watch.next().await {
+                    if let ConfigChange::Usable(options) = watch.next().await {
                         return options.configuration.oom_score_adj.0;
                     }
                 }
@@ -295,7 +295,7 @@ mod tests {
             ("4", text("oomScoreAdj: 9999\nbindAddress: x\n"), &["oomScoreAdj: must", "bindAddress: "]),
         ] {
             mount.publish(version, &text);
-            let Some(Change::Unusable(problems)) = watch.judge() else { panic!("{text:?} is used") };
+            let Some(ConfigChange::Unusable(problems)) = watch.judge() else { panic!("{text:?} is used") };
             let place = file.path.display().to_string();
             assert!(problems.iter().all(|problem| problem.starts_with(&place)), "{problems:?}");
             for words in wanted {
@@ -303,9 +303,12 @@ mod tests {
             }
             assert!(watch.judge().is_none(), "{text:?} is reported again");
         }
-        assert!(matches!(watch.reread(), Ok(Some(Change::Unusable(_)))), "who asks again is told again");
+        assert!(
+            matches!(watch.reread(), Ok(Some(ConfigChange::Unusable(_)))),
+            "who asks again is told again"
+        );
         mount.publish("5", &text("oomScoreAdj: 5\n"));
-        assert!(matches!(watch.judge(), Some(Change::Usable(_))));
+        assert!(matches!(watch.judge(), Some(ConfigChange::Usable(_))));
     }
 
     #[test]
@@ -318,7 +321,7 @@ mod tests {
         mount.publish("3", "");
         assert!(watch.judge().is_none(), "it is about to be written");
         mount.publish("4", &text("oomScoreAdj: 5\n"));
-        let Some(Change::Usable(options)) = watch.judge() else { panic!("no change") };
+        let Some(ConfigChange::Usable(options)) = watch.judge() else { panic!("no change") };
         watch.accept(&options.configuration);
         assert!(matches!(watch.reread(), Ok(None)), "it is in force already");
         fs::remove_file(mount.0.join("config.conf")).unwrap();

@@ -138,7 +138,7 @@ impl Waiting {
 
 #[cfg(test)]
 mod tests {
-    use cluster::{Change, Kind, ObjectKey, Update};
+    use cluster::{Kind, ObjectChange, ObjectKey, Update};
     use model::Family;
 
     use super::*;
@@ -147,7 +147,7 @@ mod tests {
 
     fn delete(number: u32) -> Event {
         let key = ObjectKey::new(Kind::Service, "default", &number.to_string());
-        Event::Update(Update::Changes(vec![Change::Delete(key)]))
+        Event::Update(Update::Changes(vec![ObjectChange::Delete(key)]))
     }
 
     #[test]

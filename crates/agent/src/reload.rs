@@ -4,7 +4,7 @@
 use config::Options;
 use tokio::signal::unix::Signal;
 
-use crate::config_watch::{Change, ConfigWatch};
+use crate::config_watch::{ConfigChange, ConfigWatch};
 use crate::events;
 use crate::run::Agent;
 
@@ -21,7 +21,7 @@ pub(crate) async fn follow(mut config: Option<ConfigWatch>, mut hang_up: Signal,
     }
 }
 
-async fn changed(config: Option<&mut ConfigWatch>) -> Change {
+async fn changed(config: Option<&mut ConfigWatch>) -> ConfigChange {
     match config {
         Some(config) => config.next().await,
         None => std::future::pending().await,
@@ -29,7 +29,7 @@ async fn changed(config: Option<&mut ConfigWatch>) -> Change {
 }
 
 /// SIGHUP: its sender expects an answer, even about a text that was judged before.
-fn asked_for(config: Option<&mut ConfigWatch>) -> Option<Change> {
+fn asked_for(config: Option<&mut ConfigWatch>) -> Option<ConfigChange> {
     let Some(config) = config else {
         tracing::info!("Received SIGHUP, but there is no configuration file to reload; see --config");
         return None;
@@ -46,11 +46,11 @@ fn asked_for(config: Option<&mut ConfigWatch>) -> Option<Change> {
 }
 
 /// Carry a change out, or say why not.
-async fn take(change: Change, config: &mut ConfigWatch, agent: &mut Agent) {
+async fn take(change: ConfigChange, config: &mut ConfigWatch, agent: &mut Agent) {
     let file = config.path().display().to_string();
     match change {
-        Change::Unusable(problems) => refuse(&problems, agent),
-        Change::Usable(options) => {
+        ConfigChange::Unusable(problems) => refuse(&problems, agent),
+        ConfigChange::Usable(options) => {
             let (node, configuration) = (options.node_name.clone(), options.configuration.clone());
             let changes = describe(agent.options(), &options);
             if let Some(problem) = other_mode(agent.options(), &options) {

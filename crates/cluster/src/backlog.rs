@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::manifests::ManifestProblem;
-use crate::{Change, Kind, Object, ObjectKey, Update, Value};
+use crate::{Kind, Object, ObjectChange, ObjectKey, Update, Value};
 
 /// Problems of one document that wait to be reported; an older one is outdated by then.
 const PROBLEMS_PER_PLACE: usize = 16;
@@ -25,7 +25,7 @@ struct OfKind {
     /// What lists since then had in common.
     retain: Option<HashSet<Arc<str>>>,
     /// The last change of each object.
-    changes: HashMap<Arc<str>, Change>,
+    changes: HashMap<Arc<str>, ObjectChange>,
     is_synced: bool,
 }
 
@@ -64,10 +64,10 @@ impl Backlog {
         self.kinds.iter().map(|waiting| waiting.changes.len()).sum()
     }
 
-    fn change(&mut self, change: Change) {
+    fn change(&mut self, change: ObjectChange) {
         let ObjectKey { kind, path } = match &change {
-            Change::Apply(object) => object.key.clone(),
-            Change::Delete(key) => key.clone(),
+            ObjectChange::Apply(object) => object.key.clone(),
+            ObjectChange::Delete(key) => key.clone(),
         };
         self.of(kind, |waiting| waiting.change(path, change));
     }
@@ -80,7 +80,7 @@ impl Backlog {
 }
 
 impl OfKind {
-    fn change(&mut self, path: Arc<str>, mut change: Change) {
+    fn change(&mut self, path: Arc<str>, mut change: ObjectChange) {
         if let Some(earlier) = self.changes.get(&path) {
             keep_trigger(earlier, &mut change);
         }
@@ -114,9 +114,11 @@ impl OfKind {
 }
 
 /// Traffic follows the earlier change no sooner than this one: what it waited counts.
-fn keep_trigger(earlier: &Change, change: &mut Change) {
-    let (Change::Apply(Object { value: Value::EndpointSlice(earlier), .. }), Change::Apply(object)) =
-        (earlier, change)
+fn keep_trigger(earlier: &ObjectChange, change: &mut ObjectChange) {
+    let (
+        ObjectChange::Apply(Object { value: Value::EndpointSlice(earlier), .. }),
+        ObjectChange::Apply(object),
+    ) = (earlier, change)
     else {
         return;
     };

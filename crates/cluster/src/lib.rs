@@ -22,7 +22,9 @@ pub mod translate;
 pub use allowance::{Allowance, Rate, SharedAllowance};
 pub use backlog::Backlog;
 pub use dirty::{ChangeCount, DirtySet, Trigger};
-pub use object::{Change, EndpointRecord, Kind, NodeFacts, Object, ObjectKey, SliceRecord, Update, Value};
+pub use object::{
+    EndpointRecord, Kind, NodeFacts, Object, ObjectChange, ObjectKey, SliceRecord, Update, Value,
+};
 pub use planner::{ClusterPlanner, observe_node};
 pub use state::{ClusterState, Counts};
 pub use translate::{Flaws, Invalid, Outcome, Skip, Translated};

@@ -125,7 +125,7 @@ pub struct NodeFacts {
 
 /// One step of a source.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Change {
+pub enum ObjectChange {
     Apply(Object),
     Delete(ObjectKey),
 }
@@ -133,7 +133,7 @@ pub enum Change {
 /// What a source tells the agent.
 #[derive(Clone, Debug)]
 pub enum Update {
-    Changes(Vec<Change>),
+    Changes(Vec<ObjectChange>),
     /// All objects of the kind there are, by their paths: whatever else was handed over is gone.
     Retain(Kind, HashSet<Arc<str>>),
     /// Everything this source knew of the kind at its start has been sent.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cluster::{Change, ClusterPlanner, ClusterState};
+use cluster::{ClusterPlanner, ClusterState, ObjectChange};
 use dataplane::{Backend, Reconciler};
 use model::{Family, NodePortAddresses, NodeView, Settings};
 
@@ -40,7 +40,7 @@ impl<B: Clocked> Bench<B> {
     }
 
     /// Take the changes in and bring both families of the kernel up to date.
-    pub(crate) fn apply(&mut self, changes: Vec<Change>) -> Result<Cost, Failure> {
+    pub(crate) fn apply(&mut self, changes: Vec<ObjectChange>) -> Result<Cost, Failure> {
         let meter = Meter::start();
         changes.into_iter().for_each(|change| self.state.change(change));
         self.commit()?;

@@ -1,6 +1,6 @@
 //! Small changes to what is loaded. Every one is undone by the next, so that all start from the same state.
 
-use cluster::Change;
+use cluster::ObjectChange;
 use model::Family;
 
 use crate::bench::{Bench, Clocked};
@@ -70,9 +70,9 @@ pub(crate) fn services<B: Clocked>(
         let service = world::service(family, number);
         let key = service.key.clone();
         let slice = apply_slice(family, number, &world::pods(number));
-        added.push(bench.apply(vec![Change::Apply(service), slice])?);
-        let slice = Change::Delete(world::slice_key(number, 0));
-        removed.push(bench.apply(vec![Change::Delete(key), slice])?);
+        added.push(bench.apply(vec![ObjectChange::Apply(service), slice])?);
+        let slice = ObjectChange::Delete(world::slice_key(number, 0));
+        removed.push(bench.apply(vec![ObjectChange::Delete(key), slice])?);
     }
     Ok((Summary::of(&added), Summary::of(&removed)))
 }
@@ -104,6 +104,6 @@ pub(crate) fn replaced(service: u32, turn: u32) -> Vec<u32> {
     pods
 }
 
-fn apply_slice(family: Family, service: u32, pods: &[u32]) -> Change {
-    Change::Apply(world::slice(family, service, 0, pods))
+fn apply_slice(family: Family, service: u32, pods: &[u32]) -> ObjectChange {
+    ObjectChange::Apply(world::slice(family, service, 0, pods))
 }

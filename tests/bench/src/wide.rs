@@ -1,6 +1,6 @@
 //! One service with thousands of endpoints, in slices of a hundred as the control plane cuts them.
 
-use cluster::Change;
+use cluster::ObjectChange;
 use kernel::netns::Namespace;
 use model::Family;
 
@@ -33,7 +33,7 @@ fn measure_here(endpoints: u32) -> Result<WideResult, Failure> {
         other[place] = world::SPARE + turn;
         let mut fewer = old.clone();
         fewer.remove(place);
-        let change = |pods: &[u32]| vec![Change::Apply(world::slice(Family::V4, SERVICE, slice, pods))];
+        let change = |pods: &[u32]| vec![ObjectChange::Apply(world::slice(Family::V4, SERVICE, slice, pods))];
         replaced.push(bench.apply(change(&other))?);
         replaced.push(bench.apply(change(&old))?);
         removed.push(bench.apply(change(&fewer))?);

@@ -15,7 +15,7 @@ use crate::contestant::{self, Contestant, Pace};
 use crate::ground::{self, Ground, SERVERS};
 use crate::results::{Measured, Results, SizeResult, Start, Versions};
 use crate::running::Running;
-use crate::traffic::{self, Change};
+use crate::traffic::{self, MeasuredChange};
 use crate::{Failure, churn, loading, objects};
 
 /// Between a change that was seen in traffic and the next one.
@@ -152,7 +152,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn changes(&self, ground: &Ground) -> Result<Vec<Change>, Failure> {
+    fn changes(&self, ground: &Ground) -> Result<Vec<MeasuredChange>, Failure> {
         let mut changes = Vec::new();
         for turn in 0..self.scope.changes {
             changes.push(traffic::change(ground, self.plane.api(), turn)?);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::cases::Case;
 use crate::churn::Churn;
 use crate::contestant::{Contestant, Mode};
-use crate::traffic::Change;
+use crate::traffic::MeasuredChange;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Results {
@@ -52,12 +52,12 @@ pub(crate) struct Measured {
     pub(crate) resident_at_end: Resident,
     /// Of one CPU, 1 is all of it.
     pub(crate) idle_cpu: f64,
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<MeasuredChange>,
     pub(crate) cpu_per_change_ms: f64,
     pub(crate) churn: Churn,
     /// With default settings, in a process of its own.
     pub(crate) default_start: Start,
-    pub(crate) default_changes: Vec<Change>,
+    pub(crate) default_changes: Vec<MeasuredChange>,
 }
 
 /// From the start of the process until every probe was answered.
@@ -104,7 +104,7 @@ impl Measured {
     }
 }
 
-fn moved(changes: &[Change], share: f64) -> f64 {
+fn moved(changes: &[MeasuredChange], share: f64) -> f64 {
     quantile(&changes.iter().map(|change| change.moved_ms).collect::<Vec<_>>(), share)
 }
 
@@ -117,7 +117,7 @@ fn megabytes(kib: u64) -> f64 {
 pub(crate) fn sample(mode: Mode, case: Case, ours_mb: f64, ours_ms: f64) -> Results {
     let measured = |mb: f64, ms: f64| {
         let now_kib = (mb * 1e6 / 1024.0) as u64;
-        let (start, change) = (Start { ms, cpu_ms: ms }, Change { stored_ms: 1.0, moved_ms: ms });
+        let (start, change) = (Start { ms, cpu_ms: ms }, MeasuredChange { stored_ms: 1.0, moved_ms: ms });
         Measured {
             start,
             resident: Resident { now_kib, peak_kib: now_kib },

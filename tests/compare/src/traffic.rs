@@ -61,7 +61,7 @@ fn poll(
 
 /// One change, from the moment its request was sent.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Change {
+pub(crate) struct MeasuredChange {
     /// Until the apiserver answered the request.
     pub(crate) stored_ms: f64,
     /// Until a new connection reached the new endpoint.
@@ -69,7 +69,7 @@ pub(crate) struct Change {
 }
 
 /// Let the other server answer for a probe.
-pub(crate) fn change(ground: &Ground, api: &Api, turn: usize) -> Result<Change, Failure> {
+pub(crate) fn change(ground: &Ground, api: &Api, turn: usize) -> Result<MeasuredChange, Failure> {
     let number = u32::try_from(turn)? % objects::PROBES;
     // Every probe begins with the first server and is changed once a round.
     let server = SERVERS[(turn / objects::PROBES as usize + 1) % 2];
@@ -83,6 +83,9 @@ pub(crate) fn change(ground: &Ground, api: &Api, turn: usize) -> Result<Change, 
         let moved = poller.join().map_err(|_| "the poller panicked")?;
         let moved = moved.ok_or_else(|| format!("a change did not reach traffic within {CHANGE:?}"))?;
         let millis = |time: Duration| time.as_secs_f64() * 1e3;
-        Ok(Change { stored_ms: millis(stored), moved_ms: millis(moved.saturating_duration_since(sent)) })
+        Ok(MeasuredChange {
+            stored_ms: millis(stored),
+            moved_ms: millis(moved.saturating_duration_since(sent)),
+        })
     })
 }

@@ -6,10 +6,10 @@ use super::answer::error_event;
 use super::list::ListDecoder;
 use super::resource::{Resource, bookmark};
 use super::wire::{Encoding, RawEvent, WatchDecoder};
-use crate::{Change, Kind};
+use crate::{Kind, ObjectChange};
 
 /// Read an object in every way in which objects of a kind are read; what it would change.
-pub fn object(kind: Kind, encoding: Encoding, bytes: &[u8]) -> Option<Change> {
+pub fn object(kind: Kind, encoding: Encoding, bytes: &[u8]) -> Option<ObjectChange> {
     let bytes = Bytes::copy_from_slice(bytes);
     let resource = Resource::all("node-1").into_iter().find(|resource| resource.kind == kind)?;
     let _bookmark = bookmark(bytes.clone(), encoding);

@@ -21,7 +21,7 @@ use super::observer::Phase;
 use super::outage::Outages;
 use super::pace::{Backoff, random_share};
 use super::resource::Resource;
-use crate::{Change, ObjectKey, Update};
+use crate::{ObjectChange, ObjectKey, Update};
 
 /// A watch that fails so often without having worked gets a new list: its version may be of another cluster.
 const HOPELESS: u32 = 8;
@@ -287,7 +287,7 @@ impl Reflector {
         self.outages.works(self.resource.kind);
     }
 
-    fn hand_over(&mut self, changes: Vec<Change>) -> Result<(), Stopped> {
+    fn hand_over(&mut self, changes: Vec<ObjectChange>) -> Result<(), Stopped> {
         if changes.is_empty() {
             return Ok(());
         }

@@ -55,8 +55,8 @@ fn kind() -> impl Strategy<Value = Kind> {
 fn update() -> impl Strategy<Value = Update> {
     let change =
         (kind(), 0..4u8, 0..4u8, any::<bool>()).prop_map(|(kind, number, version, gone)| match gone {
-            true => Change::Delete(key(kind, number)),
-            false => Change::Apply(object(kind, number, version)),
+            true => ObjectChange::Delete(key(kind, number)),
+            false => ObjectChange::Apply(object(kind, number, version)),
         });
     let retain = (kind(), hash_set(0..4u8, 0..4)).prop_map(|(kind, listed)| {
         Update::Retain(kind, listed.into_iter().map(|number| key(kind, number).path).collect())
@@ -107,7 +107,7 @@ proptest! {
 fn a_million_updates_of_ten_objects_are_ten() {
     let mut backlog = Backlog::default();
     for round in 0..100_000_u32 {
-        let apply = |number| Change::Apply(object(Kind::Service, number, round as u8));
+        let apply = |number| ObjectChange::Apply(object(Kind::Service, number, round as u8));
         backlog.add(Update::Changes((0..10).map(apply).collect()));
         backlog.add(Update::Retain(
             Kind::Service,
@@ -123,8 +123,8 @@ fn a_million_updates_of_ten_objects_are_ten() {
 /// What the second change waited for includes the first, and a deletion has no time of its own.
 #[test]
 fn the_earliest_trigger_counts() {
-    let slice = |version| Change::Apply(object(Kind::EndpointSlice, 1, version));
-    let triggers = |changes: Vec<Change>| {
+    let slice = |version| ObjectChange::Apply(object(Kind::EndpointSlice, 1, version));
+    let triggers = |changes: Vec<ObjectChange>| {
         let (mut backlog, mut state) = (Backlog::default(), ClusterState::default());
         changes.into_iter().for_each(|change| backlog.add(Update::Changes(vec![change])));
         backlog.take().into_iter().for_each(|update| state.update(update));
@@ -133,7 +133,7 @@ fn the_earliest_trigger_counts() {
     assert_eq!(triggers(vec![slice(3), slice(2)]), [2]);
     assert_eq!(triggers(vec![slice(2), slice(3)]), [2]);
     assert_eq!(triggers(vec![slice(2), slice(0)]), [2]);
-    let gone = Change::Delete(key(Kind::EndpointSlice, 1));
+    let gone = ObjectChange::Delete(key(Kind::EndpointSlice, 1));
     assert_eq!(triggers(vec![slice(2), gone, slice(3)]), [3]);
 }
 

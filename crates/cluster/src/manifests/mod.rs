@@ -29,7 +29,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::{Change, Object, ObjectKey};
+use crate::{Object, ObjectChange, ObjectKey};
 use file::{FileRecord, NoWriters, Reading, Writers};
 use folder::{Listing, Stamp};
 use index::Index;
@@ -53,7 +53,7 @@ pub struct ManifestSource {
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// The steps from what was handed over before to what the files say now.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ObjectChange>,
     /// Everything that is wrong now, not only what is new.
     pub problems: Vec<ManifestProblem>,
     /// Everything could be read, now or earlier. Before that, part of the objects is missing: programming the
@@ -104,7 +104,7 @@ impl ManifestSource {
         &mut self,
         listing: &Listing,
         writers: &mut dyn Writers,
-        early: &mut dyn FnMut(Change),
+        early: &mut dyn FnMut(ObjectChange),
     ) -> Loaded {
         let is_first = self.files.is_empty();
         let mut index = std::mem::take(&mut self.index);
@@ -141,11 +141,11 @@ impl ManifestSource {
         file: (&Path, Stamp),
         known: &HashMap<u64, ObjectKey>,
         writers: &mut dyn Writers,
-        mut early: Option<&mut dyn FnMut(Change)>,
+        mut early: Option<&mut dyn FnMut(ObjectChange)>,
     ) -> bool {
         let mut hand_over = |object: Object, hash| match &mut early {
             Some(early) if pass.hand_over(&object.key, hash) => {
-                early(Change::Apply(object));
+                early(ObjectChange::Apply(object));
                 None
             }
             _ => Some(object),

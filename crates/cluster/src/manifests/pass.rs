@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::file::{FileRecord, Found, Reading};
 use super::index::{Claim, Index};
-use crate::{Change, Object, ObjectKey};
+use crate::{Object, ObjectChange, ObjectKey};
 
 pub(super) struct Pass<'a> {
     pub(super) index: &'a mut Index,
@@ -121,7 +121,7 @@ impl<'a> Pass<'a> {
     }
 
     /// The steps that lead to what the index says.
-    pub(super) fn finish(mut self) -> Vec<Change> {
+    pub(super) fn finish(mut self) -> Vec<ObjectChange> {
         let mut gone = Vec::new();
         let mut applied = Vec::new();
         for (key, handed) in self.handed {
@@ -129,9 +129,9 @@ impl<'a> Pass<'a> {
                 Some(claim) if handed == Some(claim.hash) => {}
                 Some(claim) => {
                     let object = self.parsed.remove(&(key, claim.hash));
-                    applied.extend(object.map(Change::Apply));
+                    applied.extend(object.map(ObjectChange::Apply));
                 }
-                None => gone.extend(handed.map(|_| Change::Delete(key))),
+                None => gone.extend(handed.map(|_| ObjectChange::Delete(key))),
             }
         }
         gone.append(&mut applied);

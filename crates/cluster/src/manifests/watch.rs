@@ -15,7 +15,7 @@ use super::folder::{self, Listing};
 use super::outage::{Outage, pause};
 use super::problem::difference;
 use super::{ManifestError, ManifestProblem, ManifestSource};
-use crate::{Change, Kind, Update};
+use crate::{Kind, ObjectChange, Update};
 
 /// A running watch; dropping it ends its thread.
 #[derive(Debug)]
@@ -169,13 +169,13 @@ impl<D: FnMut(Update) -> ControlFlow<()>> Follower<D> {
 
 /// Changes on their way out, in portions.
 struct Batch<'a, D> {
-    changes: Vec<Change>,
+    changes: Vec<ObjectChange>,
     deliver: &'a mut D,
     state: ControlFlow<()>,
 }
 
 impl<D: FnMut(Update) -> ControlFlow<()>> Batch<'_, D> {
-    fn push(&mut self, change: Change) {
+    fn push(&mut self, change: ObjectChange) {
         const PORTION: usize = 256;
         self.changes.push(change);
         if self.changes.len() >= PORTION {

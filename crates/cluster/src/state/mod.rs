@@ -13,7 +13,7 @@ use model::{EndpointSlice, Service, ServiceKey};
 
 use crate::dirty::{ChangeCount, DirtyMarks, DirtySet};
 use crate::packed::{PackedSlice, Texts};
-use crate::{Change, Kind, NodeFacts, Object, ObjectKey, Update, Value};
+use crate::{Kind, NodeFacts, Object, ObjectChange, ObjectKey, Update, Value};
 
 #[derive(Debug, Default)]
 pub struct ClusterState {
@@ -55,10 +55,10 @@ impl ClusterState {
         }
     }
 
-    pub fn change(&mut self, change: Change) {
+    pub fn change(&mut self, change: ObjectChange) {
         match change {
-            Change::Apply(object) => self.apply(object),
-            Change::Delete(key) => self.delete(&key),
+            ObjectChange::Apply(object) => self.apply(object),
+            ObjectChange::Delete(key) => self.delete(&key),
         }
     }
 

@@ -17,7 +17,7 @@ use std::fmt;
 
 use crate::objects::pairs::{HEADLESS, OTHER_PROXY};
 use crate::objects::{Metadata, shown};
-use crate::{Change, Kind, Object, ObjectKey, Value};
+use crate::{Kind, Object, ObjectChange, ObjectKey, Value};
 
 pub use endpoint_slice::endpoint_slice;
 pub use flaws::Flaws;
@@ -48,10 +48,10 @@ impl Outcome {
     }
 
     /// A skipped object may have been proxied in its last version, so it must go.
-    pub fn into_change(self) -> Change {
+    pub fn into_change(self) -> ObjectChange {
         match self {
-            Outcome::Object(object) => Change::Apply(object),
-            Outcome::Skipped(key, _) => Change::Delete(key),
+            Outcome::Object(object) => ObjectChange::Apply(object),
+            Outcome::Skipped(key, _) => ObjectChange::Delete(key),
         }
     }
 }

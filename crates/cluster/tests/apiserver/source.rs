@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use cluster::apiserver::{Encoding, Recorder, Settings, Timing, open_in_time};
-use cluster::{Change, ClusterState, Kind, Update};
+use cluster::{ClusterState, Kind, ObjectChange, Update};
 
 use super::log;
 use super::observed::Observed;
@@ -84,10 +84,10 @@ impl Seen {
     }
 }
 
-fn in_words(change: &Change) -> Option<String> {
+fn in_words(change: &ObjectChange) -> Option<String> {
     let (verb, key) = match change {
-        Change::Apply(object) => ("apply", &object.key),
-        Change::Delete(key) => ("delete", key),
+        ObjectChange::Apply(object) => ("apply", &object.key),
+        ObjectChange::Delete(key) => ("delete", key),
     };
     (key.kind == Kind::Service).then(|| format!("{verb} {}", key.name()))
 }

@@ -42,7 +42,8 @@ impl Live {
                 }
                 Ok(update) => {
                     if let Update::Changes(changes) = &update {
-                        let deletes = changes.iter().filter(|change| matches!(change, Change::Delete(_)));
+                        let deletes =
+                            changes.iter().filter(|change| matches!(change, ObjectChange::Delete(_)));
                         self.deleted += deletes.count();
                     }
                     self.state.update(update);

@@ -12,7 +12,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use cluster::manifests::{Loaded, ManifestError, ManifestProblem, ManifestSource, ManifestWatch};
-use cluster::{Change, ClusterState, Update};
+use cluster::{ClusterState, ObjectChange, Update};
 use proptest::prelude::*;
 
 mod live;
@@ -89,9 +89,9 @@ impl Followed {
     fn load(&mut self) -> Vec<String> {
         let Loaded { changes, problems, is_complete } = self.source.load().unwrap();
         self.is_complete = is_complete;
-        let word = |change: &Change| match change {
-            Change::Apply(object) => format!("+{}", object.key.name()),
-            Change::Delete(key) => format!("-{}", key.name()),
+        let word = |change: &ObjectChange| match change {
+            ObjectChange::Apply(object) => format!("+{}", object.key.name()),
+            ObjectChange::Delete(key) => format!("-{}", key.name()),
         };
         self.last = changes.iter().map(word).collect();
         self.last.sort();

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io;
 use std::time::Duration;
 
-use kernel::nft::{self, Change, Monitor, Process};
+use kernel::nft::{self, Monitor, Notification, Process};
 use model::Family;
 
 use super::TABLE_NAME;
@@ -67,7 +67,7 @@ fn reopen(own_port: u32) -> Monitor {
 fn forward(monitor: &mut Monitor, tell: &TellDrift) -> io::Result<()> {
     loop {
         let drifts: Vec<Drift> = match monitor.wait(None)? {
-            Change::Tables(tables) => tables
+            Notification::Tables(tables) => tables
                 .into_iter()
                 .filter(|table| table.table == TABLE_NAME)
                 .map(|table| match table.family {
@@ -75,9 +75,9 @@ fn forward(monitor: &mut Monitor, tell: &TellDrift) -> io::Result<()> {
                     nft::TableFamily::Ip6 => changed(Family::V6, table.by.as_ref()),
                 })
                 .collect(),
-            Change::Overrun => vec![missed("Notifications of nf_tables were lost")],
-            Change::Nothing => continue,
-            Change::Stopped => return Ok(()),
+            Notification::Overrun => vec![missed("Notifications of nf_tables were lost")],
+            Notification::Nothing => continue,
+            Notification::Stopped => return Ok(()),
         };
         if !drifts.into_iter().all(tell) {
             return Ok(());

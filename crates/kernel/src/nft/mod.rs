@@ -20,7 +20,7 @@ pub use error::{CommitError, CommitErrorKind, Error};
 pub use expression::{
     Base, CompareOp, CtDirection, CtKey, DynsetOp, Expression, MetaKey, Reg, Reject, VerdictCode,
 };
-pub use monitor::{Change, ChangedTable, Monitor, Process, Stopper};
+pub use monitor::{ChangedTable, Monitor, Notification, Process, Stopper};
 pub use object::{Chain, ElementData, Hook, HookKind, Rule, Set, SetFlags, TableFamily, VERDICT};
 pub use probe::{OLDEST_KERNEL, ProbeError, connect_if_present, kernel_release, probe};
 pub use transport::{CounterReading, DumpedElement, Table, Transport};

@@ -36,11 +36,11 @@ fn stranger(space: &Space) -> Connection {
 }
 
 /// What has been told by now, less by whom. Commits tell before they return, so there is nothing to wait for.
-fn told(monitor: &mut Monitor) -> Change {
+fn told(monitor: &mut Monitor) -> Notification {
     match monitor.wait(Some(Duration::ZERO)).expect("to wait") {
-        Change::Tables(mut tables) => {
+        Notification::Tables(mut tables) => {
             tables.iter_mut().for_each(|table| assert!(table.by.take().is_some(), "nobody: {table:?}"));
-            Change::Tables(tables)
+            Notification::Tables(tables)
         }
         other => other,
     }
@@ -67,18 +67,18 @@ fn only_commits_of_others_are_told() {
             let mut monitor = monitor(&space);
             let mut stranger = stranger(&space);
             space.commit(&numbers(200));
-            assert_eq!(told(&mut monitor), Change::Nothing);
+            assert_eq!(told(&mut monitor), Notification::Nothing);
             let mut other = Batch::new(TableFamily::Ip6, "theirs");
             other.add_table("");
             stranger.commit(&other).expect("a commit");
-            assert_eq!(told(&mut monitor), Change::Tables(vec![table(TableFamily::Ip6, "theirs")]));
+            assert_eq!(told(&mut monitor), Notification::Tables(vec![table(TableFamily::Ip6, "theirs")]));
             stranger.commit(&numbers(201)).expect("a commit");
             let mut both = Batch::new(TableFamily::Ip6, "theirs");
             both.delete_table();
             stranger.commit(&both).expect("a commit");
             let expected = vec![table(TableFamily::Ip, "test"), table(TableFamily::Ip6, "theirs")];
-            assert_eq!(told(&mut monitor), Change::Tables(expected));
-            assert_eq!(told(&mut monitor), Change::Nothing);
+            assert_eq!(told(&mut monitor), Notification::Tables(expected));
+            assert_eq!(told(&mut monitor), Notification::Nothing);
         })
     })
 }
@@ -113,7 +113,7 @@ fn each_kind(watched: Option<&str>) {
             let mut batch = batch();
             change(&mut batch);
             stranger.commit(&batch).expect("a commit");
-            let expected = Change::Tables(vec![table(TableFamily::Ip, "test")]);
+            let expected = Notification::Tables(vec![table(TableFamily::Ip, "test")]);
             assert_eq!(told(&mut monitor), expected, "change {number}");
         }
     })
@@ -129,10 +129,13 @@ fn a_large_commit_to_another_table_takes_no_room() {
                 let mut stranger = stranger(&space);
                 for name in ["theirs", "kube-proxies", "x"] {
                     stranger.commit(&elements_of(name, 200_000)).expect("a commit");
-                    assert_eq!(told(&mut monitor), Change::Nothing, "{name}");
+                    assert_eq!(told(&mut monitor), Notification::Nothing, "{name}");
                 }
                 stranger.commit(&elements_of("kube-proxy", 1)).expect("a commit");
-                assert_eq!(told(&mut monitor), Change::Tables(vec![table(TableFamily::Ip, "kube-proxy")]));
+                assert_eq!(
+                    told(&mut monitor),
+                    Notification::Tables(vec![table(TableFamily::Ip, "kube-proxy")])
+                );
             })
         }
     })
@@ -173,7 +176,8 @@ fn our_table_is_found_among_others_and_its_changer_named() {
                     input += "add chain ip6 kube-proxy ours\n";
                     (0..before).for_each(|n| input += &format!("add chain ip theirs d{n}\n"));
                     space.load(&input);
-                    let Change::Tables(tables) = monitor.wait(Some(Duration::ZERO)).expect("to wait") else {
+                    let Notification::Tables(tables) = monitor.wait(Some(Duration::ZERO)).expect("to wait")
+                    else {
                         panic!("nothing told with {before} chains before")
                     };
                     let ours = tables.iter().find(|table| table.table == "kube-proxy").expect("our table");
@@ -184,7 +188,7 @@ fn our_table_is_found_among_others_and_its_changer_named() {
                     space.load("delete table ip theirs; delete table ip6 kube-proxy");
                     assert!(matches!(
                         monitor.wait(Some(Duration::ZERO)).expect("to wait"),
-                        Change::Tables(_)
+                        Notification::Tables(_)
                     ));
                 }
             })
@@ -204,7 +208,9 @@ fn a_changer_is_named_by_the_number_and_name_of_its_thread() {
                 link.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()).expect("a number")
             });
             let number = thread.expect("a thread").join().expect("a commit");
-            let Change::Tables(tables) = monitor.wait(DEADLINE).expect("to wait") else { panic!("nothing") };
+            let Notification::Tables(tables) = monitor.wait(DEADLINE).expect("to wait") else {
+                panic!("nothing")
+            };
             let by = tables[0].by.as_ref().expect("who did it");
             assert_eq!(by.name, "meddler");
             // Inside a PID namespace of its own this test has another number than the kernel gives.
@@ -273,7 +279,7 @@ fn packets_and_expiry_are_not_told() {
             while elements(&mut space.connection) > 0 {
                 assert!(Instant::now() < deadline, "the elements do not expire");
             }
-            assert_eq!(told(&mut monitor), Change::Nothing);
+            assert_eq!(told(&mut monitor), Notification::Nothing);
         })
     })
 }
@@ -297,7 +303,7 @@ fn fits_no_more(monitor: &mut Monitor, stranger: &mut Connection) -> bool {
         batch.delete_table();
         stranger.commit(&batch).expect("a commit");
     }
-    told(monitor) == Change::Overrun
+    told(monitor) == Notification::Overrun
 }
 
 #[test]
@@ -313,7 +319,7 @@ fn too_much_to_hold_is_an_overrun() {
             let mut next = Batch::new(TableFamily::Ip, "next");
             next.add_table("");
             stranger.commit(&next).expect("a commit");
-            assert_eq!(told(&mut monitor), Change::Tables(vec![table(TableFamily::Ip, "next")]));
+            assert_eq!(told(&mut monitor), Notification::Tables(vec![table(TableFamily::Ip, "next")]));
         })
     })
 }
@@ -326,7 +332,7 @@ fn a_stopper_ends_the_waiting() {
             let stopper = monitor.stopper();
             let waiting = std::thread::spawn(move || monitor.wait(None).expect("to wait"));
             stopper.stop();
-            assert_eq!(waiting.join().expect("the thread"), Change::Stopped);
+            assert_eq!(waiting.join().expect("the thread"), Notification::Stopped);
         })
     })
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use cluster::{Change, ClusterState};
+use cluster::{ClusterState, ObjectChange};
 use config::flags::Command;
 
 use super::{Target, spell};
@@ -81,7 +81,7 @@ fn manifests(input: &[u8]) {
     let path = if first % 2 == 0 { "web.yaml" } else { "web.json" };
     let (objects, _problems) = cluster::manifests::fuzz::manifest(Path::new(path), text);
     let mut state = ClusterState::default();
-    objects.into_iter().for_each(|object| state.change(Change::Apply(object)));
+    objects.into_iter().for_each(|object| state.change(ObjectChange::Apply(object)));
 }
 
 fn manifest_seeds() -> Vec<Vec<u8>> {

@@ -2,7 +2,7 @@
 //! and after any number of them the kernel holds what a fresh start would have written.
 
 use cluster::apiserver::{Encoding, fuzz};
-use cluster::{Change, ClusterState, Kind};
+use cluster::{ClusterState, Kind, ObjectChange};
 use dataplane::Reconciler;
 use dataplane::iptables::Iptables;
 use dataplane::nftables::Nftables;
@@ -112,7 +112,7 @@ fn change(state: &mut ClusterState, choices: &mut Choices<'_>) {
     let decoded = fuzz::object(kind, Encoding::Json, object.to_string().as_bytes());
     let decoded = decoded.unwrap_or_else(|| panic!("{kind} was not taken: {object}"));
     match decoded {
-        Change::Apply(object) if is_deleted => state.change(Change::Delete(object.key)),
+        ObjectChange::Apply(object) if is_deleted => state.change(ObjectChange::Delete(object.key)),
         change => state.change(change),
     }
 }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 
-use cluster::{Change, EndpointRecord, Kind, NodeFacts, Object, ObjectKey, SliceRecord, Value};
+use cluster::{EndpointRecord, Kind, NodeFacts, Object, ObjectChange, ObjectKey, SliceRecord, Value};
 use ipnet::IpNet;
 use model::{Family, Hints, Protocol, Service, ServicePort, SlicePort, TrafficPolicy};
 use scenarios::Dice;
@@ -44,12 +44,12 @@ fn path(number: u16) -> String {
 }
 
 /// Objects that every state begins with.
-pub(crate) fn beginning() -> Vec<Change> {
+pub(crate) fn beginning() -> Vec<ObjectChange> {
     vec![node(Some(ZONE)), service_cidrs(&[12])]
 }
 
 /// One step of a source.
-pub(crate) fn change(dice: &mut Dice) -> Change {
+pub(crate) fn change(dice: &mut Dice) -> ObjectChange {
     let number = dice.below(SERVICES) as u16;
     match dice.below(100) {
         0..35 => {
@@ -70,15 +70,15 @@ pub(crate) fn change(dice: &mut Dice) -> Change {
     }
 }
 
-fn apply(kind: Kind, path: &str, value: Value) -> Change {
-    Change::Apply(Object { key: ObjectKey { kind, path: path.into() }, value })
+fn apply(kind: Kind, path: &str, value: Value) -> ObjectChange {
+    ObjectChange::Apply(Object { key: ObjectKey { kind, path: path.into() }, value })
 }
 
-fn delete(kind: Kind, path: &str) -> Change {
-    Change::Delete(ObjectKey { kind, path: path.into() })
+fn delete(kind: Kind, path: &str) -> ObjectChange {
+    ObjectChange::Delete(ObjectKey { kind, path: path.into() })
 }
 
-fn node(zone: Option<&str>) -> Change {
+fn node(zone: Option<&str>) -> ObjectChange {
     let facts = NodeFacts {
         zone: zone.map(Into::into),
         primary: Family::BOTH.map(|family| Some(address_of("node", family))),
@@ -89,7 +89,7 @@ fn node(zone: Option<&str>) -> Change {
 }
 
 /// Ranges around the cluster IPs: of this prefix length below the whole, for either family.
-fn service_cidrs(lengths: &[u8]) -> Change {
+fn service_cidrs(lengths: &[u8]) -> ObjectChange {
     let nets = lengths.iter().flat_map(|length| {
         Family::BOTH.map(|family| {
             let width = if family == Family::V4 { 32 } else { 128 };

@@ -27,15 +27,15 @@ pub(super) struct Check {
 
 /// What the event loop has to follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum CheckUpdate {
     /// `None`: it is not asked for any more.
     Check(Family, ServiceKey, Option<Check>),
     /// Where the ports of a family are opened.
     Addresses(Family, Vec<IpAddr>),
 }
 
-type Sender = UnboundedSender<Vec<Change>>;
-pub(super) type Receiver = UnboundedReceiver<Vec<Change>>;
+type Sender = UnboundedSender<Vec<CheckUpdate>>;
+pub(super) type Receiver = UnboundedReceiver<Vec<CheckUpdate>>;
 
 /// One end for the sync thread, one for the event loop.
 pub(super) fn channel() -> (CheckReporter, Receiver) {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use cluster::apiserver::Recorder;
 use model::{Family, ServiceKey};
 
-use super::{Change, Check, Receiver, body};
+use super::{Check, CheckUpdate, Receiver, body};
 use crate::events;
 use crate::health::Health;
 use crate::http::listener::{Scope, lacks_ipv6, listen};
@@ -78,16 +78,16 @@ impl Ports {
     }
 
     /// Take the changes in; try again, too, what failed before. Ports are closed first: another may want them.
-    async fn follow(&mut self, changes: Vec<Change>) {
+    async fn follow(&mut self, changes: Vec<CheckUpdate>) {
         let mut moved: HashSet<Name> = self.refused.keys().map(|(name, _)| name.clone()).collect();
         for change in changes {
             match change {
-                Change::Check(family, service, check) => {
+                CheckUpdate::Check(family, service, check) => {
                     let name = (family, service);
                     self.want(&name, check);
                     moved.insert(name);
                 }
-                Change::Addresses(family, addresses) => {
+                CheckUpdate::Addresses(family, addresses) => {
                     self.addresses[family.index()] = addresses;
                     moved.extend(self.wanted.keys().filter(|(of, _)| *of == family).cloned());
                 }

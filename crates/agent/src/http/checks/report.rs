@@ -7,7 +7,7 @@ use cluster::ClusterState;
 use model::{Family, NodePortAddresses, NodeView, ServiceKey};
 
 use super::count::{addresses, check};
-use super::{Change, Check, Sender};
+use super::{Check, CheckUpdate, Sender};
 
 pub(crate) struct CheckReporter {
     sender: Sender,
@@ -64,7 +64,7 @@ impl Lane {
         node: &NodeView,
         selection: &NodePortAddresses,
         waits: impl Fn(&ServiceKey) -> bool,
-    ) -> Vec<Change> {
+    ) -> Vec<CheckUpdate> {
         let mut changes = Vec::new();
         let (waiting, synced): (HashSet<_>, HashSet<_>) =
             std::mem::take(&mut self.marked).into_iter().partition(waits);
@@ -76,14 +76,14 @@ impl Lane {
                 None => self.reported.remove(&key),
             };
             if now != before {
-                changes.push(Change::Check(family, key, now));
+                changes.push(CheckUpdate::Check(family, key, now));
             }
         }
         if !self.reported.is_empty() {
             let now = addresses(node, selection, family);
             if now != self.addresses {
                 self.addresses.clone_from(&now);
-                changes.insert(0, Change::Addresses(family, now));
+                changes.insert(0, CheckUpdate::Addresses(family, now));
             }
         }
         changes
@@ -142,12 +142,13 @@ mod tests {
             }
         };
         let sync = |reporter: &mut CheckReporter, state: &ClusterState| sync_but("", reporter, state);
-        let told = |endpoints| Change::Check(Family::V4, key.clone(), Some(Check { port: 32000, endpoints }));
+        let told =
+            |endpoints| CheckUpdate::Check(Family::V4, key.clone(), Some(Check { port: 32000, endpoints }));
         apply(&mut state, "service", SERVICE);
         reporter.mark(&services, &state);
         assert!(receiver.try_recv().is_err(), "before the sync");
         sync(&mut reporter, &state);
-        let everywhere = Change::Addresses(Family::V4, vec!["0.0.0.0".parse().unwrap()]);
+        let everywhere = CheckUpdate::Addresses(Family::V4, vec!["0.0.0.0".parse().unwrap()]);
         assert_eq!(receiver.try_recv().unwrap(), [everywhere, told(0)]);
         apply(&mut state, "slice", SLICE);
         reporter.mark(&services, &state);
@@ -161,7 +162,7 @@ mod tests {
         state.delete(&ObjectKey::new(Kind::Service, "default", "web"));
         reporter.mark(&services, &state);
         sync(&mut reporter, &state);
-        assert_eq!(receiver.try_recv().unwrap(), [Change::Check(Family::V4, key.clone(), None)]);
+        assert_eq!(receiver.try_recv().unwrap(), [CheckUpdate::Check(Family::V4, key.clone(), None)]);
         assert!(reporter.lanes.iter().all(|lane| lane.reported.is_empty() && lane.marked.is_empty()));
     }
 }

@@ -11,7 +11,7 @@ use super::super::events::{Event, IGNORED_ENTRIES, Regarding, UNUSABLE_OBJECT};
 use super::super::resource::{Decoded, Identity};
 use super::super::wire::Encoding;
 use super::Reflector;
-use crate::{Change, ObjectKey};
+use crate::{ObjectChange, ObjectKey};
 
 impl Reflector {
     /// An object that cannot be used leaves its last usable version in use.
@@ -19,7 +19,7 @@ impl Reflector {
         &mut self,
         object: Bytes,
         encoding: Encoding,
-        changes: &mut Vec<Change>,
+        changes: &mut Vec<ObjectChange>,
     ) -> Identity {
         let Decoded { identity, outcome } = self.resource.decode(object, encoding);
         match outcome {
@@ -51,7 +51,7 @@ impl Reflector {
         &mut self,
         object: Bytes,
         encoding: Encoding,
-        changes: &mut Vec<Change>,
+        changes: &mut Vec<ObjectChange>,
     ) -> Identity {
         let identity = self.resource.identify(object, encoding);
         match &identity.key {
@@ -60,7 +60,7 @@ impl Reflector {
                     self.complaints.forget(&key.path);
                     self.tell_unusable();
                 }
-                changes.push(Change::Delete(key.clone()));
+                changes.push(ObjectChange::Delete(key.clone()));
             }
             None => self.complain(&identity, Extent::Whole, "it is gone, and its name cannot be read"),
         }

@@ -12,7 +12,7 @@ use super::super::pace::random_share;
 use super::super::resource::{Identity, bookmark, escape};
 use super::super::wire::{Encoding, RawEvent, WatchDecoder};
 use super::{Listing, Reflector, Step, known};
-use crate::Change;
+use crate::ObjectChange;
 
 /// A watch is renewed after 5 to 10 minutes, spread so that the server does not get all at once.
 const WATCH_SECONDS: (f64, f64) = (300.0, 600.0);
@@ -114,7 +114,7 @@ impl Reflector {
         decoder: &mut WatchDecoder,
         encoding: Encoding,
         listing: &mut Option<Listing>,
-        changes: &mut Vec<Change>,
+        changes: &mut Vec<ObjectChange>,
     ) -> Result<bool, Step> {
         let mut added = false;
         while let Some(event) = decoder.next().map_err(Failure::from)? {
@@ -134,7 +134,7 @@ impl Reflector {
         event: RawEvent,
         encoding: Encoding,
         listing: &mut Option<Listing>,
-        changes: &mut Vec<Change>,
+        changes: &mut Vec<ObjectChange>,
     ) -> Result<Taken, Failure> {
         match &*event.kind {
             "ADDED" | "MODIFIED" => {

@@ -21,7 +21,7 @@ pub use wake::Stopper;
 
 /// What happened while [`Monitor::wait`] waited.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum Notification {
     /// Nothing until the timeout.
     Nothing,
     /// Another process touched these tables, each named once.
@@ -48,7 +48,7 @@ pub struct Monitor {
     buffer: Vec<u8>,
 }
 
-/// Room for what others commit while we are busy; what exceeds it is an [`Change::Overrun`], no more.
+/// Room for what others commit while we are busy; what exceeds it is a [`Notification::Overrun`], no more.
 const RECEIVE_BUFFER: usize = 4 << 20;
 /// The last message of a commit says whose it is. It is sent a moment after the others.
 const END_OF_COMMIT: Duration = Duration::from_millis(100);
@@ -73,23 +73,23 @@ impl Monitor {
     }
 
     /// Wait for a change (`None`: for ever) and take all that has arrived with it.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Change> {
+    pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<Notification> {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         loop {
             match self.signal.wait(&self.socket, deadline)? {
-                Ready::Stopped => return Ok(Change::Stopped),
-                Ready::Elapsed => return Ok(Change::Nothing),
+                Ready::Stopped => return Ok(Notification::Stopped),
+                Ready::Elapsed => return Ok(Notification::Nothing),
                 Ready::Readable => {}
             }
             // What arrived may be about nothing that is watched: a flow table, another family.
             let change = self.take_arrived()?;
-            if change != Change::Nothing {
+            if change != Notification::Nothing {
                 return Ok(change);
             }
         }
     }
 
-    fn take_arrived(&mut self) -> io::Result<Change> {
+    fn take_arrived(&mut self) -> io::Result<Notification> {
         let mut touched = Vec::new();
         let mut overrun = false;
         while self.is_readable_before_end(&touched)? {
@@ -100,9 +100,9 @@ impl Monitor {
             }
         }
         Ok(match overrun {
-            true => Change::Overrun,
-            false if touched.is_empty() => Change::Nothing,
-            false => Change::Tables(touched),
+            true => Notification::Overrun,
+            false if touched.is_empty() => Notification::Nothing,
+            false => Notification::Tables(touched),
         })
     }
 
