@@ -8,7 +8,7 @@ mod front;
 use std::collections::HashSet;
 use std::net::IpAddr;
 
-use model::{Address, Backend, Pool, PortPlan, Protocol, ServicePlan, merged_ports};
+use model::{Address, PlannedEndpoint, Pool, PortPlan, Protocol, ServicePlan, merged_ports};
 
 use crate::ports::ports_of;
 
@@ -175,7 +175,7 @@ fn copies(port: &PortPlan) -> usize {
     if port.shares_pools() { 1 } else { port.destinations.len() }
 }
 
-fn differing(old: &[Backend], new: &[Backend]) -> usize {
+fn differing(old: &[PlannedEndpoint], new: &[PlannedEndpoint]) -> usize {
     let same = old.iter().zip(new).filter(|(old, new)| old == new).count();
     old.len().max(new.len()) - same
 }
@@ -230,7 +230,7 @@ fn partly(before: Option<&PortPlan>, after: Option<&PortPlan>, left: usize) -> O
 
 /// The first slots that differ as they are wanted, so many of them, and the others as they were. No endpoint twice: one
 /// that has its new place already loses the old one.
-fn mixed(old: &[Backend], new: &[Backend], slots: usize) -> Box<[Backend]> {
+fn mixed(old: &[PlannedEndpoint], new: &[PlannedEndpoint], slots: usize) -> Box<[PlannedEndpoint]> {
     let mut changed = 0;
     let cut = new.iter().enumerate().position(|(slot, backend)| {
         changed += usize::from(old.get(slot) != Some(backend));
@@ -239,7 +239,7 @@ fn mixed(old: &[Backend], new: &[Backend], slots: usize) -> Box<[Backend]> {
     let done = &new[..cut.unwrap_or(new.len())];
     let placed: HashSet<(IpAddr, u16)> = done.iter().map(|backend| (backend.ip, backend.port)).collect();
     let rest = old.get(done.len()..).unwrap_or_default();
-    let mut rest: Vec<Backend> =
+    let mut rest: Vec<PlannedEndpoint> =
         rest.iter().filter(|backend| !placed.contains(&(backend.ip, backend.port))).copied().collect();
     if cut.is_none() {
         // Those in front have their place; of the others, as many go as may.

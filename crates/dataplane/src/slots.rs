@@ -1,6 +1,6 @@
 //! Slot order: an endpoint keeps its place in a pool while it lives, so that a change touches few slots.
 
-use model::{Backend, ServicePlan};
+use model::{PlannedEndpoint, ServicePlan};
 
 /// Give the pools of `new` the order of `old`, with newcomers in the places of those that went.
 pub(crate) fn keep_order(old: &ServicePlan, new: &mut ServicePlan) {
@@ -13,11 +13,11 @@ pub(crate) fn keep_order(old: &ServicePlan, new: &mut ServicePlan) {
 }
 
 /// `wanted` is sorted, as the plan gives it.
-fn arrange(before: &[Backend], wanted: &[Backend]) -> Box<[Backend]> {
-    let place = |backend: &Backend| (backend.ip, backend.port);
-    let current = |backend: &Backend| wanted.binary_search_by_key(&place(backend), place).ok();
+fn arrange(before: &[PlannedEndpoint], wanted: &[PlannedEndpoint]) -> Box<[PlannedEndpoint]> {
+    let place = |backend: &PlannedEndpoint| (backend.ip, backend.port);
+    let current = |backend: &PlannedEndpoint| wanted.binary_search_by_key(&place(backend), place).ok();
     let mut kept = vec![false; wanted.len()];
-    let mut slots: Vec<Option<Backend>> = Vec::with_capacity(before.len().max(wanted.len()));
+    let mut slots: Vec<Option<PlannedEndpoint>> = Vec::with_capacity(before.len().max(wanted.len()));
     for backend in before {
         let index = current(backend).filter(|index| !kept[*index]);
         slots.push(index.map(|index| {
@@ -36,7 +36,7 @@ fn arrange(before: &[Backend], wanted: &[Backend]) -> Box<[Backend]> {
 }
 
 /// Move the last endpoints into the places that stayed empty.
-fn fill_holes(mut slots: Vec<Option<Backend>>) -> Box<[Backend]> {
+fn fill_holes(mut slots: Vec<Option<PlannedEndpoint>>) -> Box<[PlannedEndpoint]> {
     let mut index = 0;
     while index < slots.len() {
         if slots[index].is_none() {
@@ -52,9 +52,11 @@ fn fill_holes(mut slots: Vec<Option<Backend>>) -> Box<[Backend]> {
 mod tests {
     use super::*;
 
-    fn pool(last: &[u8]) -> Vec<Backend> {
+    fn pool(last: &[u8]) -> Vec<PlannedEndpoint> {
         let ip = |last| std::net::IpAddr::from([10, 0, 0, last]);
-        last.iter().map(|last| Backend { ip: ip(*last), port: 80, may_be_own_client: false }).collect()
+        last.iter()
+            .map(|last| PlannedEndpoint { ip: ip(*last), port: 80, may_be_own_client: false })
+            .collect()
     }
 
     #[test]

@@ -24,8 +24,8 @@ pub use node::{
     LocalDetector, NodePlan, NodeView, default_primary, missed_prefixes, nodeport_loopback, plan_node,
 };
 pub use plan::{
-    Address, AllowedSources, Backend, Destination, Excess, MOST_WEIGHT, Masquerade, Pool, PortPlan, Role,
-    Routing, ServicePlan, Settings, Verdict, merged_ports, plan,
+    Address, AllowedSources, Destination, Excess, MOST_WEIGHT, Masquerade, PlannedEndpoint, Pool, PortPlan,
+    Role, Routing, ServicePlan, Settings, Verdict, merged_ports, plan,
 };
 pub use planner::{Planned, Planner};
 pub use service::{Service, ServiceKey, ServicePort, TrafficPolicy};

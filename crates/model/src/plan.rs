@@ -75,14 +75,14 @@ pub struct PortPlan {
     /// ClientIP affinity timeout in seconds.
     pub affinity_seconds: Option<u32>,
     /// Endpoints for traffic of policy Cluster, sorted; empty if nothing uses them.
-    pub cluster_pool: Box<[Backend]>,
+    pub cluster_pool: Box<[PlannedEndpoint]>,
     /// Endpoints for traffic of policy Local, sorted; empty if nothing uses them.
-    pub local_pool: Box<[Backend]>,
+    pub local_pool: Box<[PlannedEndpoint]>,
     pub destinations: Box<[Destination]>,
 }
 
 impl PortPlan {
-    pub fn pool(&self, pool: Pool) -> &[Backend] {
+    pub fn pool(&self, pool: Pool) -> &[PlannedEndpoint] {
         match pool {
             Pool::Cluster => &self.cluster_pool,
             Pool::Local => &self.local_pool,
@@ -92,7 +92,7 @@ impl PortPlan {
 
 /// A usable endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Backend {
+pub struct PlannedEndpoint {
     pub ip: IpAddr,
     pub port: u16,
     /// It may come to this node as its own client (hairpin): it runs here, or its node is unknown, or pods of other

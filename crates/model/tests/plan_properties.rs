@@ -4,7 +4,7 @@ mod pools;
 mod world;
 
 use model::{
-    AllowedSources, Backend, Family, FlowTarget, Masquerade, Pool, PortPlan, Role, Routing, Service,
+    AllowedSources, Family, FlowTarget, Masquerade, PlannedEndpoint, Pool, PortPlan, Role, Routing, Service,
     ServicePlan, ServicePort, StaleSet, TrafficPolicy, Verdict, stale_flows,
 };
 use proptest::prelude::*;
@@ -38,7 +38,7 @@ fn verdicts(routing: Routing) -> Vec<Verdict> {
 }
 
 fn check_pool(
-    pool: &[Backend],
+    pool: &[PlannedEndpoint],
     offered: &[(&Spot, u16)],
     may_be_own_client: impl Fn(&Spot) -> bool,
 ) -> Result<(), TestCaseError> {
@@ -61,7 +61,7 @@ fn check_port(world: &World, port: &PortPlan, family: Family) -> Result<(), Test
     check_pool(&port.cluster_pool, &offered, |spot| is_split || spot.node.is_none_or(|node| node == NODE))?;
     check_pool(&port.local_pool, &offered, |spot| spot.node == Some(NODE))?;
     prop_assert!(port.local_pool.iter().all(|backend| backend.may_be_own_client));
-    let is_ready = |b: &Backend| offered.iter().any(|(s, p)| s.ready && s.ip == b.ip && *p == b.port);
+    let is_ready = |b: &PlannedEndpoint| offered.iter().any(|(s, p)| s.ready && s.ip == b.ip && *p == b.port);
     prop_assert!(!any_ready || port.cluster_pool.iter().all(is_ready));
     prop_assert!(port.local_pool.iter().all(is_ready) || !port.local_pool.iter().any(is_ready));
 
@@ -107,7 +107,7 @@ fn check_masquerade(world: &World, role: Role, routing: Routing) -> Result<(), T
 }
 
 /// Every destination that forwards, with what it forwards to.
-fn reachable(plan: &ServicePlan) -> Vec<(model::Protocol, model::Address, Vec<Backend>)> {
+fn reachable(plan: &ServicePlan) -> Vec<(model::Protocol, model::Address, Vec<PlannedEndpoint>)> {
     let mut found = Vec::new();
     for port in &plan.ports {
         for destination in &port.destinations {
@@ -172,7 +172,7 @@ proptest! {
         let [old, new] = [old, new].map(|world| world.map(|world| world.plan(family)));
         let found: StaleSet = stale_flows(old.as_ref(), new.as_ref()).into_iter().collect();
         let [before, after] = [&old, &new].map(|plan| plan.as_ref().map(reachable).unwrap_or_default());
-        let stale = |protocol, at, backend: &Backend| {
+        let stale = |protocol, at, backend: &PlannedEndpoint| {
             let (ip, port) = match at {
                 model::Address::Vip(ip, port) => (ip, port),
                 model::Address::NodePort(port) => ("192.0.2.1".parse().unwrap(), port),
@@ -185,7 +185,7 @@ proptest! {
         }
         for (protocol, at, backends) in &before {
             let now = after.iter().find(|(p, a, _)| (p, a) == (protocol, at));
-            let live = |b: &&Backend| now.is_some_and(|(.., now)| now.iter().any(|n| (n.ip, n.port) == (b.ip, b.port)));
+            let live = |b: &&PlannedEndpoint| now.is_some_and(|(.., now)| now.iter().any(|n| (n.ip, n.port) == (b.ip, b.port)));
             prop_assert!(backends.iter().filter(|b| !live(b)).all(|backend| stale(*protocol, *at, backend)));
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 
-use model::{Backend, Pool, Protocol};
+use model::{PlannedEndpoint, Pool, Protocol};
 use sha2::{Digest, Sha256};
 
 /// What the kernel takes for the name of a chain.
@@ -90,7 +90,7 @@ impl PortName {
 
     /// The list in which the kernel keeps the clients that are pinned to an endpoint. Named as upstream's, so that a
     /// change from one to the other keeps every client.
-    pub(super) fn pins(&self, backend: &Backend) -> String {
+    pub(super) fn pins(&self, backend: &PlannedEndpoint) -> String {
         let endpoint = SocketAddr::new(backend.ip, backend.port).to_string();
         let hash = hash(&[&self.text, &self.protocol.to_string(), &endpoint]);
         format!("KUBE-SEP-{}", std::str::from_utf8(&hash).unwrap_or_default())
@@ -141,7 +141,8 @@ mod tests {
     fn pins_are_kept_in_lists_of_upstreams_names() {
         let port = PortName::new("ns1/svc1", "p80", Protocol::Tcp);
         assert_eq!(port.chain(ChainKind::Cluster).to_string(), "KUBE-SVC-XPGD46QRK7WJZT7O");
-        let backend = Backend { ip: "10.180.0.1".parse().unwrap(), port: 80, may_be_own_client: false };
+        let backend =
+            PlannedEndpoint { ip: "10.180.0.1".parse().unwrap(), port: 80, may_be_own_client: false };
         assert_eq!(port.pins(&backend), "KUBE-SEP-SXIVWICOYRO3J4NJ");
     }
 

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use ipnet::IpNet;
 use kernel::iptables::Table;
 use model::{
-    Address, Backend, Destination, Masquerade, Pool, PortPlan, Role, Routing, ServiceKey, ServicePlan,
-    Verdict,
+    Address, Destination, Masquerade, PlannedEndpoint, Pool, PortPlan, Role, Routing, ServiceKey,
+    ServicePlan, Verdict,
 };
 
 use super::dialect::{Dialect, MARK_MASQ, comment};
@@ -173,7 +173,7 @@ impl ServicePort<'_> {
         }
     }
 
-    fn translate(&self, chain: &mut Chain, which: &str, backend: &Backend) {
+    fn translate(&self, chain: &mut Chain, which: &str, backend: &PlannedEndpoint) {
         let to = SocketAddr::new(backend.ip, backend.port);
         let about = if chain.rules == 0 { comment(&self.name.text) } else { String::new() };
         let protocol = self.port.protocol;

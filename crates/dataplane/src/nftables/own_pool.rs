@@ -1,6 +1,6 @@
 //! The elements of a port's own pools. They are many, so that a change is found by comparing slots, not by sorting.
 
-use model::{Backend, Pool};
+use model::{PlannedEndpoint, Pool};
 
 use super::bytes::Fields;
 use super::diff::Difference;
@@ -69,11 +69,11 @@ fn compare_slots(
 }
 
 /// A pool without clients has no map.
-fn slots<'a>(rendered: &RenderedPort<'a>, pool: Pool) -> &'a [Backend] {
+fn slots<'a>(rendered: &RenderedPort<'a>, pool: Pool) -> &'a [PlannedEndpoint] {
     if rendered.port.uses(pool) { rendered.port.pool(pool) } else { &[] }
 }
 
-fn slot_element(id: PoolId, slot: usize, backend: &Backend) -> Element {
+fn slot_element(id: PoolId, slot: usize, backend: &PlannedEndpoint) -> Element {
     let key = Fields::new().slot(slot as u32);
     Element { set: SetName::Pool(id), key, data: Data::Endpoint(endpoint(backend)), label: None }
 }
@@ -82,7 +82,7 @@ fn slot_element(id: PoolId, slot: usize, backend: &Backend) -> Element {
 fn beside(
     rendered: &RenderedPort<'_>,
     id: PoolId,
-    backend: &Backend,
+    backend: &PlannedEndpoint,
 ) -> impl Iterator<Item = Element> + use<> {
     let plain = |set, key| Element { set, key, data: Data::None, label: None };
     let member = rendered.seconds.map(|_| plain(SetName::PoolMembers(id), endpoint(backend)));

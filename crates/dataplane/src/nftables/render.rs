@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use model::{Address, Backend, Destination, Pool, PortPlan, Protocol, Routing, ServicePlan, Verdict};
+use model::{Address, Destination, PlannedEndpoint, Pool, PortPlan, Protocol, Routing, ServicePlan, Verdict};
 
 use super::bytes::Fields;
 use super::class::{Class, Draw, Kind, kind_of};
@@ -25,7 +25,7 @@ pub(crate) struct RenderedPort<'a> {
     pub(crate) seconds: Option<u32>,
     pub(crate) own: OwnPools,
     /// Of each own pool the endpoint that stands in for a slot that is gone: always the same, whatever the order.
-    stand_ins: [Option<Backend>; 2],
+    stand_ins: [Option<PlannedEndpoint>; 2],
     count_traffic: bool,
 }
 
@@ -234,12 +234,12 @@ pub(crate) fn destination_key(at: Address, protocol: Protocol) -> (Door, Fields)
 }
 
 /// An endpoint as the data of a slot or a pin.
-pub(crate) fn endpoint(backend: &Backend) -> Fields {
+pub(crate) fn endpoint(backend: &PlannedEndpoint) -> Fields {
     Fields::new().ip(backend.ip).port(backend.port)
 }
 
 /// The key by which an endpoint is known as a possible client of itself.
-pub(crate) fn hairpin(protocol: Protocol, backend: &Backend) -> Option<Fields> {
+pub(crate) fn hairpin(protocol: Protocol, backend: &PlannedEndpoint) -> Option<Fields> {
     let key = || Fields::new().ip(backend.ip).ip(backend.ip).protocol(protocol.number()).port(backend.port);
     backend.may_be_own_client.then(key)
 }

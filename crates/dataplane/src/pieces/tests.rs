@@ -6,8 +6,12 @@ use model::{AllowedSources, Destination, Masquerade, Pool, Role, Routing, Verdic
 
 use super::*;
 
-fn backend(number: u32) -> Backend {
-    Backend { ip: IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + number)), port: 80, may_be_own_client: false }
+fn backend(number: u32) -> PlannedEndpoint {
+    PlannedEndpoint {
+        ip: IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + number)),
+        port: 80,
+        may_be_own_client: false,
+    }
 }
 
 fn port(number: u16, endpoints: impl Iterator<Item = u32>) -> PortPlan {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fixtures::ip;
-use crate::{Backend, Destination, Masquerade, Role, Routing, Verdict};
+use crate::{Destination, Masquerade, PlannedEndpoint, Role, Routing, Verdict};
 use Protocol::{Sctp, Tcp, Udp};
 
 const VIP: &str = "10.96.0.1";
@@ -11,10 +11,10 @@ fn vip() -> Address {
     Address::Vip(ip(VIP), 53)
 }
 
-fn backends(tails: &[u8]) -> Box<[Backend]> {
+fn backends(tails: &[u8]) -> Box<[PlannedEndpoint]> {
     tails
         .iter()
-        .map(|n| Backend { ip: ip(&format!("10.0.0.{n}")), port: 5353, may_be_own_client: false })
+        .map(|n| PlannedEndpoint { ip: ip(&format!("10.0.0.{n}")), port: 5353, may_be_own_client: false })
         .collect()
 }
 

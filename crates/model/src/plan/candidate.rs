@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::Backend;
+use super::PlannedEndpoint;
 use crate::topology::Nearness;
 use crate::{Endpoint, Family, NodeView};
 
@@ -51,10 +51,10 @@ impl Candidate {
     }
 
     /// The endpoint at the port of its rank. Clients may be pods of this node, or of any.
-    pub(super) fn backend(&self, ports: &[u16], from_anywhere: bool) -> Backend {
+    pub(super) fn backend(&self, ports: &[u16], from_anywhere: bool) -> PlannedEndpoint {
         let port = ports.get(usize::from(self.rank)).copied().unwrap_or_default();
         let may_be_own_client = from_anywhere || self.place != Place::Elsewhere;
-        Backend { ip: self.ip, port, may_be_own_client }
+        PlannedEndpoint { ip: self.ip, port, may_be_own_client }
     }
 }
 

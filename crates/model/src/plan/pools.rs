@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::Backend;
+use super::PlannedEndpoint;
 use super::candidate::{Candidate, Place, Standing};
 use crate::topology::Reach;
 
@@ -53,12 +53,12 @@ impl Usable<'_> {
     }
 
     /// The endpoints for policy Cluster, for clients that are pods of this node, or of any.
-    pub(super) fn cluster_pool(&self, from_anywhere: bool) -> Box<[Backend]> {
+    pub(super) fn cluster_pool(&self, from_anywhere: bool) -> Box<[PlannedEndpoint]> {
         self.pools.cluster.iter().map(|candidate| candidate.backend(&self.ports, from_anywhere)).collect()
     }
 
     /// The endpoints for policy Local.
-    pub(super) fn local_pool(&self) -> Box<[Backend]> {
+    pub(super) fn local_pool(&self) -> Box<[PlannedEndpoint]> {
         self.pools.local.iter().map(|candidate| candidate.backend(&self.ports, false)).collect()
     }
 }

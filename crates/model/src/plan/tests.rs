@@ -26,7 +26,7 @@ fn plan_one(service: &Service, endpoints: &[Endpoint<'_>]) -> PortPlan {
 }
 
 /// The last bytes of the addresses in a pool: enough to tell them apart.
-fn tails(pool: &[Backend]) -> Vec<u8> {
+fn tails(pool: &[PlannedEndpoint]) -> Vec<u8> {
     pool.iter().map(|backend| tail(backend.ip)).collect()
 }
 

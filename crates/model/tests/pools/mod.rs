@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use model::{
-    Backend, Endpoint, EndpointSlice, Family, PortPlan, Protocol, Role, Service, SlicePort, TrafficPolicy,
+    Endpoint, EndpointSlice, Family, PlannedEndpoint, PortPlan, Protocol, Role, Service, SlicePort,
+    TrafficPolicy,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -52,9 +53,9 @@ fn backends(
     found: &BTreeMap<(IpAddr, u16), Worth>,
     from_anywhere: bool,
     fits: impl Fn(&Worth) -> bool,
-) -> Box<[Backend]> {
+) -> Box<[PlannedEndpoint]> {
     let fitting = found.iter().filter(|(_, worth)| fits(worth));
-    let backend = |(&(ip, port), &(_, place, ..)): (&(IpAddr, u16), &Worth)| Backend {
+    let backend = |(&(ip, port), &(_, place, ..)): (&(IpAddr, u16), &Worth)| PlannedEndpoint {
         ip,
         port,
         may_be_own_client: from_anywhere || place < 2,
@@ -62,7 +63,7 @@ fn backends(
     fitting.map(backend).collect()
 }
 
-fn cluster_pool(found: &BTreeMap<(IpAddr, u16), Worth>, from_anywhere: bool) -> Box<[Backend]> {
+fn cluster_pool(found: &BTreeMap<(IpAddr, u16), Worth>, from_anywhere: bool) -> Box<[PlannedEndpoint]> {
     let ready: Vec<&Worth> = found.values().filter(|(terminating, ..)| !terminating).collect();
     let agreed = |aims: &[u8]| aims.iter().all(|aim| *aim < 2) && aims.contains(&HERE);
     let by_node = agreed(&ready.iter().map(|(.., node, _)| *node).collect::<Vec<_>>());
@@ -76,7 +77,7 @@ fn cluster_pool(found: &BTreeMap<(IpAddr, u16), Worth>, from_anywhere: bool) -> 
     })
 }
 
-fn local_pool(found: &BTreeMap<(IpAddr, u16), Worth>) -> Box<[Backend]> {
+fn local_pool(found: &BTreeMap<(IpAddr, u16), Worth>) -> Box<[PlannedEndpoint]> {
     let any_ready = found.values().any(|(terminating, place, ..)| !terminating && *place == HERE);
     backends(found, false, |(terminating, place, ..)| *place == HERE && !(any_ready && *terminating))
 }
@@ -87,7 +88,7 @@ fn pools(
     slices: &[EndpointSlice<'_>],
     port: &PortPlan,
     family: Family,
-) -> [Box<[Backend]>; 2] {
+) -> [Box<[PlannedEndpoint]>; 2] {
     let found = found(slices, port, family);
     let has_role = |wanted: fn(Role) -> bool| port.destinations.iter().any(|at| wanted(at.role));
     let inside = has_role(|role| role == Role::ClusterIp).then_some(service.internal_policy);

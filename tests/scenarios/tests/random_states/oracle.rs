@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
 use model::{
-    Address, Backend, Destination, Family, Masquerade, NodePlan, Planner, PortPlan, Protocol, Role, Routing,
-    ServiceKey, Verdict,
+    Address, Destination, Family, Masquerade, NodePlan, PlannedEndpoint, Planner, PortPlan, Protocol, Role,
+    Routing, ServiceKey, Verdict,
 };
 use scenarios::SettingsVariant;
 use scenarios::directory::node_addresses;
@@ -17,7 +17,7 @@ pub(crate) enum Answer {
     /// To one of these; a masqueraded client is seen as the node. Whether it is one is open at an external address that
     /// is another service's cluster IP.
     Forwarded {
-        to: Vec<Backend>,
+        to: Vec<PlannedEndpoint>,
         masqueraded: Option<bool>,
         affine: bool,
     },
@@ -132,7 +132,7 @@ impl Answer {
     }
 
     /// Whether the source is rewritten on the way to this endpoint; `None` if it may be or not.
-    pub(crate) fn rewrites(&self, source: IpAddr, endpoint: &Backend) -> Option<bool> {
+    pub(crate) fn rewrites(&self, source: IpAddr, endpoint: &PlannedEndpoint) -> Option<bool> {
         let Answer::Forwarded { masqueraded, .. } = self else { return Some(false) };
         // What stays on the node does not pass postrouting.
         let leaves = !node_addresses().contains(&endpoint.ip);

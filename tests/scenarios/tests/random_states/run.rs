@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use cluster::{ClusterState, Kind};
 use dataplane::Reconciler;
-use model::{Backend, Family, Protocol, ServiceKey};
+use model::{Family, PlannedEndpoint, Protocol, ServiceKey};
 use scenarios::directory::node_addresses;
 use scenarios::flows::Position;
 use scenarios::interpreted::{StatePlanner, node_view, protocol, rejection};
@@ -227,7 +227,7 @@ fn source_is_right(
     answer: &Answer,
     from: Position,
     source: IpAddr,
-    endpoint: &Backend,
+    endpoint: &PlannedEndpoint,
     delivery: &Delivery,
 ) -> bool {
     if from == Position::Node || (from.is_node() && node_addresses().contains(&endpoint.ip)) {
