@@ -9,7 +9,7 @@ use kernel::nft::{Batch, Chain, Hook, HookKind, VerdictCode};
 use model::Protocol;
 
 use super::code::{Code, Field};
-use super::layout::{Dialect, OUTPUT, PREROUTING, PROTOCOLS, original_key, rule};
+use super::layout::{OUTPUT, PREROUTING, PROTOCOLS, TableSetup, original_key, rule};
 use super::sets::{Door, SetName, counting};
 
 /// Behind the redirection, before anything that may drop.
@@ -18,7 +18,7 @@ const AFTER_DNAT: i32 = -90;
 pub(crate) const CHAINS: [&str; 4] =
     ["count-prerouting", "count-output", "count-traffic", "count-connections"];
 
-impl Dialect {
+impl TableSetup {
     pub(crate) fn declare_counting(&self, batch: &mut Batch) {
         for set in counting() {
             self.declare_set(batch, set);

@@ -12,7 +12,7 @@ use kernel::nft::{self, Batch, ElementData, Transport};
 use model::{Destination, Family, Protocol, Routing, ServiceKey, ServicePlan};
 
 use super::bytes::Fields;
-use super::layout::{Dialect, TABLE};
+use super::layout::{TABLE, TableSetup};
 use super::pool::pin_seconds;
 use super::render::{destination_key, in_every_pool};
 use super::sets::{Door, SetName};
@@ -36,11 +36,11 @@ struct Owner {
 
 /// Read every pin of upstream's table, the longest-lived first. What cannot be read is left out: a client
 /// that changes its endpoint once is better than rules that wait.
-pub(crate) fn read<T: Transport>(transport: &mut T, dialect: &Dialect) -> Vec<InheritedPin> {
+pub(crate) fn read<T: Transport>(transport: &mut T, setup: &TableSetup) -> Vec<InheritedPin> {
     let mut pins = Vec::new();
-    if let Err(error) = read_all(transport, dialect, &mut pins) {
+    if let Err(error) = read_all(transport, setup, &mut pins) {
         tracing::warn!(
-            family = %dialect.family, %error, taken_over = pins.len(),
+            family = %setup.family, %error, taken_over = pins.len(),
             "Failed to read all pins of the previous table; some clients change their endpoint"
         );
     }
@@ -50,12 +50,12 @@ pub(crate) fn read<T: Transport>(transport: &mut T, dialect: &Dialect) -> Vec<In
 
 fn read_all<T: Transport>(
     transport: &mut T,
-    dialect: &Dialect,
+    setup: &TableSetup,
     pins: &mut Vec<InheritedPin>,
 ) -> Result<(), nft::Error> {
-    let family = dialect.nft_family();
+    let family = setup.nft_family();
     for set in transport.sets(family, TABLE)? {
-        let Some(owner) = owner(&set, dialect.family) else { continue };
+        let Some(owner) = owner(&set, setup.family) else { continue };
         transport.dump_elements(family, TABLE, &set, &mut |element| {
             if let (Some(client), Some(left_ms)) = (address(element.key), element.expires_ms) {
                 pins.push(InheritedPin { owner: owner.clone(), client, left_ms });

@@ -34,9 +34,9 @@ const ORIGINAL_NODE_PORT: [Field; 2] = [Field::Protocol, Field::OriginalPort];
 const ENDPOINT: [Field; 2] = [Field::Destination, Field::DestinationPort];
 pub(super) const PROTOCOLS: [Protocol; 3] = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
 
-/// What the rules depend on besides the services.
+/// What the rules of a table depend on besides the services and the node.
 #[derive(Clone, Debug)]
-pub struct Dialect {
+pub struct TableSetup {
     pub family: Family,
     pub detector: LocalDetector,
     /// The packet mark that asks for masquerade, as a value (bit 14: 0x4000).
@@ -47,7 +47,7 @@ pub struct Dialect {
     pub room_for_pins: u32,
 }
 
-impl Dialect {
+impl TableSetup {
     pub(crate) fn nft_family(&self) -> kernel::nft::TableFamily {
         nft_family(self.family)
     }

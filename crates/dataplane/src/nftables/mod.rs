@@ -45,7 +45,7 @@ use layout::TABLE;
 use sets::{Door, SetName};
 use table::{Existing, Table};
 
-pub use layout::Dialect;
+pub use layout::TableSetup;
 pub use meter::{Direction, Meter, MeterName};
 pub(crate) use mode::MODE;
 pub use sweep::{Pin, PinSweep};
@@ -69,7 +69,7 @@ enum Trust {
 }
 
 struct FamilyTable {
-    dialect: Dialect,
+    setup: TableSetup,
     table: Table,
     trust: Trust,
     /// Pins that are to go, and wait to be read.
@@ -87,7 +87,7 @@ pub struct Nftables<T> {
 impl<T: Transport> Nftables<T> {
     pub fn new(transport: T, detector: &LocalDetector, masquerade_mark: u32) -> Nftables<T> {
         let families = Family::BOTH.map(|family| FamilyTable {
-            dialect: Dialect {
+            setup: TableSetup {
                 family,
                 detector: detector.clone(),
                 masquerade_mark,
@@ -103,16 +103,16 @@ impl<T: Transport> Nftables<T> {
 
     /// Whether packets, bytes and connections of every service port are counted, from the next rewrite on.
     pub fn count_traffic(mut self, on: bool) -> Nftables<T> {
-        for FamilyTable { dialect, .. } in &mut self.families {
-            dialect.count_traffic = on;
+        for FamilyTable { setup, .. } in &mut self.families {
+            setup.count_traffic = on;
         }
         self
     }
 
     /// How many clients may be pinned, for addresses and for node ports each, in each family; see [`room_for_pins`].
     pub fn room_for_pins(mut self, pins: u32) -> Nftables<T> {
-        for FamilyTable { dialect, .. } in &mut self.families {
-            dialect.room_for_pins = room_for_pins(pins);
+        for FamilyTable { setup, .. } in &mut self.families {
+            setup.room_for_pins = room_for_pins(pins);
         }
         self
     }
@@ -129,26 +129,26 @@ impl<T: Transport> Nftables<T> {
 
     /// Whether the kernel holds a table of our name; one that cannot be read counts as none.
     pub fn exists(&mut self, family: Family) -> bool {
-        let family = self.families[family.index()].dialect.nft_family();
+        let family = self.families[family.index()].setup.nft_family();
         self.transport.tables(family).is_ok_and(|tables| tables.iter().any(|table| table.name == TABLE))
     }
 
     /// Look at the kernel's table once, before a rewrite.
     fn existing(&mut self, family: Family) -> Result<Existing, SyncError> {
-        let FamilyTable { dialect, trust, .. } = &self.families[family.index()];
-        let family = dialect.nft_family();
-        let comment = dialect.table_comment();
+        let FamilyTable { setup, trust, .. } = &self.families[family.index()];
+        let family = setup.nft_family();
+        let comment = setup.table_comment();
         let tables = self.transport.tables(family)?;
         match tables.iter().find(|table| table.name == TABLE) {
             Some(table) if table.comment == comment && *trust == Trust::InPlace => Ok(Existing::Ours {
                 sets: self.transport.sets(family, TABLE)?,
                 chains: self.transport.chains(family, TABLE)?,
-                counters: traffic::counter_names(&mut self.transport, dialect)?,
+                counters: traffic::counter_names(&mut self.transport, setup)?,
                 // Unread, every destination counts as newly split: that costs some pins, and is never wrong.
-                split: sweep::split_before(&mut self.transport, dialect.family).unwrap_or_default(),
+                split: sweep::split_before(&mut self.transport, setup.family).unwrap_or_default(),
             }),
             Some(table) if table.comment != comment => {
-                Ok(Existing::Other { pins: inherit::read(&mut self.transport, dialect) })
+                Ok(Existing::Other { pins: inherit::read(&mut self.transport, setup) })
             }
             _ => Ok(Existing::Other { pins: Vec::new() }),
         }
@@ -157,7 +157,7 @@ impl<T: Transport> Nftables<T> {
     /// Clients of endpoints that go, as far as they can be read at once: their pins go in the same transaction. Linux says
     /// how many there are from 6.16 on; before it, they are left to the sweep.
     fn known_pins(&mut self, sweep: &PinSweep) -> Vec<Pin> {
-        let family = self.families[sweep.family.index()].dialect.nft_family();
+        let family = self.families[sweep.family.index()].setup.nft_family();
         let few = |set: SetName| {
             let size = self.transport.set_size(family, TABLE, &set.name());
             size.is_ok_and(|size| size.is_some_and(|pins| pins <= MOST_READ_AT_ONCE))
@@ -179,7 +179,7 @@ impl<T: Transport> Backend for Nftables<T> {
         let existing = self.existing(family)?;
         let ours = &mut self.families[family.index()];
         let started = Instant::now();
-        let (batch, table) = Table::rewrite(&ours.dialect, &existing, plans, node);
+        let (batch, table) = Table::rewrite(&ours.setup, &existing, plans, node);
         let rendering = started.elapsed();
         if let Err(error) = self.transport.commit(&batch) {
             if is_misfit(error.kind) {
@@ -204,9 +204,9 @@ impl<T: Transport> Backend for Nftables<T> {
     ) -> Result<Committed, SyncError> {
         let sweep = PinSweep::after(family, changes);
         let known = sweep.as_ref().map(|sweep| self.known_pins(sweep)).unwrap_or_default();
-        let FamilyTable { dialect, table, sweeps, .. } = &mut self.families[family.index()];
+        let FamilyTable { setup, table, sweeps, .. } = &mut self.families[family.index()];
         let started = Instant::now();
-        let (mut batch, _) = table.change(dialect, changes, node);
+        let (mut batch, _) = table.change(setup, changes, node);
         let rendering = started.elapsed();
         sweep::destroy(&mut batch, &known);
         let committed = Committed {
@@ -248,12 +248,12 @@ impl<T: Transport> Backend for Nftables<T> {
     }
 
     /// Invalid packets pass, as in upstream's nftables mode.
-    fn configure(&mut self, family: Family, setup: &Setup) -> bool {
-        let dialect = &mut self.families[family.index()].dialect;
-        let before = (dialect.table_comment(), dialect.masquerade_mark);
-        dialect.detector = setup.detector.clone();
-        dialect.masquerade_mark = setup.masquerade_mark;
-        before != (dialect.table_comment(), dialect.masquerade_mark)
+    fn configure(&mut self, family: Family, wanted: &Setup) -> bool {
+        let setup = &mut self.families[family.index()].setup;
+        let before = (setup.table_comment(), setup.masquerade_mark);
+        setup.detector = wanted.detector.clone();
+        setup.masquerade_mark = wanted.masquerade_mark;
+        before != (setup.table_comment(), setup.masquerade_mark)
     }
 
     fn watch(&mut self, tell: TellDrift) {
@@ -278,15 +278,15 @@ impl<T: Transport> Backend for Nftables<T> {
 
     /// Damage within the table is reported by notifications.
     fn is_intact(&mut self, family: Family, _: &HashMap<ServiceKey, ServicePlan>, _: &NodePlan) -> bool {
-        let dialect = &self.families[family.index()].dialect;
-        let (family, comment) = (dialect.nft_family(), dialect.table_comment());
+        let setup = &self.families[family.index()].setup;
+        let (family, comment) = (setup.nft_family(), setup.table_comment());
         let ours = |table: &nft::Table| table.name == TABLE && table.comment == comment;
         // An unreadable list says nothing about the table; the next commit will.
         self.transport.tables(family).map_or(true, |tables| tables.iter().any(ours))
     }
 
     fn cleanup(&mut self, family: Family) -> Result<(), SyncError> {
-        let family = self.families[family.index()].dialect.nft_family();
+        let family = self.families[family.index()].setup.nft_family();
         if self.transport.tables(family)?.iter().any(|table| table.name == TABLE) {
             let mut batch = nft::Batch::new(family, TABLE);
             batch.delete_table();

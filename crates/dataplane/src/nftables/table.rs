@@ -11,7 +11,7 @@ use super::demands::{self, Declared, Demand};
 use super::diff::{Difference, SharedKey, SharedOwners};
 use super::element::{Data, Element};
 use super::inherit::{self, InheritedPin};
-use super::layout::{Dialect, TABLE, is_permanent_chain};
+use super::layout::{TABLE, TableSetup, is_permanent_chain};
 use super::pool::PoolId;
 use super::render::{RenderedPort, of_service};
 use super::sets::{SetName, holds_pins};
@@ -43,43 +43,43 @@ pub(crate) struct Table {
 impl Table {
     /// The batch that makes the table hold just these services, and the state it leaves.
     pub(crate) fn rewrite(
-        dialect: &Dialect,
+        setup: &TableSetup,
         existing: &Existing,
         plans: &HashMap<ServiceKey, ServicePlan>,
         node: &NodePlan,
     ) -> (Batch, Table) {
-        let mut batch = Batch::new(dialect.nft_family(), TABLE);
+        let mut batch = Batch::new(setup.nft_family(), TABLE);
         let mut declared = Declared::up_front();
         for (service, plan) in plans {
             demands::ask_for_plan(&mut declared, service, plan);
         }
-        let counters = counters(dialect, plans);
-        batch.add_table(&dialect.table_comment());
+        let counters = counters(setup, plans);
+        batch.add_table(&setup.table_comment());
         match existing {
             Existing::Other { .. } => {
                 batch.delete_table();
-                batch.add_table(&dialect.table_comment());
+                batch.add_table(&setup.table_comment());
             }
             Existing::Ours { sets, chains, counters: before, .. } => {
-                clear(&mut batch, sets, chains, (&declared, dialect.count_traffic));
+                clear(&mut batch, sets, chains, (&declared, setup.count_traffic));
                 before.difference(&counters).for_each(|name| batch.delete_counter(name));
             }
         }
-        dialect.declare(&mut batch);
-        if dialect.count_traffic {
-            dialect.declare_counting(&mut batch);
+        setup.declare(&mut batch);
+        if setup.count_traffic {
+            setup.declare_counting(&mut batch);
         }
         let mut table = Table { has_affinity: declared.has_timeouts(), ..Table::default() };
         if table.has_affinity {
-            dialect.declare_affinity(&mut batch);
+            setup.declare_affinity(&mut batch);
         }
-        declared.iter().for_each(|demand| declare(dialect, &mut batch, demand));
+        declared.iter().for_each(|demand| declare(setup, &mut batch, demand));
         table.declared = declared;
         node::write_changes(&mut batch, &NodePlan::default(), node);
         counters.iter().for_each(|name| batch.add_counter(name));
-        table.write_all(dialect, &mut batch, plans);
+        table.write_all(setup, &mut batch, plans);
         if let Existing::Other { pins } = existing {
-            inherit::write(&mut batch, pins, plans, dialect.room_for_pins);
+            inherit::write(&mut batch, pins, plans, setup.room_for_pins);
         }
         (batch, table)
     }
@@ -87,24 +87,24 @@ impl Table {
     /// The batch for a few changed services, and what it removes and adds.
     pub(crate) fn change(
         &mut self,
-        dialect: &Dialect,
+        setup: &TableSetup,
         changes: &[Change<'_>],
         node: (&NodePlan, &NodePlan),
     ) -> (Batch, Difference) {
-        let mut batch = Batch::new(dialect.nft_family(), TABLE);
+        let mut batch = Batch::new(setup.nft_family(), TABLE);
         let mut difference = Difference::default();
         let mut counters = CounterChanges::default();
         let mut pools = PoolSizes::default();
         for change in changes {
             let elements = |plan: Option<&ServicePlan>| plan.and_then(of_service).into_iter().collect();
             difference.of(elements(change.old), elements(change.new));
-            for (before, after) in changed_ports(change, dialect.count_traffic) {
-                self.change_port(dialect, &mut batch, (before.as_ref(), after.as_ref()), &mut pools);
+            for (before, after) in changed_ports(change, setup.count_traffic) {
+                self.change_port(setup, &mut batch, (before.as_ref(), after.as_ref()), &mut pools);
                 let common = |port: &Option<RenderedPort<'_>>| port.as_ref().map(RenderedPort::common);
                 difference.of(common(&before).unwrap_or_default(), common(&after).unwrap_or_default());
                 own_pool::compare(before.as_ref(), after.as_ref(), &mut difference);
             }
-            if dialect.count_traffic {
+            if setup.count_traffic {
                 counters.note(change);
             }
         }
@@ -119,7 +119,7 @@ impl Table {
         counters.removed.iter().for_each(|name| batch.delete_counter(name));
         counters.added.iter().for_each(|name| batch.add_counter(name));
         // The kernel walks a map whenever a rule is bound to it: an empty one, then, if it is new.
-        pools.write(dialect, &mut batch);
+        pools.write(setup, &mut batch);
         write(&mut batch, &difference.added);
         for demand in self.declared.collect() {
             demand.chains().iter().for_each(|chain| batch.delete_chain(chain));
@@ -131,7 +131,7 @@ impl Table {
     /// Make the chains, sets and rules that a port asks for and that are not there yet.
     fn change_port(
         &mut self,
-        dialect: &Dialect,
+        setup: &TableSetup,
         batch: &mut Batch,
         (before, after): (Option<&RenderedPort<'_>>, Option<&RenderedPort<'_>>),
         pools: &mut PoolSizes,
@@ -141,11 +141,11 @@ impl Table {
         let is_first = !self.has_affinity && new.iter().any(|demand| matches!(demand, Demand::Timeout(_)));
         if is_first {
             self.has_affinity = true;
-            dialect.declare_affinity(batch);
+            setup.declare_affinity(batch);
         }
         for demand in new.difference(&old) {
             if self.declared.ask(*demand) {
-                declare(dialect, batch, *demand);
+                declare(setup, batch, *demand);
                 pools.note_new(*demand);
             }
         }
@@ -159,13 +159,13 @@ impl Table {
         }
     }
 
-    fn write_all(&mut self, dialect: &Dialect, batch: &mut Batch, plans: &HashMap<ServiceKey, ServicePlan>) {
+    fn write_all(&mut self, setup: &TableSetup, batch: &mut Batch, plans: &HashMap<ServiceKey, ServicePlan>) {
         let mut pools = PoolSizes::default();
         let mut pending: Vec<Element> = Vec::new();
         for (service, plan) in plans {
             pending.extend(of_service(plan).filter(|element| self.is_first_owner(element)));
             for port in &plan.ports {
-                let rendered = RenderedPort::new(service, port, dialect.count_traffic);
+                let rendered = RenderedPort::new(service, port, setup.count_traffic);
                 pending.extend(rendered.common().into_iter().filter(|element| self.is_first_owner(element)));
                 own_pool::render(&rendered, &mut |element| {
                     if self.is_first_owner(&element) {
@@ -182,7 +182,7 @@ impl Table {
             }
         }
         self.elements += flush(batch, &mut pending);
-        pools.write(dialect, batch);
+        pools.write(setup, batch);
     }
 
     fn is_first_owner(&mut self, element: &Element) -> bool {
@@ -199,15 +199,15 @@ fn own_pools(rendered: &RenderedPort<'_>) -> impl Iterator<Item = PoolId> {
     demands::of_port(rendered).into_iter().filter_map(is_pool)
 }
 
-fn declare(dialect: &Dialect, batch: &mut Batch, demand: Demand) {
+fn declare(setup: &TableSetup, batch: &mut Batch, demand: Demand) {
     match demand {
-        Demand::PrefixLength(length) => dialect.declare_prefix_length(batch, length),
-        Demand::Timeout(seconds) => dialect.declare_timeout(batch, seconds),
+        Demand::PrefixLength(length) => setup.declare_prefix_length(batch, length),
+        Demand::Timeout(seconds) => setup.declare_timeout(batch, seconds),
         Demand::Pool(_) | Demand::PoolMembers(_) => {
-            demand.sets().into_iter().for_each(|set| dialect.declare_set(batch, set));
+            demand.sets().into_iter().for_each(|set| setup.declare_set(batch, set));
         }
-        Demand::Class(_, class) => dialect.declare_class(batch, &class),
-        Demand::Pinning(pinning) => dialect.declare_pinning(batch, &pinning),
+        Demand::Class(_, class) => setup.declare_class(batch, &class),
+        Demand::Pinning(pinning) => setup.declare_pinning(batch, &pinning),
     }
 }
 
@@ -246,12 +246,12 @@ impl PoolSizes {
         }
     }
 
-    fn write(&self, dialect: &Dialect, batch: &mut Batch) {
+    fn write(&self, setup: &TableSetup, batch: &mut Batch) {
         for (pool, (protocol, size)) in &self.sizes {
             if !self.new.contains(pool) {
-                dialect.clear_pool(batch, *pool);
+                setup.clear_pool(batch, *pool);
             }
-            dialect.draw_from(batch, *pool, *protocol, *size as u32);
+            setup.draw_from(batch, *pool, *protocol, *size as u32);
         }
     }
 }
@@ -275,8 +275,8 @@ impl CounterChanges {
 }
 
 /// Every counter there will be.
-fn counters(dialect: &Dialect, plans: &HashMap<ServiceKey, ServicePlan>) -> BTreeSet<String> {
-    let counted = plans.iter().filter(|_| dialect.count_traffic);
+fn counters(setup: &TableSetup, plans: &HashMap<ServiceKey, ServicePlan>) -> BTreeSet<String> {
+    let counted = plans.iter().filter(|_| setup.count_traffic);
     counted.flat_map(|(service, plan)| meter::names(service, plan)).collect()
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kernel::nft::{CounterReading, Error, Transport};
 use model::{Family, Protocol};
 
-use super::layout::{Dialect, TABLE};
+use super::layout::{TABLE, TableSetup};
 use super::meter::{Direction, Meter, MeterName};
 
 /// How often counters are read again because a commit fell into the reading. What one reading leaves out, the
@@ -59,10 +59,10 @@ pub fn read_traffic<T: Transport>(
 /// The names of all counters in the table.
 pub(crate) fn counter_names<T: Transport>(
     transport: &mut T,
-    dialect: &Dialect,
+    setup: &TableSetup,
 ) -> Result<BTreeSet<String>, Error> {
     let mut names = BTreeSet::new();
-    read(transport, dialect.family, &mut |counter| {
+    read(transport, setup.family, &mut |counter| {
         names.insert(counter.name.to_owned());
     })?;
     Ok(names)

@@ -18,7 +18,7 @@ use super::tour;
 
 /// Which shell, because functions have names with a hyphen only in the first.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Dialect {
+enum Shell {
     Bash,
     Posix,
 }
@@ -26,11 +26,11 @@ enum Dialect {
 pub(super) fn play(stage: &Stage, screen: &Screen, leftovers: &Leftovers) -> Result<(), DemoError> {
     tour::open(stage, screen);
     explain(stage, screen);
-    let dialect = if on_path("bash") { Dialect::Bash } else { Dialect::Posix };
+    let kind = if on_path("bash") { Shell::Bash } else { Shell::Posix };
     let commands = stage.folder.file("shell-commands");
-    let written = std::fs::write(&commands, commands_text(stage, dialect));
+    let written = std::fs::write(&commands, commands_text(stage, kind));
     written.map_err(|source| DemoError::File { path: commands.clone(), source })?;
-    let mut shell = shell(dialect, &commands);
+    let mut shell = shell(kind, &commands);
     shell.env("MANIFESTS", stage.folder.manifests()).env("AGENT_LOG", stage.folder.file("agent.log"));
     stage.sandbox.client.enter(&mut shell)?;
     die_with_parent(&mut shell, Signal::Hangup);
@@ -78,36 +78,36 @@ fn places(stage: &Stage) -> Vec<(String, &Namespace)> {
 }
 
 /// The definitions the shell reads first. Namespaces have no path; they are named by our descriptors.
-fn commands_text(stage: &Stage, dialect: Dialect) -> String {
+fn commands_text(stage: &Stage, kind: Shell) -> String {
     let mut text = String::new();
-    if dialect == Dialect::Bash {
+    if kind == Shell::Bash {
         text.push_str("[ -n \"$PS1\" ] && [ -r ~/.bashrc ] && . ~/.bashrc\n");
     }
     for (name, namespace) in places(stage) {
         let path = format!("/proc/{}/fd/{}", std::process::id(), namespace.as_fd().as_raw_fd());
         // Writing to a String cannot fail.
-        let _ = match dialect {
-            Dialect::Bash => writeln!(text, "{name}() {{ nsenter --net={path} -- \"$@\"; }}"),
-            Dialect::Posix => writeln!(text, "alias {name}='nsenter --net={path} --'"),
+        let _ = match kind {
+            Shell::Bash => writeln!(text, "{name}() {{ nsenter --net={path} -- \"$@\"; }}"),
+            Shell::Posix => writeln!(text, "alias {name}='nsenter --net={path} --'"),
         };
     }
     text.push_str("[ -n \"$PS1\" ] && PS1='(pointsman demo, client) $ '\ntrue\n");
     text
 }
 
-fn shell(dialect: Dialect, commands: &Path) -> Command {
-    match (dialect, std::io::stdin().is_terminal()) {
-        (Dialect::Bash, true) => {
+fn shell(kind: Shell, commands: &Path) -> Command {
+    match (kind, std::io::stdin().is_terminal()) {
+        (Shell::Bash, true) => {
             let mut shell = Command::new("bash");
             shell.arg("--rcfile").arg(commands).arg("-i");
             shell
         }
-        (Dialect::Bash, false) => {
+        (Shell::Bash, false) => {
             let mut shell = Command::new("bash");
             shell.env("BASH_ENV", commands);
             shell
         }
-        (Dialect::Posix, _) => {
+        (Shell::Posix, _) => {
             let mut shell = Command::new("sh");
             shell.arg("-i").env("ENV", commands);
             shell

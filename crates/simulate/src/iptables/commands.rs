@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kernel::iptables::Table;
 
-use super::parse::{self, Dialect};
+use super::parse::{self, Grammar};
 use super::parse_target::TARGETS;
 use super::rule::{Match, Rule, Target};
 use super::state::{Counters, Entry, Policy, TableState};
@@ -16,7 +16,7 @@ const NAME_LENGTH: usize = 28;
 
 /// What a line's meaning depends on besides the table.
 pub(super) struct Context<'c> {
-    pub(super) dialect: Dialect,
+    pub(super) grammar: Grammar,
     pub(super) accounts: &'c BTreeMap<String, u64>,
 }
 
@@ -145,7 +145,7 @@ fn of_rule(
     {
         return state.remove(chain, at);
     }
-    let rule = parse::rule(words, context.dialect)?;
+    let rule = parse::rule(words, context.grammar)?;
     check_place(state, chain, &rule, context)?;
     let entry = |rule| Entry { rule: Arc::new(rule), counters };
     match (command, number) {

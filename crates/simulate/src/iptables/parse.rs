@@ -11,9 +11,9 @@ use super::rule::*;
 use super::words::{Words, set_once};
 use crate::Protocol;
 
-/// What a rule is read for.
+/// Which words a rule may use.
 #[derive(Clone, Copy)]
-pub(super) struct Dialect {
+pub(super) struct Grammar {
     pub(super) is_ipv6: bool,
     pub(super) random_fully: bool,
 }
@@ -41,7 +41,7 @@ const OPTIONS: [&str; 18] = [
 /// `IFNAMSIZ`, without the zero at the end.
 const INTERFACE_LENGTH: usize = 15;
 
-pub(super) fn rule(mut words: Words<'_>, dialect: Dialect) -> Result<Rule, String> {
+pub(super) fn rule(mut words: Words<'_>, grammar: Grammar) -> Result<Rule, String> {
     let mut rule = Rule::default();
     let mut target = None;
     while let Some(next) = words.peek() {
@@ -52,13 +52,13 @@ pub(super) fn rule(mut words: Words<'_>, dialect: Dialect) -> Result<Rule, Strin
                 return Err(format!("unexpected ! before {option}"));
             }
             "-m" | "--match" => {
-                let found = parse_match::read(words.value(option)?, &mut words, dialect)?;
+                let found = parse_match::read(words.value(option)?, &mut words, grammar)?;
                 rule.matches.push(found);
             }
-            "-j" | "--jump" => set_once(&mut target, parse_target::read(&mut words, dialect)?, option)?,
+            "-j" | "--jump" => set_once(&mut target, parse_target::read(&mut words, grammar)?, option)?,
             "-g" | "--goto" => set_once(&mut target, Target::Goto(words.value(option)?.to_owned()), option)?,
             "--dport" | "--destination-port" => destination_port(&mut rule, negated, words.value(option)?)?,
-            _ => header(&mut rule, negated, option, words.value(option)?, dialect)?,
+            _ => header(&mut rule, negated, option, words.value(option)?, grammar)?,
         }
     }
     rule.target = target.unwrap_or_default();
@@ -66,10 +66,10 @@ pub(super) fn rule(mut words: Words<'_>, dialect: Dialect) -> Result<Rule, Strin
     Ok(rule)
 }
 
-fn header(rule: &mut Rule, negated: bool, option: &str, value: &str, dialect: Dialect) -> Result<(), String> {
+fn header(rule: &mut Rule, negated: bool, option: &str, value: &str, grammar: Grammar) -> Result<(), String> {
     match option {
-        "-s" | "--source" => put_network(&mut rule.source, negated, option, value, dialect),
-        "-d" | "--destination" => put_network(&mut rule.destination, negated, option, value, dialect),
+        "-s" | "--source" => put_network(&mut rule.source, negated, option, value, grammar),
+        "-d" | "--destination" => put_network(&mut rule.destination, negated, option, value, grammar),
         "-i" | "--in-interface" => put_interface(&mut rule.in_interface, negated, option, value),
         "-o" | "--out-interface" => put_interface(&mut rule.out_interface, negated, option, value),
         _ => {
@@ -85,9 +85,9 @@ fn put_network(
     negated: bool,
     option: &str,
     text: &str,
-    dialect: Dialect,
+    grammar: Grammar,
 ) -> Result<(), String> {
-    let value = network(text, dialect)?;
+    let value = network(text, grammar)?;
     match value.prefix_len() {
         0 if negated => Err(format!("! {option} {text} matches nothing")),
         0 => Ok(()),
@@ -95,9 +95,9 @@ fn put_network(
     }
 }
 
-pub(super) fn network(text: &str, dialect: Dialect) -> Result<IpNet, String> {
+pub(super) fn network(text: &str, grammar: Grammar) -> Result<IpNet, String> {
     let found = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-    let found = found.ok().filter(|net| net.addr().is_ipv6() == dialect.is_ipv6);
+    let found = found.ok().filter(|net| net.addr().is_ipv6() == grammar.is_ipv6);
     found.map(|net| net.trunc()).ok_or_else(|| format!("host or network `{text}` not found"))
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::parse::{Dialect, network, protocol};
+use super::parse::{Grammar, network, protocol};
 use super::rule::*;
 use super::words::{Words, set_once};
 
@@ -11,14 +11,14 @@ const COMMENT_LENGTH: usize = 255;
 /// The same for the name of a list.
 const LIST_NAME_LENGTH: usize = 199;
 
-pub(super) fn read(module: &str, words: &mut Words<'_>, dialect: Dialect) -> Result<Match, String> {
+pub(super) fn read(module: &str, words: &mut Words<'_>, grammar: Grammar) -> Result<Match, String> {
     match module {
         "comment" => comment(words),
         "mark" => mark(words),
-        "conntrack" => tracked(words, dialect),
+        "conntrack" => tracked(words, grammar),
         "addrtype" => local(words),
         "statistic" => random(words),
-        "recent" => recent(words, dialect),
+        "recent" => recent(words, grammar),
         "nfacct" => account(words),
         _ => ports(module, words),
     }
@@ -73,13 +73,13 @@ pub(super) fn number(text: &str) -> Result<u32, String> {
     parsed.map_err(|_| format!("bad number `{text}`"))
 }
 
-fn tracked(words: &mut Words<'_>, dialect: Dialect) -> Result<Match, String> {
+fn tracked(words: &mut Words<'_>, grammar: Grammar) -> Result<Match, String> {
     let (mut states, mut original) = (None, None);
     while let Some((negated, option)) = words.option(&["--ctstate", "--ctorigdst"]) {
         let value = words.value(option)?;
         match option {
             "--ctstate" => set_once(&mut states, Condition { negated, value: state_names(value)? }, option)?,
-            _ => set_once(&mut original, Condition { negated, value: network(value, dialect)? }, option)?,
+            _ => set_once(&mut original, Condition { negated, value: network(value, grammar)? }, option)?,
         }
     }
     if states.is_none() && original.is_none() {
@@ -127,10 +127,10 @@ fn random(words: &mut Words<'_>) -> Result<Match, String> {
     Ok(Match::Random((value * f64::from(1u32 << 31)).round() as u32))
 }
 
-fn recent(words: &mut Words<'_>, dialect: Dialect) -> Result<Match, String> {
+fn recent(words: &mut Words<'_>, grammar: Grammar) -> Result<Match, String> {
     const ACTIONS: [&str; 4] = ["--set", "--rcheck", "--update", "--remove"];
     const OTHERS: [&str; 5] = ["--name", "--seconds", "--reap", "--mask", "--rsource"];
-    let mask = match dialect.is_ipv6 {
+    let mask = match grammar.is_ipv6 {
         false => IpAddr::V4(Ipv4Addr::BROADCAST),
         true => IpAddr::V6(Ipv6Addr::from_bits(u128::MAX)),
     };

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::parse::Dialect;
+use super::parse::Grammar;
 use super::parse_match::{mark_value, number};
 use super::rule::*;
 use super::words::Words;
@@ -10,28 +10,28 @@ use super::words::Words;
 /// Names that `-j` takes for something else than a chain.
 pub(super) const TARGETS: [&str; 7] = ["ACCEPT", "DROP", "RETURN", "REJECT", "DNAT", "MASQUERADE", "MARK"];
 
-pub(super) fn read(words: &mut Words<'_>, dialect: Dialect) -> Result<Target, String> {
+pub(super) fn read(words: &mut Words<'_>, grammar: Grammar) -> Result<Target, String> {
     match words.value("-j")? {
         "ACCEPT" => Ok(Target::Accept),
         "DROP" => Ok(Target::Drop),
         "RETURN" => Ok(Target::Return),
-        "REJECT" => reject(words, dialect),
-        "DNAT" => redirect(words, dialect),
-        "MASQUERADE" => masquerade(words, dialect),
+        "REJECT" => reject(words, grammar),
+        "DNAT" => redirect(words, grammar),
+        "MASQUERADE" => masquerade(words, grammar),
         "MARK" => set_mark(words),
         chain => Ok(Target::Jump(chain.to_owned())),
     }
 }
 
-fn reject(words: &mut Words<'_>, dialect: Dialect) -> Result<Target, String> {
-    let icmp = Refusal::PortUnreachable { is_ipv6: dialect.is_ipv6 };
+fn reject(words: &mut Words<'_>, grammar: Grammar) -> Result<Target, String> {
+    let icmp = Refusal::PortUnreachable { is_ipv6: grammar.is_ipv6 };
     let Some(option) = words.plain_option(&["--reject-with"])? else { return Ok(Target::Reject(icmp)) };
     let how = words.value(option)?;
     let known = [Refusal::TcpReset, icmp].into_iter().find(|refusal| refusal.to_string() == how);
     known.map(Target::Reject).ok_or_else(|| format!("unknown reject type `{how}`"))
 }
 
-fn redirect(words: &mut Words<'_>, dialect: Dialect) -> Result<Target, String> {
+fn redirect(words: &mut Words<'_>, grammar: Grammar) -> Result<Target, String> {
     let option =
         words.plain_option(&["--to-destination"])?.ok_or("DNAT: --to-destination must be specified")?;
     let text = words.value(option)?;
@@ -39,13 +39,13 @@ fn redirect(words: &mut Words<'_>, dialect: Dialect) -> Result<Target, String> {
     let found = with_port.or_else(|_| text.parse::<IpAddr>().map(|ip| (ip, None)));
     let (to, port) = found
         .ok()
-        .filter(|(ip, _)| ip.is_ipv6() == dialect.is_ipv6)
+        .filter(|(ip, _)| ip.is_ipv6() == grammar.is_ipv6)
         .ok_or_else(|| format!("DNAT: bad address or port in `{text}`"))?;
     Ok(Target::Dnat { to, port })
 }
 
-fn masquerade(words: &mut Words<'_>, dialect: Dialect) -> Result<Target, String> {
-    let random_fully = dialect.random_fully && words.plain_option(&["--random-fully"])?.is_some();
+fn masquerade(words: &mut Words<'_>, grammar: Grammar) -> Result<Target, String> {
+    let random_fully = grammar.random_fully && words.plain_option(&["--random-fully"])?.is_some();
     Ok(Target::Masquerade { random_fully })
 }
 

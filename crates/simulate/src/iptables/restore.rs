@@ -3,7 +3,7 @@
 use kernel::iptables::Table;
 
 use super::commands::{self, Context};
-use super::parse::Dialect;
+use super::parse::Grammar;
 use super::state::TableState;
 use super::{Fault, Simulator, graph};
 
@@ -55,6 +55,6 @@ fn begin(simulator: &Simulator, line: &str) -> Result<TableState, String> {
 }
 
 fn context(simulator: &Simulator) -> Context<'_> {
-    let dialect = Dialect { is_ipv6: simulator.is_ipv6, random_fully: simulator.random_fully };
-    Context { dialect, accounts: &simulator.accounts }
+    let grammar = Grammar { is_ipv6: simulator.is_ipv6, random_fully: simulator.random_fully };
+    Context { grammar, accounts: &simulator.accounts }
 }
