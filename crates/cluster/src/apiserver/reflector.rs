@@ -3,6 +3,7 @@
 //! What was handed over stays in use through every failure. After a new list what is no longer there goes.
 
 mod judging;
+mod lifecycle;
 mod paging;
 mod watching;
 
@@ -22,6 +23,7 @@ use super::outage::Outages;
 use super::pace::{Backoff, random_share};
 use super::resource::Resource;
 use crate::{ObjectChange, ObjectKey, Update};
+use lifecycle::{Held, Position, Progress};
 
 /// A watch that fails so often without having worked gets a new list: its version may be of another cluster.
 const HOPELESS: u32 = 8;
@@ -37,20 +39,10 @@ pub(super) struct Reflector {
     backoff: Backoff,
     /// Watches in a row that the server answered and that did not work.
     failed_watches: u32,
-    /// How far we have come; `None`: a list is needed.
-    version: Option<String>,
-    /// A list that is not older than anything we saw is needed: the last version was too old.
-    from_quorum: bool,
+    position: Position,
     streams: Streams,
-    synced: bool,
-    /// It was said that we may not have this kind, and can do without.
-    is_denied: bool,
-    /// Something was handed over, so that a new list may miss something that has to go.
-    delivered: bool,
-    /// Another source delivered before: its objects go unless they are listed.
-    replaces: bool,
-    /// Something may have gone without our knowing what: list again when this watch is over.
-    is_list_due: bool,
+    progress: Progress,
+    held: Held,
     complaints: Complaints,
     recorder: WeakRecorder,
 }
@@ -124,14 +116,10 @@ impl Reflector {
             outages,
             backoff: Backoff::default(),
             failed_watches: 0,
-            version: None,
-            from_quorum: false,
+            position: Position::List,
             streams: Streams::Offered,
-            synced: false,
-            is_denied: false,
-            delivered: false,
-            replaces,
-            is_list_due: false,
+            progress: Progress::Starting,
+            held: if replaces { Held::Inherited } else { Held::Nothing },
             complaints: Complaints::default(),
             recorder,
         }
@@ -141,7 +129,7 @@ impl Reflector {
     pub(super) async fn run(mut self) {
         self.tell_unusable();
         loop {
-            let is_only_list = self.version.is_none() && self.streams != Streams::Offered;
+            let is_only_list = self.position.is_list() && self.streams != Streams::Offered;
             match self.turn().await {
                 Ok(()) => {}
                 Err(Step::Stopped) => return,
@@ -150,8 +138,8 @@ impl Reflector {
                 }
             }
             // Not after a list without a watch: lists would follow each other without end.
-            if !is_only_list && std::mem::take(&mut self.is_list_due) {
-                (self.version, self.from_quorum) = (None, true);
+            if !is_only_list {
+                self.position.end_watch();
             }
         }
     }
@@ -167,13 +155,13 @@ impl Reflector {
 
     /// What a failure changes, and how long to wait now.
     fn after(&mut self, failure: &Failure) -> Result<Duration, Stopped> {
-        let streaming = self.version.is_none() && self.streams == Streams::Offered;
+        let streaming = self.position.is_list() && self.streams == Streams::Offered;
         if *failure == Failure::Gone {
             tracing::info!(
                 kind = %self.resource.kind,
                 "Last seen resource version is too old; listing again, the rules stay unchanged"
             );
-            (self.version, self.from_quorum) = (None, true);
+            self.position = Position::ListFromQuorum;
         }
         self.count_failed_watch(failure);
         if streaming && failure.is_of_stream() {
@@ -185,17 +173,17 @@ impl Reflector {
             }
         }
         // Only what was never there: a proxy in between also says 404, and then everything stays.
-        if failure.is_not_found() && self.resource.is_optional() && !self.delivered {
+        if failure.is_not_found() && self.resource.is_optional() && self.held != Held::Delivered {
             return self.without_kind();
         }
         // Roles of older releases do not name the kind, and rules can be written without it.
         if failure.is_forbidden() && self.resource.is_optional() {
-            if !self.is_denied {
+            if self.progress != Progress::Denied {
                 tracing::warn!(kind = %self.resource.kind, "Continuing without watching this kind: {failure}");
             }
-            self.is_denied = true;
             self.phase(Phase::Absent);
             self.mark_synced()?;
+            self.progress = Progress::Denied;
         } else if *failure != Failure::Gone {
             self.outages.failed(self.resource.kind, failure);
         }
@@ -204,25 +192,26 @@ impl Reflector {
     }
 
     fn count_failed_watch(&mut self, failure: &Failure) {
-        if self.version.is_none() || !failure.is_about_content() {
+        if self.position.is_list() || !failure.is_about_content() {
             return;
         }
         self.failed_watches += 1;
         if self.failed_watches >= HOPELESS {
             tracing::info!(kind = %self.resource.kind, "Watch keeps failing; listing again, the rules stay unchanged");
-            (self.version, self.from_quorum, self.failed_watches) = (None, true, 0);
+            (self.position, self.failed_watches) = (Position::ListFromQuorum, 0);
         }
     }
 
     /// A server of an older release has no such kind: then there are none.
     fn without_kind(&mut self) -> Result<Duration, Stopped> {
-        if !self.synced {
+        if self.progress == Progress::Starting {
             tracing::info!(kind = %self.resource.kind, "The apiserver does not have this kind; continuing without it");
         }
-        self.version = None;
+        self.position.drop_version();
         self.works();
         self.phase(Phase::Absent);
-        if std::mem::take(&mut self.replaces) {
+        if self.held == Held::Inherited {
+            self.held = Held::Nothing;
             self.tell(Update::Retain(self.resource.kind, HashSet::new()))?;
         }
         self.mark_synced()?;
@@ -231,13 +220,13 @@ impl Reflector {
 
     /// One list or one watch.
     async fn turn(&mut self) -> Result<(), Step> {
-        if self.version.is_none() {
-            self.phase(Phase::Listing);
+        if let Some(version) = self.position.version().map(str::to_owned) {
+            return self.watch(&version).await;
         }
-        match self.version.clone() {
-            Some(version) => self.watch(&version).await,
-            None if self.streams == Streams::Offered => self.stream().await,
-            None => self.list().await,
+        self.phase(Phase::Listing);
+        match self.streams {
+            Streams::Offered => self.stream().await,
+            Streams::NotNow | Streams::Refused => self.list().await,
         }
     }
 
@@ -252,20 +241,22 @@ impl Reflector {
     }
 
     fn new_listing(&self) -> Listing {
-        let is_needed = self.delivered || self.replaces || !self.complaints.is_empty();
+        let is_needed = self.held != Held::Nothing || !self.complaints.is_empty();
         Listing { keys: is_needed.then(HashSet::new), has_nameless: false }
     }
 
-    /// The list is whole: what is not in it goes.
-    fn finish_list(&mut self, listing: Listing) -> Result<(), Stopped> {
-        // A list with an unnamable object removes nothing. A later one may.
-        self.is_list_due = listing.has_nameless;
+    /// The list of this version is whole: what is not in it goes.
+    fn finish_list(&mut self, listing: Listing, version: String) -> Result<(), Stopped> {
+        self.position = match listing.has_nameless {
+            // A list with an unnamable object removes nothing. A later one may.
+            true => Position::WatchThenList(version),
+            false => Position::Watch(version),
+        };
         if let Some(keys) = listing.keys.filter(|_| !listing.has_nameless) {
             self.complaints.retain(&keys);
             self.tell_unusable();
             self.tell(Update::Retain(self.resource.kind, keys))?;
         }
-        self.from_quorum = false;
         if self.streams == Streams::NotNow {
             self.streams = Streams::Offered;
         }
@@ -273,17 +264,20 @@ impl Reflector {
     }
 
     fn mark_synced(&mut self) -> Result<(), Stopped> {
-        if self.synced {
+        if self.progress != Progress::Starting {
             return Ok(());
         }
-        self.synced = true;
+        self.progress = Progress::Synced;
         self.tell(Update::Synced(self.resource.kind))
     }
 
     /// Lists alone do not count: a server that answers nothing else would be asked for them without end.
     fn works(&mut self) {
         self.backoff.succeeded();
-        (self.failed_watches, self.is_denied) = (0, false);
+        self.failed_watches = 0;
+        if self.progress == Progress::Denied {
+            self.progress = Progress::Synced;
+        }
         self.outages.works(self.resource.kind);
     }
 
@@ -291,7 +285,7 @@ impl Reflector {
         if changes.is_empty() {
             return Ok(());
         }
-        self.delivered = true;
+        self.held = Held::Delivered;
         self.tell(Update::Changes(changes))
     }
 

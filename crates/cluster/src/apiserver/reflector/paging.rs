@@ -9,7 +9,7 @@ use super::super::failure::Failure;
 use super::super::list::ListDecoder;
 use super::super::resource::escape;
 use super::super::wire::{Encoding, ListMeta};
-use super::{Listing, Reflector, Step, known};
+use super::{Listing, Position, Reflector, Step, known};
 
 /// Objects a page.
 const PAGE: u32 = 500;
@@ -20,7 +20,10 @@ impl Reflector {
         let mut listing = self.new_listing();
         let mut rest = String::new();
         loop {
-            let query = match (&*rest, self.from_quorum || self.link.encoding() == Encoding::Json) {
+            let query = match (
+                &*rest,
+                self.position == Position::ListFromQuorum || self.link.encoding() == Encoding::Json,
+            ) {
                 ("", false) => format!("limit={PAGE}&resourceVersion=0"),
                 ("", true) => format!("limit={PAGE}"),
                 (rest, _) => format!("limit={PAGE}&continue={}", escape(rest)),
@@ -29,8 +32,7 @@ impl Reflector {
             let meta = self.take_page(response, &mut listing).await?;
             if meta.rest.is_empty() {
                 let version = Some(meta.resource_version).filter(|version| !version.is_empty());
-                self.version = Some(known(version)?);
-                return Ok(self.finish_list(listing)?);
+                return Ok(self.finish_list(listing, known(version)?)?);
             }
             rest = meta.rest;
         }

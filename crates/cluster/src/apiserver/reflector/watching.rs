@@ -23,7 +23,8 @@ const LIST_BATCH: usize = 256;
 
 enum Taken {
     Event,
-    ListEnd,
+    /// With the version of the list.
+    ListEnd(String),
 }
 
 impl Reflector {
@@ -119,10 +120,10 @@ impl Reflector {
         let mut added = false;
         while let Some(event) = decoder.next().map_err(Failure::from)? {
             added |= event.kind == "ADDED";
-            if let Taken::ListEnd = self.take_event(event, encoding, listing, changes)? {
+            if let Taken::ListEnd(version) = self.take_event(event, encoding, listing, changes)? {
                 self.hand_over(std::mem::take(changes))?;
                 if let Some(listing) = listing.take() {
-                    self.finish_list(listing)?;
+                    self.finish_list(listing, version)?;
                 }
             }
         }
@@ -150,7 +151,9 @@ impl Reflector {
                     (Some(listing), Some(key)) => listing.strike(&key),
                     (Some(listing), None) => listing.has_nameless = true,
                     (None, key) => {
-                        self.is_list_due |= key.is_none();
+                        if key.is_none() {
+                            self.position.list_after_watch();
+                        }
                         self.advance(version);
                     }
                 }
@@ -160,8 +163,7 @@ impl Reflector {
                 if listing.is_none() {
                     self.advance(mark.version);
                 } else if mark.ends_initial {
-                    self.version = Some(known(mark.version)?);
-                    return Ok(Taken::ListEnd);
+                    return Ok(Taken::ListEnd(known(mark.version)?));
                 }
             }
             "ERROR" => return Err(error_event(event, encoding)),
@@ -176,8 +178,8 @@ impl Reflector {
     /// The watch has come so far. After an object without a version it resumes where it was before: then that one comes
     /// again, and is passed over again.
     fn advance(&mut self, version: Option<String>) {
-        if version.is_some() {
-            self.version = version;
+        if let Some(version) = version {
+            self.position.advance(version);
         }
     }
 }
