@@ -10,6 +10,7 @@ mod conntrack;
 mod endpoint;
 #[cfg(test)]
 mod fixtures;
+mod ipvs;
 mod node;
 mod plan;
 mod planner;
@@ -20,6 +21,7 @@ pub use address::{Family, NodePortAddresses, Protocol};
 pub use claims::{Claim, Claims, Contest, ContestNews, Pair};
 pub use conntrack::{FlowTarget, RecordedFlow, StaleFlows, StaleSet, merge_stale, stale_flows};
 pub use endpoint::{Endpoint, EndpointSlice, Hints, SlicePort};
+pub use ipvs::{IpvsSettings, IpvsTimeouts, Scheduler};
 pub use node::{
     LocalDetector, NodePlan, NodeView, default_primary, missed_prefixes, nodeport_loopback, plan_node,
 };
