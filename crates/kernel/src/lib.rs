@@ -1,4 +1,4 @@
-//! Linux networking state over raw netlink: nf_tables, conntrack, links and addresses, sysctls.
+//! Linux networking state over raw netlink: nf_tables, conntrack, IPVS, links, addresses and routes, sysctls.
 //!
 //! No external program is run but the iptables tools, and nothing here knows Kubernetes. Every `unsafe` block of the workspace lives
 //! in this crate; the system calls that rustix offers as safe ones (poll, inotify) are made where they are
@@ -10,6 +10,7 @@ pub mod conntrack;
 pub mod fuzz;
 mod ip_family;
 pub mod iptables;
+pub mod ipvs;
 pub mod link;
 pub mod memory;
 pub mod netlink;

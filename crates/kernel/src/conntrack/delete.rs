@@ -78,7 +78,7 @@ impl Conntrack {
             self.append_delete(&mut batch, left == 0, flow);
         }
         let mut failed = 0;
-        let sent = self.commands.send(&batch, |refusal| {
+        let sent = self.commands.send(&batch, |_, refusal| {
             failed += 1;
             match refusal.errno() {
                 Some(libc::ENOENT) => result.gone += 1,

@@ -16,7 +16,7 @@ impl Conntrack {
             for (left, flow) in (0..flows.len()).rev().zip(flows) {
                 self.append_insert(&mut batch, left == 0, flow, lifetime);
             }
-            self.commands.send(&batch, Err).map_err(refused)?;
+            self.commands.send(&batch, |_, refusal| Err(refusal)).map_err(refused)?;
         }
         Ok(())
     }

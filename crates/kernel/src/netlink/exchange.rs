@@ -1,6 +1,6 @@
-//! One request and its answers over a [`Socket`]: acknowledged commands and streamed dumps.
+//! One request and its answers over a [`Socket`]: acknowledged commands, questions and streamed dumps.
 //!
-//! For rtnetlink and conntrack, whose commands stand alone. nf_tables batches are not spoken here.
+//! For rtnetlink, conntrack and generic netlink, whose commands stand alone. nf_tables batches are not spoken here.
 
 use std::fmt;
 use std::io;
@@ -24,6 +24,21 @@ pub struct Exchange {
 pub struct Batch {
     writer: Writer,
     sequences: Vec<u32>,
+}
+
+impl Batch {
+    pub fn len(&self) -> usize {
+        self.sequences.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.sequences.is_empty()
+    }
+
+    /// The size of the datagram so far.
+    pub fn len_bytes(&self) -> usize {
+        self.writer.len()
+    }
 }
 
 /// How a dump ended.
@@ -50,6 +65,10 @@ impl Exchange {
         Ok(Exchange { socket, sequence: 0, buffer: Vec::new() })
     }
 
+    pub fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
     /// Send one command and wait for its acknowledgement.
     pub fn command(
         &mut self,
@@ -60,7 +79,31 @@ impl Exchange {
     ) -> Result<(), Refusal> {
         let mut batch = Batch::default();
         self.append(&mut batch, true, kind, flags, header, fill);
-        self.send(&batch, Err)
+        self.send(&batch, |_, refusal| Err(refusal))
+    }
+
+    /// Ask about one object and hand over its messages; the acknowledgement ends the answer.
+    pub fn ask(
+        &mut self,
+        kind: u16,
+        header: &[u8],
+        fill: impl FnOnce(&mut Writer),
+        mut each: impl FnMut(&Message<'_>),
+    ) -> Result<(), Refusal> {
+        let mut batch = Batch::default();
+        self.append(&mut batch, true, kind, 0, header, fill);
+        self.socket.send(batch.writer.bytes())?;
+        loop {
+            for message in messages(self.socket.receive(&mut self.buffer)?) {
+                if message.sequence != self.sequence {
+                    continue;
+                }
+                match i32::from(message.kind) {
+                    libc::NLMSG_ERROR => return verdict(&message),
+                    _ => each(&message),
+                }
+            }
+        }
     }
 
     /// Add a command to `batch`. Only the `last` one asks for an acknowledgement: refusals come unasked, and
@@ -83,23 +126,24 @@ impl Exchange {
         batch.writer.end(message);
     }
 
-    /// Send the batch, let `refused` judge each refusal, and return when the last command was answered.
+    /// Send the batch, let `refused` judge each refusal of a command by its place in the batch, and return when the
+    /// last command was answered.
     ///
     /// Keep batches below some hundred commands: if all are refused, the refusals must fit in the
     /// receive buffer.
     pub fn send(
         &mut self,
         batch: &Batch,
-        mut refused: impl FnMut(Refusal) -> Result<(), Refusal>,
+        mut refused: impl FnMut(usize, Refusal) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         let Some(last) = batch.sequences.last() else { return Ok(()) };
         self.socket.send(batch.writer.bytes())?;
         loop {
             for message in messages(self.socket.receive(&mut self.buffer)?) {
                 // Leftovers of a batch that was given up are passed over.
-                let ours = batch.sequences.contains(&message.sequence);
-                if ours && i32::from(message.kind) == libc::NLMSG_ERROR {
-                    verdict(&message).or_else(&mut refused)?;
+                let place = batch.sequences.iter().position(|sequence| *sequence == message.sequence);
+                if let (Some(place), libc::NLMSG_ERROR) = (place, i32::from(message.kind)) {
+                    verdict(&message).or_else(|refusal| refused(place, refusal))?;
                 }
                 if message.sequence == *last {
                     return Ok(());

@@ -1,6 +1,7 @@
 //! The netlink wire: messages and attributes ([`Writer`], [`attributes`]) and the socket that carries them.
 
 pub(crate) mod exchange;
+pub(crate) mod generic;
 mod read;
 mod socket;
 mod write;

@@ -40,7 +40,15 @@ impl<'a> Attribute<'a> {
         Some(u64::from_be_bytes(self.value.get(..8)?.try_into().ok()?))
     }
 
-    /// Host byte order.
+    /// Host byte order, as are the two below.
+    pub fn u16(&self) -> Option<u16> {
+        Some(u16::from_ne_bytes(self.value.get(..2)?.try_into().ok()?))
+    }
+
+    pub fn u64(&self) -> Option<u64> {
+        Some(u64::from_ne_bytes(self.value.get(..8)?.try_into().ok()?))
+    }
+
     pub fn u32(&self) -> Option<u32> {
         Some(u32::from_ne_bytes(self.value.get(..4)?.try_into().ok()?))
     }

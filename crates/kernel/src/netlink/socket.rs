@@ -10,6 +10,8 @@ pub enum Protocol {
     Route,
     /// nf_tables, conntrack, ipset.
     Netfilter,
+    /// Families that are found by name: IPVS.
+    Generic,
 }
 
 /// A bound netlink socket of the network namespace the calling thread was in when it was made.
@@ -24,6 +26,7 @@ impl Socket {
         let number = match protocol {
             Protocol::Route => libc::NETLINK_ROUTE,
             Protocol::Netfilter => libc::NETLINK_NETFILTER,
+            Protocol::Generic => libc::NETLINK_GENERIC,
         };
         // SAFETY: plain system call; a non-negative result is a descriptor that nothing else owns.
         let fd = unsafe {
@@ -48,6 +51,12 @@ impl Socket {
     pub fn explain_errors(&self) -> io::Result<()> {
         self.option(libc::SOL_NETLINK, libc::NETLINK_CAP_ACK, 1)?;
         self.option(libc::SOL_NETLINK, libc::NETLINK_EXT_ACK, 1)
+    }
+
+    /// Let the kernel filter dumps by what the question holds, and refuse questions that it does not understand
+    /// (Linux 4.20 and later; older ones list everything).
+    pub fn filter_dumps(&self) -> io::Result<()> {
+        self.option(libc::SOL_NETLINK, libc::NETLINK_GET_STRICT_CHK, 1)
     }
 
     /// Room for one datagram of `bytes`. Beyond the system's limit this needs CAP_NET_ADMIN in the

@@ -75,7 +75,11 @@ impl Writer {
         self.attribute(kind, &[value]);
     }
 
-    /// Host byte order, as rtnetlink wants it.
+    /// Host byte order, as rtnetlink and generic netlink want it.
+    pub fn u16(&mut self, kind: u16, value: u16) {
+        self.attribute(kind, &value.to_ne_bytes());
+    }
+
     pub fn u32(&mut self, kind: u16, value: u32) {
         self.attribute(kind, &value.to_ne_bytes());
     }
