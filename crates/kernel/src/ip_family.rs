@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum IpFamily {
     V4,
     V6,
@@ -19,5 +19,9 @@ impl IpFamily {
             IpFamily::V4 => libc::AF_INET as u8,
             IpFamily::V6 => libc::AF_INET6 as u8,
         }
+    }
+
+    pub(crate) fn from_number(number: u8) -> Option<IpFamily> {
+        [IpFamily::V4, IpFamily::V6].into_iter().find(|family| family.number() == number)
     }
 }

@@ -65,6 +65,15 @@ impl Links {
         })
     }
 
+    /// Make an interface that swallows what is sent to it: a place for routes and addresses.
+    pub fn create_dummy(&mut self, name: &str) -> Result<(), LinkError> {
+        let doing = || format!("making the dummy interface {name} (module dummy)");
+        self.command(libc::RTM_NEWLINK, CREATE, &link_header(0, 0, 0), doing, |message| {
+            message.string(libc::IFLA_IFNAME, name);
+            of_kind(message, "dummy", |_| {});
+        })
+    }
+
     pub fn enslave(&mut self, name: &str, bridge: &str) -> Result<(), LinkError> {
         let doing = || format!("adding {name} to the bridge {bridge}");
         let (index, master) = (self.index(name, doing)?, self.index(bridge, doing)?);

@@ -16,9 +16,9 @@ pub struct AddressMonitor {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// One or more changes; list the addresses again.
+    /// One or more changes; list what was watched again.
     Changed,
-    /// More changes than the socket could hold; list the addresses again, nothing else is lost.
+    /// More changes than the socket could hold; list what was watched again, nothing else is lost.
     Overrun,
     /// None within the time given.
     Quiet,
@@ -58,7 +58,7 @@ impl AsFd for AddressMonitor {
     }
 }
 
-fn readable(socket: &Socket, timeout: Duration) -> Result<bool, LinkError> {
+pub(super) fn readable(socket: &Socket, timeout: Duration) -> Result<bool, LinkError> {
     let deadline = Instant::now() + timeout;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());

@@ -14,7 +14,7 @@ const ATTEMPTS: usize = 8;
 /// Interface names are looked up in the namespace of the calling thread, so use it where it was opened.
 #[derive(Debug)]
 pub struct Links {
-    exchange: Exchange,
+    pub(super) exchange: Exchange,
 }
 
 impl Links {
@@ -43,26 +43,7 @@ impl Links {
         doing: &'static str,
         read: impl Fn(&Message<'_>) -> Option<T>,
     ) -> Result<Vec<T>, LinkError> {
-        for _ in 0..ATTEMPTS {
-            let mut found = Vec::new();
-            let end = self.exchange.dump(
-                kind,
-                header,
-                |_| {},
-                |message| {
-                    found.extend(read(message));
-                    ControlFlow::Continue(())
-                },
-            );
-            match end {
-                Ok(DumpEnd::Inconsistent) => {}
-                // The same as inconsistent: the kernel could not go on where it had stopped.
-                Err(refusal) if refusal.errno() == Some(libc::EINTR) => {}
-                Ok(_) => return Ok(found),
-                Err(refusal) => return Err(LinkError::Refused { doing: doing.to_owned(), refusal }),
-            }
-        }
-        Err(LinkError::Restless { doing })
+        list(&mut self.exchange, kind, header, doing, |_| {}, read)
     }
 
     pub(super) fn index(&self, name: &str, doing: impl Fn() -> String) -> Result<u32, LinkError> {
@@ -74,4 +55,30 @@ impl Links {
             index => Ok(index),
         }
     }
+}
+
+/// Ask for a list until one is read with no change in between.
+pub(super) fn list<T>(
+    exchange: &mut Exchange,
+    kind: u16,
+    header: &[u8],
+    doing: &'static str,
+    fill: impl Fn(&mut Writer),
+    read: impl Fn(&Message<'_>) -> Option<T>,
+) -> Result<Vec<T>, LinkError> {
+    for _ in 0..ATTEMPTS {
+        let mut found = Vec::new();
+        let end = exchange.dump(kind, header, &fill, |message| {
+            found.extend(read(message));
+            ControlFlow::Continue(())
+        });
+        match end {
+            Ok(DumpEnd::Inconsistent) => {}
+            // The same as inconsistent: the kernel could not go on where it had stopped.
+            Err(refusal) if refusal.errno() == Some(libc::EINTR) => {}
+            Ok(_) => return Ok(found),
+            Err(refusal) => return Err(LinkError::Refused { doing: doing.to_owned(), refusal }),
+        }
+    }
+    Err(LinkError::Restless { doing })
 }
