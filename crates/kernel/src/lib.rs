@@ -13,6 +13,7 @@ pub mod iptables;
 pub mod ipvs;
 pub mod link;
 pub mod memory;
+pub mod module;
 pub mod netlink;
 pub mod netns;
 pub mod nfacct;

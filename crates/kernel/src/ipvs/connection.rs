@@ -9,6 +9,7 @@ use super::{
     Batch, Command, DumpedDestination, DumpedServer, Error, Failure, Info, Protocol, Settings, Timeouts,
     Transport, VirtualServer, decode, encode,
 };
+use crate::module;
 use crate::netlink::{
     self, DumpEnd, Exchange, Message, Protocol as NetlinkProtocol, Refusal, Writer, generic,
 };
@@ -129,6 +130,23 @@ fn open() -> Result<Exchange, Error> {
     Ok(exchange)
 }
 
+/// Load those schedulers beforehand that must not be loaded by the command that needs them.
+///
+/// `lblc` and `lblcr` register themselves with every network namespace. That waits for namespaces that are just being
+/// removed, their removal waits for IPVS' lock, and the command holds that lock while the module is loaded: nothing
+/// that concerns IPVS or namespaces moves again until the machine is restarted (seen on Linux 6.1).
+fn loads_safely(scheduler: &str) -> bool {
+    if !matches!(scheduler, "lblc" | "lblcr") {
+        return true;
+    }
+    let module = format!("ip_vs_{scheduler}");
+    if !module::is_loaded(&module) {
+        let _seen_below = module::request(&module);
+    }
+    // In a kernel with IPVS built in, the scheduler may be, too, and then shows no state.
+    module::is_loaded(&module) || !module::is_loaded("ip_vs")
+}
+
 impl Transport for Connection {
     fn commit(&mut self, batch: &Batch) -> Result<Vec<Failure>, Error> {
         let mut failures = Vec::new();
@@ -192,6 +210,9 @@ impl Transport for Connection {
     fn scheduler_available(&mut self, name: &str) -> Result<bool, Error> {
         // To the kernel "none" is a server without scheduler, and a name that is too long is invalid, too.
         if name == "none" || !(1..=LONGEST_SCHEDULER).contains(&name.len()) {
+            return Ok(false);
+        }
+        if !loads_safely(name) {
             return Ok(false);
         }
         let address = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));

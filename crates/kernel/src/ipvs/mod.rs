@@ -13,6 +13,8 @@ mod encode;
 mod error;
 mod server;
 mod sys;
+#[cfg(test)]
+mod tests;
 mod transport;
 
 pub use batch::{Batch, Command, Failure};

@@ -80,7 +80,8 @@ pub mod flags {
 /// What can be set on a virtual server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
-    /// `rr`, `lc`, ...: the module `ip_vs_rr`, `ip_vs_lc`, ... is loaded if it can be.
+    /// `rr`, `lc`, ...: the module `ip_vs_rr`, `ip_vs_lc`, ... is loaded if it can be. Ask
+    /// [`super::Transport::scheduler_available`] first: `lblc` and `lblcr` must not be loaded by the command itself.
     pub scheduler: String,
     /// See [`flags`].
     pub flags: u32,
