@@ -1,12 +1,14 @@
 //! Entry points for `tests/fuzz` to the readers of what the kernel and the iptables tools say, which are private otherwise.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 use crate::conntrack::{Filter, Flow};
 use crate::iptables::{Terms, judge, version};
-use crate::link::{address, links};
-use crate::netlink::{Message, exchange, messages};
+use crate::link::{address, links, local, rule};
+use crate::netlink::{Message, exchange, generic, messages};
 use crate::nft::{Batch, CommitError, decode, monitor, sys};
+use crate::{ipset, ipvs};
 
 /// Read a datagram in every way in which answers of the kernel are read. `batch` is what it may be the answer to.
 pub fn netlink(datagram: &[u8], batch: &Batch) {
@@ -16,6 +18,10 @@ pub fn netlink(datagram: &[u8], batch: &Batch) {
         read_flow(&message);
         let _interface = links::read(&message);
         let _address = address::read(&message);
+        let _route = local::read(&message, |index| Some(index.to_string()));
+        let _rule = rule::read(&message).map(|rule| rule.to_string());
+        let _set = ipset::read(&message);
+        read_ipvs(&message);
         let _verdict = exchange::verdict(&message).map_err(|refusal| refusal.to_string());
         monitor::note(&mut touched, &message);
     }
@@ -32,6 +38,14 @@ fn read_nf_tables(message: &Message<'_>, batch: &Batch) {
         let _name = decode::text(message, kind);
     }
     decode::elements(message).for_each(drop);
+}
+
+fn read_ipvs(message: &Message<'_>) {
+    let _family = generic::read_family(message);
+    let _server = ipvs::decode::server(message);
+    let _destination = ipvs::decode::destination(message, IpAddr::V4(Ipv4Addr::LOCALHOST));
+    let _timeouts = ipvs::decode::timeouts(message);
+    let _info = ipvs::decode::info(message);
 }
 
 fn read_flow(message: &Message<'_>) {

@@ -9,6 +9,7 @@ pub mod conntrack;
 #[doc(hidden)]
 pub mod fuzz;
 mod ip_family;
+pub mod ipset;
 pub mod iptables;
 pub mod ipvs;
 pub mod link;
