@@ -1,6 +1,7 @@
 //! The way to the sync loop. No sender waits for a commit to end, and what waits meanwhile is
 //! bounded: of each object its last change, of everything else the last word.
 
+use std::collections::VecDeque;
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use cluster::Backlog;
 use dataplane::Drift;
 
+use crate::questions::{self, Question};
 use crate::sync::Event;
 
 /// The sync loop is gone.
@@ -44,6 +46,7 @@ struct Waiting {
     addresses: Option<Event>,
     /// One for each table that it may be about.
     drifts: Vec<Drift>,
+    questions: VecDeque<Question>,
     has_sender_gone: bool,
     has_receiver_gone: bool,
 }
@@ -113,6 +116,7 @@ impl Waiting {
             Event::Drift(drift) => drift.join(&mut self.drifts),
             Event::Addresses(_) => self.addresses = Some(event),
             Event::Reconfigure(_) => self.reconfigure = Some(event),
+            Event::Question(question) => self.ask(question),
             Event::PinsFound(_) | Event::Stop => self.each.push(event),
         }
     }
@@ -123,15 +127,27 @@ impl Waiting {
             && self.drifts.is_empty()
             && self.addresses.is_none()
             && self.reconfigure.is_none()
+            && self.questions.is_empty()
     }
 
-    /// In an order in which nothing depends on what comes later; the end comes first.
+    fn ask(&mut self, question: Question) {
+        self.questions.retain(|question| !question.is_abandoned());
+        match self.questions.len() < questions::MOST_WAITING {
+            true => self.questions.push_back(question),
+            false => question.refuse(),
+        }
+    }
+
+    /// In an order in which nothing depends on what comes later; the end comes first. Of the questions some may wait for
+    /// the next time.
     fn take(&mut self) -> Vec<Event> {
         let mut events = std::mem::take(&mut self.each);
         events.extend(self.reconfigure.take());
         events.extend(self.updates.take().into_iter().map(Event::Update));
         events.extend(self.addresses.take());
         events.extend(std::mem::take(&mut self.drifts).into_iter().map(Event::Drift));
+        let some = self.questions.len().min(questions::ANSWERS_PER_TURN);
+        events.extend(self.questions.drain(..some).map(Event::Question));
         events
     }
 }

@@ -26,6 +26,7 @@ mod missed_prefixes;
 mod node_setup;
 mod own_node;
 mod profiling;
+mod questions;
 mod reload;
 mod run;
 mod source;

@@ -18,8 +18,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::config_watch::ConfigWatch;
 use crate::health::Health;
 use crate::http::{BindError, CheckReporter, Context, Servers};
-use crate::inbox::{self, Sender};
+use crate::inbox::{self, Receiver, Sender};
 use crate::metrics::Metrics;
+use crate::questions::Asker;
 use crate::sync::{Event, FirstSync, Outlets, SyncLoop};
 use crate::{addresses, default_mode, events, flows, leftovers, logging, node_setup, reload, source};
 
@@ -88,14 +89,16 @@ async fn serve_until_stopped(options: Options, prepared: Box<dyn Prepared>) -> R
     let config = ConfigWatch::new(&options, |file, text| flags::reconsider(file, text, default_mode));
     let health = Health::new(options.sync_period);
     let metrics = Metrics::new(mode(&options)?.metrics(), &options.configuration.feature_gates);
+    let inbox = inbox::channel();
     let context = Context {
         health: health.clone(),
         metrics: metrics.clone(),
         started: SystemTime::now(),
         arguments: std::env::args_os().skip(1).map(|given| given.to_string_lossy().into_owned()).collect(),
+        sync_thread: Asker::new(inbox.0.clone()),
     };
     let (servers, checks) = Servers::claim(&options, context).map_err(StartError::Bind)?;
-    let mut agent = Agent::start(options, prepared, health, metrics, servers, checks)?;
+    let mut agent = Agent::start(options, prepared, inbox, health, metrics, servers, checks)?;
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
@@ -130,13 +133,13 @@ impl Agent {
     fn start(
         options: Options,
         prepared: Box<dyn Prepared>,
+        (sender, receiver): (Sender, Receiver),
         health: Health,
         metrics: Metrics,
         mut servers: Servers,
         checks: CheckReporter,
     ) -> Result<Agent, StartError> {
         let system = |what| move |source| StartError::System { what, source };
-        let (sender, receiver) = inbox::channel();
         let addresses = addresses::watch(sender.clone()).map_err(StartError::Addresses)?;
         let flows = flows::start(metrics.flows().clone()).map_err(system("start a thread"))?;
         let found = sender.clone();

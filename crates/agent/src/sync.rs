@@ -24,6 +24,7 @@ use crate::metrics::Metrics;
 use crate::missed_prefixes::MissedPrefixes;
 use crate::node_setup;
 use crate::own_node::OwnNode;
+use crate::questions::{Question, ServiceStatus};
 
 /// What the loop reacts to.
 #[derive(Debug)]
@@ -38,6 +39,8 @@ pub(crate) enum Event {
     Addresses(Vec<IpAddr>),
     /// Other options count from now on.
     Reconfigure(Box<Options>),
+    /// Answered after the next sync.
+    Question(Question),
     Stop,
 }
 
@@ -69,6 +72,7 @@ pub(crate) struct SyncLoop {
     lanes: [Lane; 2],
     /// Pins that are still to be deleted.
     doomed: VecDeque<FoundPins>,
+    questions: Vec<Question>,
     outlets: Outlets,
     /// Until it is done.
     first_sync: Option<FirstSync>,
@@ -112,6 +116,7 @@ impl SyncLoop {
                 Lane::new(family, options.min_sync_period, metrics, outlets.recorder.clone())
             }),
             doomed: VecDeque::new(),
+            questions: Vec::new(),
             outlets,
             first_sync: Some(first_sync),
             started: Instant::now(),
@@ -144,6 +149,7 @@ impl SyncLoop {
             self.check();
             self.sync();
             self.forget_pins();
+            self.answer_questions();
         }
     }
 
@@ -183,6 +189,7 @@ impl SyncLoop {
             Event::PinsFound(found) => self.doomed.push_back(found),
             Event::Addresses(addresses) => self.addresses = addresses,
             Event::Reconfigure(options) => self.reconfigure(*options),
+            Event::Question(question) => self.questions.push(question),
             Event::Stop => return false,
         }
         true
@@ -316,13 +323,7 @@ impl SyncLoop {
             if !self.has_work(lane) || !lane.wait(&self.reconciler, Instant::now()).is_zero() {
                 continue;
             }
-            let planner = ClusterPlanner {
-                state: &self.state,
-                node: &self.node,
-                settings: &self.options.settings,
-                nodeport_addresses: &self.options.nodeport_addresses,
-                nodeports_on_loopback: self.options.nodeports_on_loopback,
-            };
+            let planner = planner(&self.state, &self.node, &self.options);
             let lane = &mut self.lanes[family.index()];
             if let Some(synced) = lane.sync(&mut self.reconciler, &planner) {
                 self.finish(family, synced);
@@ -392,6 +393,21 @@ impl SyncLoop {
         }
     }
 
+    fn answer_questions(&mut self) {
+        for question in std::mem::take(&mut self.questions) {
+            let planner = planner(&self.state, &self.node, &self.options);
+            match question {
+                Question::ServiceStatus(service, reply) => reply.answer(ServiceStatus::of(
+                    &service,
+                    &self.state,
+                    &planner,
+                    &self.reconciler,
+                    &self.lanes,
+                )),
+            }
+        }
+    }
+
     /// Once, when the last service of the manifests goes while the agent runs.
     fn warn_of_nothing(&self, has_changes: bool) {
         let Source::Manifests(path) = &self.options.source else { return };
@@ -428,6 +444,16 @@ impl SyncLoop {
         let Some(FirstSync { remove_leftovers, tell_drift }) = self.first_sync.take() else { return };
         remove_leftovers();
         self.reconciler.backend().watch(tell_drift);
+    }
+}
+
+fn planner<'a>(state: &'a ClusterState, node: &'a NodeView, options: &'a Options) -> ClusterPlanner<'a> {
+    ClusterPlanner {
+        state,
+        node,
+        settings: &options.settings,
+        nodeport_addresses: &options.nodeport_addresses,
+        nodeports_on_loopback: options.nodeports_on_loopback,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use model::{Endpoint, EndpointSlice, Hints, SlicePort};
+use model::{Endpoint, EndpointSlice, Family, Hints, SlicePort};
 
 use crate::intern::{Id, Interner};
 use crate::{EndpointRecord, SliceRecord};
@@ -146,6 +146,13 @@ impl<A> Packed<A> {
 }
 
 impl PackedSlice {
+    pub(crate) fn family(&self) -> Family {
+        match &self.endpoints {
+            Endpoints::V4(_) => Family::V4,
+            Endpoints::V6(_) => Family::V6,
+        }
+    }
+
     pub(crate) fn endpoint_count(&self) -> usize {
         match &self.endpoints {
             Endpoints::V4(endpoints) => endpoints.len(),

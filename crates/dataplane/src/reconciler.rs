@@ -170,6 +170,14 @@ impl<B: Backend> Reconciler<B> {
         }
     }
 
+    /// The rules of a service as the kernel has them; `None` if it has none, or if nothing is known.
+    pub fn plan(&self, family: Family, service: &ServiceKey) -> Option<&ServicePlan> {
+        match &self.families[family.index()].applied {
+            Applied::Unknown => None,
+            Applied::Known(known) => known.plans.get(service),
+        }
+    }
+
     /// What changed about addresses that several services want, since this was last asked.
     pub fn contest_news(&mut self, family: Family) -> Option<ContestNews> {
         self.families[family.index()].claims.news()

@@ -91,6 +91,7 @@ pub(super) const ALL: &[Note] = &[
     ),
     note(Page, "probes /readyz", More, "200 once both families are programmed; says what it waits for"),
     note(Page, "metrics /", More, "lists the pages"),
+    note(Page, "metrics /debug/service", More, "what is planned and programmed for a service"),
     note(Page, "metrics /debug/pprof/cmdline", More, "the command line"),
     note(Page, "metrics /debug/pprof/goroutine", Absent, OF_GO),
     note(Page, "metrics /debug/pprof/threadcreate", Absent, OF_GO),

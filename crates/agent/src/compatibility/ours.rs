@@ -12,8 +12,10 @@ use config::{DefaultMode, FeatureGates, OF_A_PROXY, Value, flags};
 use super::{Things, What};
 use crate::health::Health;
 use crate::http::{Context, paths};
+use crate::inbox;
 use crate::metrics::Metrics;
 use crate::profiling;
+use crate::questions::Asker;
 
 const EVENTS: &str = include_str!("../events.rs");
 /// Quoted words there that are no reasons.
@@ -135,6 +137,7 @@ impl Ours {
             metrics: Metrics::of_mode("nftables", &FeatureGates::default()),
             started: SystemTime::UNIX_EPOCH,
             arguments: Vec::new(),
+            sync_thread: Asker::new(inbox::channel().0),
         };
         let [probes, pages] = paths(&options, &context);
         probes.iter().for_each(|path| drop(self.add(What::Page, &format!("probes {path}"))));

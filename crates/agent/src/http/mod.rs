@@ -16,6 +16,7 @@ mod router;
 mod seats;
 mod served;
 mod server;
+mod service_page;
 mod stream;
 
 use std::cell::RefCell;
@@ -29,6 +30,7 @@ use config::Options;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::profiling;
+use crate::questions::Asker;
 use role::Role;
 use served::{Running, Served};
 
@@ -43,6 +45,7 @@ pub(crate) struct Context {
     pub(crate) started: SystemTime,
     /// The command line.
     pub(crate) arguments: Vec<String>,
+    pub(crate) sync_thread: Asker,
 }
 
 /// Every path that is served: by the probes, and beside the metrics.

@@ -8,7 +8,7 @@ use hyper::http::request::Parts;
 
 use super::answer::{self, Answer};
 use super::router::Router;
-use super::{Context, debug};
+use super::{Context, debug, service_page};
 use crate::profiling;
 
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
@@ -26,8 +26,10 @@ pub(super) fn router(options: &Options, context: &Context) -> Router {
         .page("/metrics", move |_| measured(&metrics, metrics.metrics.text()))
         .page("/metrics/slis", move |_| measured(&slis, slis.metrics.slis()))
         .page("/proxyMode", move |_| answer::text(StatusCode::OK, mode));
-    let router =
-        if options.configuration.enable_profiling { debug::levels(with_profiles(router)) } else { router };
+    let router = match options.configuration.enable_profiling {
+        true => service_page::service(debug::levels(with_profiles(router)), &context.sync_thread),
+        false => router,
+    };
     let router = debug::flagz(debug::configz(router, options), options, context);
     with_index(debug::statusz(router, options, context))
 }

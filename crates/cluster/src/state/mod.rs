@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use model::{EndpointSlice, Service, ServiceKey};
+use model::{EndpointSlice, Family, Service, ServiceKey};
 
 use crate::dirty::{ChangeCount, DirtyMarks, DirtySet};
 use crate::packed::{PackedSlice, Texts};
@@ -178,6 +178,12 @@ impl ClusterState {
         let offers =
             |slice: &PackedSlice| slice.endpoint_count().saturating_mul(self.texts.port_count(slice).max(1));
         entry.slices.iter().map(offers).fold(addresses, usize::saturating_add)
+    }
+
+    /// How many endpoints of a family the slices of a service have, whatever their state.
+    pub fn endpoint_count(&self, key: &str, family: Family) -> usize {
+        let slices = self.services.get(key).map(|entry| &*entry.slices).unwrap_or_default();
+        slices.iter().filter(|slice| slice.family() == family).map(PackedSlice::endpoint_count).sum()
     }
 
     /// The slices of a service, ordered by name.

@@ -1,5 +1,6 @@
 //! What is served beside the metrics.
 
+use model::Family;
 use sandbox::Namespace;
 use scenarios::{Case, ManifestFolder};
 use serde_json::json;
@@ -13,6 +14,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
         case("metrics and the pages beside them", pages),
         case("debugging pages in text, JSON and YAML", negotiated),
         case("the level of the log is set by PUT, with profiling only", verbosity),
+        case("what is planned and programmed for a service is shown, with profiling only", service_status),
         case("gates and an address of zero turn pages off", off),
         case("addresses and pages follow a configuration file that changes", reconfigured),
     ]
@@ -78,6 +80,29 @@ fn verbosity() {
     assert_eq!(site.get(PAGES, "/debug/flags/v").code, 406);
     let quiet = Site::start(&[]);
     assert_eq!(quiet.get(PAGES, "/debug/flags/v").code, 404);
+}
+
+fn service_status() {
+    let site = Site::start(&["--profiling"]);
+    let path = "/debug/service?name=default/web";
+    assert_eq!(site.get(PAGES, path).code, 404, "there is no such service");
+    assert_eq!(site.get(PAGES, "/debug/service").code, 400);
+    site.put_checked("web", 32000);
+    site.put_endpoints("web", Family::V4, 2);
+    let is_written = |reply: &Reply| {
+        reply.code == 200 && {
+            let v4 = &reply.json()["families"]["IPv4"];
+            v4["pending"] == json!(false) && v4["programmed"]["ports"][0]["clusterEndpoints"] == json!(3)
+        }
+    };
+    let shown = site.await_reply(PAGES, path, is_written).json();
+    let v4 = &shown["families"]["IPv4"];
+    assert_eq!(v4["planned"], v4["programmed"], "{shown:#}");
+    assert_eq!(v4["knownEndpoints"], 4, "{shown:#}");
+    assert_eq!(v4["programmed"]["ports"][0]["name"], "main", "{shown:#}");
+    assert_eq!(shown["families"]["IPv6"]["knownEndpoints"], 0, "{shown:#}");
+    let quiet = Site::start(&[]);
+    assert_eq!(quiet.get(PAGES, path).code, 404);
 }
 
 fn off() {

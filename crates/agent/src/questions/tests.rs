@@ -1,0 +1,212 @@
+use std::sync::mpsc::RecvTimeoutError;
+
+use cluster::apiserver::Recorder;
+use cluster::{ClusterPlanner, EndpointRecord, Kind, Object, ObjectKey, SliceRecord, Value};
+use config::FeatureGates;
+use dataplane::nftables::Nftables;
+use model::{
+    LocalDetector, NodePortAddresses, NodeView, Service, ServicePort, Settings, SlicePort, TrafficPolicy,
+};
+use simulate::nft::Simulator;
+
+use super::*;
+use crate::inbox;
+use crate::metrics::Metrics;
+
+type Answer = oneshot::Receiver<Result<Option<ServiceStatus>, Unanswered>>;
+
+fn ask(sender: &inbox::Sender) -> Answer {
+    let (reply, answer) = oneshot::channel();
+    sender.send(Event::Question(Question::ServiceStatus("default/web".into(), Reply(reply)))).unwrap();
+    answer
+}
+
+fn arrived(events: &[Event]) -> usize {
+    events.iter().filter(|event| matches!(event, Event::Question(_))).count()
+}
+
+#[test]
+fn a_flood_of_questions_is_refused_and_does_not_come_all_at_once() {
+    let (sender, receiver) = inbox::channel();
+    let mut answers: Vec<Answer> = (0..1000).map(|_| ask(&sender)).collect();
+    sender.send(Event::Stop).unwrap();
+    let refused = answers.iter_mut().filter_map(|answer| answer.try_recv().ok());
+    let refused: Vec<_> = refused.collect();
+    assert_eq!(refused.len(), 1000 - MOST_WAITING);
+    assert!(refused.iter().all(|answer| *answer == Err(Unanswered::TooMany)));
+    let events = receiver.recv_timeout(Duration::ZERO).unwrap();
+    assert!(matches!(events.first(), Some(Event::Stop)), "everything else comes first");
+    let mut questions = arrived(&events);
+    assert_eq!(questions, ANSWERS_PER_TURN);
+    while let Ok(events) = receiver.recv_timeout(Duration::ZERO) {
+        assert!(arrived(&events) <= ANSWERS_PER_TURN);
+        questions += arrived(&events);
+    }
+    assert_eq!(questions, MOST_WAITING);
+}
+
+#[test]
+fn who_no_longer_waits_takes_no_place() {
+    let (sender, receiver) = inbox::channel();
+    (0..1000).for_each(|_| drop(ask(&sender)));
+    let mut waits = ask(&sender);
+    assert!(waits.try_recv().is_err(), "it was refused");
+    assert_eq!(arrived(&receiver.recv_timeout(Duration::ZERO).unwrap()), 1);
+    assert_eq!(receiver.recv_timeout(Duration::ZERO).unwrap_err(), RecvTimeoutError::Timeout);
+}
+
+#[test]
+fn an_agent_that_stops_says_so() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let (sender, receiver) = inbox::channel();
+    let asker = Asker::new(sender);
+    runtime.block_on(async {
+        let stop = async { drop(receiver) };
+        let (answer, ()) = tokio::join!(asker.service_status("default/web".into()), stop);
+        assert_eq!(answer, Err(Unanswered::Stopping));
+        assert_eq!(asker.service_status("default/web".into()).await, Err(Unanswered::Stopping));
+    });
+}
+
+/// `default/web` with IPv4 alone: two ports, and as many endpoints as given, the first of which is not ready.
+fn fill(state: &mut ClusterState, endpoints: u8) {
+    let port = |name: &str, number| ServicePort {
+        name: name.into(),
+        protocol: Protocol::Tcp,
+        port: number,
+        node_port: None,
+    };
+    let service = Service {
+        cluster_ips: ["10.96.0.1".parse().unwrap()].into(),
+        ports: [port("http", 80), port("metrics", 9090)].into(),
+        external_ips: ["192.0.2.1".parse().unwrap()].into(),
+        load_balancer_ips: [].into(),
+        source_ranges: [].into(),
+        affinity_seconds: None,
+        internal_policy: TrafficPolicy::Cluster,
+        external_policy: TrafficPolicy::Cluster,
+        health_check_node_port: None,
+        created: 0,
+    };
+    let key = ObjectKey::new(Kind::Service, "default", "web");
+    state.apply(Object { key, value: Value::Service(Box::new(service)) });
+    apply_slice(state, "web-1", (1..=endpoints).map(endpoint).collect());
+}
+
+fn endpoint(last: u8) -> EndpointRecord {
+    EndpointRecord {
+        ip: [10, 244, 0, last].into(),
+        ready: last > 1,
+        serving: last > 1,
+        terminating: false,
+        node: None,
+        hints: None,
+    }
+}
+
+fn apply_slice(state: &mut ClusterState, name: &str, endpoints: Vec<EndpointRecord>) {
+    let slice = SliceRecord {
+        service: "default/web".into(),
+        family: Family::V4,
+        ports: [SlicePort { name: "http".into(), protocol: Protocol::Tcp, port: 8080 }].into(),
+        endpoints,
+        triggered_ms: None,
+    };
+    let key = ObjectKey::new(Kind::EndpointSlice, "default", name);
+    state.apply(Object { key, value: Value::EndpointSlice(slice) });
+}
+
+const SETTINGS: Settings = Settings { masquerade_all: false, ignore_external_ips: false };
+
+struct World {
+    state: ClusterState,
+    node: NodeView,
+    reconciler: Reconciler<Nftables<Simulator>>,
+    lanes: [Lane; 2],
+}
+
+impl World {
+    fn new() -> World {
+        let metrics = Metrics::of_mode("nftables", &FeatureGates::default());
+        let lane = |family| {
+            Lane::new(family, Duration::ZERO, metrics.sync().of(family).clone(), Recorder::nowhere())
+        };
+        World {
+            state: ClusterState::default(),
+            node: NodeView::default(),
+            reconciler: Reconciler::new(Nftables::new(Simulator::new(), &LocalDetector::None, 1 << 14)),
+            lanes: Family::BOTH.map(lane),
+        }
+    }
+
+    fn sync(&mut self) {
+        let planner = planner(&self.state, &self.node);
+        for lane in &mut self.lanes {
+            assert!(lane.sync(&mut self.reconciler, &planner).is_some());
+        }
+    }
+
+    fn status(&self, service: &str) -> Option<ServiceStatus> {
+        let planner = planner(&self.state, &self.node);
+        ServiceStatus::of(&service.into(), &self.state, &planner, &self.reconciler, &self.lanes)
+    }
+
+    fn v4(&self) -> FamilyStatus {
+        self.status("default/web").expect("the service").0[0].clone()
+    }
+}
+
+fn planner<'a>(state: &'a ClusterState, node: &'a NodeView) -> ClusterPlanner<'a> {
+    let nodeport_addresses = &NodePortAddresses::Primary;
+    ClusterPlanner { state, node, settings: &SETTINGS, nodeport_addresses, nodeports_on_loopback: false }
+}
+
+fn endpoints(rules: &Rules) -> [usize; 2] {
+    match rules {
+        Rules::Ports(2, ports) => [ports[0].cluster_endpoints, ports[1].cluster_endpoints],
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_status_tells_what_is_planned_what_is_programmed_and_what_waits() {
+    let mut world = World::new();
+    fill(&mut world.state, 3);
+    let ServiceStatus([v4, v6]) = world.status("default/web").unwrap();
+    assert!(v4.is_pending && v4.programmed == Rules::Unknown, "{v4:?}");
+    assert_eq!((v4.known_endpoints, endpoints(&v4.planned)), (3, [2, 0]));
+    assert_eq!((v6.known_endpoints, &v6.planned), (0, &Rules::Ports(0, Vec::new())));
+
+    world.sync();
+    let v4 = world.v4();
+    assert!(!v4.is_pending && v4.programmed == v4.planned, "{v4:?}");
+    let Rules::Ports(_, ports) = &v4.programmed else { panic!("{v4:?}") };
+    let at = |ip: &str| Address::Vip(ip.parse().unwrap(), 80);
+    assert_eq!((&*ports[0].name, ports[0].address_count), ("http", 2));
+    assert!([at("10.96.0.1"), at("192.0.2.1")].iter().all(|at| ports[0].addresses.contains(at)), "{ports:?}");
+
+    fill(&mut world.state, 4);
+    world.lanes[0].mark(&["default/web".into()], false);
+    let v4 = world.v4();
+    assert!(v4.is_pending);
+    assert_eq!((endpoints(&v4.planned), endpoints(&v4.programmed)), ([3, 0], [2, 0]));
+
+    assert_eq!(world.status("default/other"), None);
+    world.state.delete(&ObjectKey::new(Kind::Service, "default", "web"));
+    world.state.delete(&ObjectKey::new(Kind::EndpointSlice, "default", "web-1"));
+    let v4 = world.v4();
+    assert_eq!((&v4.planned, endpoints(&v4.programmed)), (&Rules::None, [2, 0]), "its rules are still there");
+}
+
+#[test]
+fn a_large_service_is_not_planned_for_a_question() {
+    let mut world = World::new();
+    fill(&mut world.state, 3);
+    for number in 0..30 {
+        let ip = |last| [10, 244, number, last].into();
+        let endpoints = (0..200).map(|last| EndpointRecord { ip: ip(last), ..endpoint(2) }).collect();
+        apply_slice(&mut world.state, &format!("web-many-{number}"), endpoints);
+    }
+    let v4 = world.v4();
+    assert_eq!((v4.known_endpoints, &v4.planned), (6_003, &Rules::Unknown));
+}
