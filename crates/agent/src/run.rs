@@ -117,7 +117,12 @@ fn setup(options: &Options) -> Setup {
         DetectLocal::NodeCidr => LocalDetector::None,
     };
     let drop_invalid = node_setup::drops_invalid(options);
-    Setup { detector, masquerade_mark: options.masquerade_mark, drop_invalid }
+    Setup {
+        detector,
+        masquerade_mark: options.masquerade_mark,
+        drop_invalid,
+        ipvs: model::IpvsSettings::default(),
+    }
 }
 
 /// The running threads.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::check_pace::Looks;
 use crate::drift::TellDrift;
 use crate::nftables::{Pin, PinSweep};
-use model::{Family, LocalDetector, NodePlan, ServiceKey, ServicePlan};
+use model::{Family, IpvsSettings, LocalDetector, NodePlan, ServiceKey, ServicePlan};
 
 /// One service whose plan changed. Pools are in slot order: an endpoint keeps its place while it lives.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +48,7 @@ pub struct Setup {
     pub masquerade_mark: u32,
     /// Drop packets that conntrack finds invalid, in modes that look at that.
     pub drop_invalid: bool,
+    pub ipvs: IpvsSettings,
 }
 
 /// A way to carry plans out. What packets see is consistent at every moment; after an error nothing is known of
@@ -68,6 +69,11 @@ pub trait Backend {
         changes: &[Change<'_>],
         node: (&NodePlan, &NodePlan),
     ) -> Result<Committed, SyncError>;
+
+    /// Whether everything has to be written because the node is another one than before.
+    fn is_rewritten_for(&self, _before: &NodePlan, _after: &NodePlan) -> bool {
+        false
+    }
 
     /// Whether a large change costs less for others if it is made in several steps.
     fn works_in_pieces(&self) -> bool {
@@ -106,7 +112,7 @@ pub trait Backend {
     fn watch(&mut self, _tell: TellDrift) {}
 
     /// How often to look whether the rules are intact. `sync_period` is the longest time between two looks.
-    fn looks(&self, sync_period: Duration) -> Looks {
+    fn looks(&mut self, sync_period: Duration) -> Looks {
         Looks { usual: sync_period, longest: sync_period }
     }
 

@@ -29,6 +29,10 @@ impl Backend for Box<dyn Backend + Send> {
         (**self).apply(family, changes, node)
     }
 
+    fn is_rewritten_for(&self, before: &NodePlan, after: &NodePlan) -> bool {
+        (**self).is_rewritten_for(before, after)
+    }
+
     fn works_in_pieces(&self) -> bool {
         (**self).works_in_pieces()
     }
@@ -57,7 +61,7 @@ impl Backend for Box<dyn Backend + Send> {
         (**self).watch(tell);
     }
 
-    fn looks(&self, sync_period: Duration) -> Looks {
+    fn looks(&mut self, sync_period: Duration) -> Looks {
         (**self).looks(sync_period)
     }
 

@@ -159,7 +159,8 @@ fn are_written_again(gone: &[&dyn Mode], turn: Duration) -> bool {
 
 /// What others may have left beside the rules of the mode that runs.
 pub struct Leftovers {
-    running: &'static str,
+    /// Modes whose rules are in use.
+    running: Vec<&'static str>,
     strays: Strays,
 }
 
@@ -168,13 +169,19 @@ type Strays = Box<dyn FnOnce() -> Vec<Leftover> + Send>;
 impl Leftovers {
     /// `strays` removes rules of the mode that runs which are not those it writes, and says what is left of them.
     pub fn new(running: &'static str, strays: impl FnOnce() -> Vec<Leftover> + Send + 'static) -> Leftovers {
-        Leftovers { running, strays: Box::new(strays) }
+        Leftovers { running: vec![running], strays: Box::new(strays) }
+    }
+
+    /// The mode that runs uses rules of this mode, too.
+    pub fn beside(mut self, mode: &'static str) -> Leftovers {
+        self.running.push(mode);
+        self
     }
 
     /// Call it once the rules of the mode are in place. Returns what could not be removed.
     pub fn remove(self) -> Vec<Leftover> {
         let mut left = (self.strays)();
-        for mode in MODES.into_iter().filter(|mode| mode.name() != self.running) {
+        for mode in MODES.into_iter().filter(|mode| !self.running.contains(&mode.name())) {
             left.extend(mode.remove(Search::WhereSeen).left);
         }
         left

@@ -11,7 +11,7 @@ mod drift;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod iptables;
-mod ipvs;
+pub mod ipvs;
 mod leftovers;
 pub mod metrics;
 mod mode;

@@ -51,6 +51,11 @@ pub trait Prepared {
     /// What others may have left beside the rules that are going to be written.
     fn leftovers(&self) -> Leftovers;
 
+    /// Sysctls, as paths, that the mode needs, and their values.
+    fn node_settings(&self, _options: &BuildOptions<'_>) -> Vec<(&'static str, i64)> {
+        Vec::new()
+    }
+
     /// Call it once the node is set up.
     fn build(self: Box<Self>, options: &BuildOptions<'_>) -> Result<Running, Unavailable>;
 }

@@ -428,6 +428,10 @@ fn update<B: Backend>(
     let is_whole = |service: &ServiceKey| fresh.contains_key(service) && !unfinished.contains(service);
     state.stepped = state.stepping.extract_if(is_whole).collect();
     let node = planner.node(family);
+    if backend.is_rewritten_for(&known.node, &node) {
+        state.remembered = known.plans;
+        return rewrite(backend, state, family, planner);
+    }
     let changes: Vec<Change<'_>> = fresh
         .iter()
         .map(|(service, new)| Change { service, old: known.plans.get(service), new: new.as_ref() })

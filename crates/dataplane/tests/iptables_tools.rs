@@ -23,7 +23,12 @@ fn in_namespace(test: impl Fn(Reconciler<Iptables<Tools>>, Variant) + Send + Syn
         namespace.run(|| {
             let tools = [false, true].map(|is_ipv6| Toolbox::default().of(variant, is_ipv6));
             let [Ok(v4), Ok(v6)] = tools else { return println!("SKIPPED: no iptables tools, {variant:?}") };
-            let setup = Setup { detector: pod_cidrs(), masquerade_mark: MARK, drop_invalid: true };
+            let setup = Setup {
+                detector: pod_cidrs(),
+                masquerade_mark: MARK,
+                drop_invalid: true,
+                ipvs: model::IpvsSettings::default(),
+            };
             test(Reconciler::new(Iptables::new([Some(v4), Some(v6)], &setup)), variant);
         });
     }

@@ -397,7 +397,8 @@ fn pins_do_not_outlive_a_change_of_what_is_local() {
     sync(&mut reconciler, &sticky_fixture(&PODS), &[]);
     pin(reconciler.backend().transport(), [10, 244, 1, 99], [10, 244, 1, 11]);
     let detector = model::LocalDetector::Cidrs(vec!["10.9.0.0/16".parse().unwrap()]);
-    let elsewhere = Setup { detector, masquerade_mark: MARK, drop_invalid: true };
+    let elsewhere =
+        Setup { detector, masquerade_mark: MARK, drop_invalid: true, ipvs: model::IpvsSettings::default() };
     assert!(reconciler.configure(&elsewhere));
     assert!(sync(&mut reconciler, &sticky_fixture(&PODS), &[]).full);
     assert_eq!(pins(&mut reconciler), 0);

@@ -92,8 +92,12 @@ impl Simulated for Iptables<simulate::iptables::Simulator> {
             [INVALID_COUNTER, LOCALHOST_COUNTER].iter().for_each(|name| tables.add_account(name));
             Some(tables)
         });
-        let setup =
-            Setup { detector: variant.detector(), masquerade_mark: MASQUERADE_MARK, drop_invalid: true };
+        let setup = Setup {
+            detector: variant.detector(),
+            masquerade_mark: MASQUERADE_MARK,
+            drop_invalid: true,
+            ipvs: model::IpvsSettings::default(),
+        };
         Iptables::new(tables, &setup).counting_in(Counters { invalid: true, localhost: true })
     }
 

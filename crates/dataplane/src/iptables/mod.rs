@@ -70,7 +70,7 @@ impl<T: Tables> Iptables<T> {
         let [v4, v6] = tables;
         let family = |family, tables: Option<T>| {
             let random_fully = tables.as_ref().is_some_and(Tables::has_random_fully);
-            let Setup { detector, masquerade_mark, drop_invalid } = setup.clone();
+            let Setup { detector, masquerade_mark, drop_invalid, ipvs: _ } = setup.clone();
             let counters = Counters::default();
             let dialect = Dialect { family, detector, masquerade_mark, drop_invalid, counters, random_fully };
             FamilyTables::new(tables, dialect)
@@ -160,7 +160,7 @@ impl<T: Tables> Backend for Iptables<T> {
         rules(dialect) != before
     }
 
-    fn looks(&self, sync_period: Duration) -> Looks {
+    fn looks(&mut self, sync_period: Duration) -> Looks {
         Looks { usual: sync_period.min(WITHOUT_NOTIFICATIONS), longest: sync_period.min(LONGEST_FIGHT) }
     }
 
@@ -192,7 +192,12 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn without_tools() -> Iptables<Simulator> {
-        let setup = Setup { detector: LocalDetector::None, masquerade_mark: 1 << 14, drop_invalid: true };
+        let setup = Setup {
+            detector: LocalDetector::None,
+            masquerade_mark: 1 << 14,
+            drop_invalid: true,
+            ipvs: model::IpvsSettings::default(),
+        };
         Iptables::new([None, None], &setup)
     }
 
@@ -210,7 +215,7 @@ mod tests {
 
     #[test]
     fn rules_are_looked_at_every_second_or_every_period() {
-        let backend = without_tools();
+        let mut backend = without_tools();
         assert_eq!(backend.looks(30 * SECOND), Looks { usual: SECOND, longest: 5 * SECOND });
         assert_eq!(backend.looks(SECOND / 2).usual, SECOND / 2);
     }

@@ -1,59 +1,102 @@
-//! Removes what another kube-proxy left in ipvs mode. Its chains are mostly those of iptables mode and go with them.
+//! Removes what mode ipvs leaves, ours or another kube-proxy's: virtual servers, routes, rules, the device, ipsets. Chains
+//! of iptables that another one left are mostly those of iptables mode and go with them.
 
-use kernel::link::{LinkError, Links};
+use std::net::IpAddr;
 
-use super::NAME;
+use ipnet::IpNet;
+use kernel::ipvs::{self, Batch, DumpedServer, Transport as _};
+use kernel::{ipset, link::Links};
+
+use super::servers::OURS;
+use super::{DEVICE, NAME, NODE_PORTS, ground};
 use crate::leftovers::{Leftover, Removal, Search};
 
-/// Holds the addresses of services.
-const DEVICE: &str = "kube-ipvs0";
-/// Three lines of heading, then one per virtual server and endpoint.
-const TABLE: &str = "/proc/net/ip_vs";
-const HEADING: usize = 3;
+/// Names of ipsets that another kube-proxy makes in this mode.
+const IPSETS: &str = "KUBE-";
 
 pub(super) fn remove(search: Search) -> Removal {
     let mut removal = Removal::default();
-    match remove_device() {
-        Ok(was_there) => removal.had_some = was_there,
+    if search == Search::WhereSeen && !ground::has_device() {
+        return removal;
+    }
+    match remove_servers() {
+        Ok(count) => removal.had_some |= count > 0,
         Err(error) => {
-            let what = format!("the device {DEVICE} of ipvs mode may still be there");
-            removal.left.push(Leftover::new(NAME, what).because(error));
+            removal.left.push(failed("virtual servers of ipvs mode may still be there").because(error))
         }
     }
-    if removal.had_some || search == Search::Everywhere {
-        removal.left.extend(servers());
+    match ground::clear() {
+        Ok(had_some) => removal.had_some |= had_some,
+        Err(error) => {
+            let what = format!("the device {DEVICE}, routes or rules of ipvs mode may still be there");
+            removal.left.push(failed(&what).because(error));
+        }
+    }
+    removal.left.extend(remove_sets());
+    if removal.had_some {
+        tracing::info!("Removed the virtual servers, routes and rules of ipvs mode");
     }
     removal
 }
 
-/// Whether the device is there, as far as is known.
-pub(crate) fn has_device() -> bool {
-    Links::open().and_then(|mut links| is_among(&mut links)).unwrap_or(false)
-}
-
-/// Returns whether it was there.
-fn remove_device() -> Result<bool, LinkError> {
-    let mut links = Links::open()?;
-    let is_there = is_among(&mut links)?;
-    if is_there {
-        links.delete(DEVICE)?;
-        tracing::info!(device = DEVICE, "Removed the device of ipvs mode and its addresses");
+/// What another kube-proxy left beside what this agent has just written: addresses on the device.
+pub(super) fn remove_strays() -> Vec<Leftover> {
+    let removed = Links::open().and_then(|mut links| {
+        let addresses = ground::addresses_on_device(&mut links)?;
+        for net in &addresses {
+            links.delete_address(DEVICE, *net)?;
+        }
+        Ok(addresses.len())
+    });
+    let mut left: Vec<Leftover> = remove_sets().into_iter().collect();
+    match removed {
+        Ok(0) => {}
+        Ok(count) => tracing::info!(device = DEVICE, count, "Removed addresses that another kube-proxy left"),
+        Err(error) => {
+            let what =
+                format!("addresses that another kube-proxy left on the device {DEVICE} may still be there");
+            left.push(failed(&what).because(error));
+        }
     }
-    Ok(is_there)
+    left
 }
 
-fn is_among(links: &mut Links) -> Result<bool, LinkError> {
-    Ok(links.links()?.iter().any(|link| link.name == DEVICE))
+/// Servers that are ours, and those at addresses that only a kube-proxy makes local.
+fn remove_servers() -> Result<usize, ipvs::Error> {
+    let Some(mut servers) = ipvs::Connection::open_if_loaded()? else { return Ok(0) };
+    let prefixes = ground::local_prefixes().unwrap_or_default();
+    let own: Vec<IpAddr> = Links::open()
+        .and_then(|mut links| links.addresses())
+        .unwrap_or_default()
+        .iter()
+        .map(|one| one.ip())
+        .collect();
+    let mut batch = Batch::new();
+    for found in servers.services()?.iter().filter(|found| is_kube_proxys(found, &prefixes, &own)) {
+        batch.delete_service(found.server);
+    }
+    servers.commit(&batch)?;
+    Ok(batch.len())
 }
 
-/// What is in IPVS itself finds no packets without the addresses of the device.
-fn servers() -> Option<Leftover> {
-    // A kernel without IPVS has no such file.
-    let text = std::fs::read_to_string(TABLE).ok()?;
-    let servers = text.lines().count().saturating_sub(HEADING);
-    let what = format!(
-        "{servers} lines of virtual servers and endpoints are still in IPVS, which this build cannot remove; \
-         if only kube-proxy uses them, run: ipvsadm --clear"
-    );
-    (servers > 0).then(|| Leftover::new(NAME, what).idle())
+fn is_kube_proxys(found: &DumpedServer, prefixes: &[IpNet], own: &[IpAddr]) -> bool {
+    let ipvs::VirtualServer { address, port, .. } = found.server;
+    let on_node = !prefixes.is_empty() && own.contains(&address) && NODE_PORTS.contains(&port);
+    found.settings.flags & OURS != 0 || on_node || prefixes.iter().any(|net| net.contains(&address))
+}
+
+/// Those that rules still refer to stay, and are no longer looked into once these rules are gone.
+fn remove_sets() -> Option<Leftover> {
+    let names = match ipset::names() {
+        Ok(names) => names,
+        Err(error) => return Some(failed("ipsets of ipvs mode may still be there").idle().because(error)),
+    };
+    let failures =
+        names.iter().filter(|name| name.starts_with(IPSETS)).filter_map(|name| ipset::destroy(name).err());
+    let first = failures.last()?;
+    Some(failed("ipsets of ipvs mode are still there").idle().because(first))
+}
+
+fn failed(what: &str) -> Leftover {
+    Leftover::new(NAME, what)
 }

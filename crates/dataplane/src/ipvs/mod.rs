@@ -1,50 +1,386 @@
-//! Mode ipvs: not offered. Only what another kube-proxy left in that mode is known here.
+//! Mode ipvs: IPVS picks the endpoint of a connection, and the flat table of mode nftables does everything else.
+//! `docs/ipvs.md` describes it; no external program is run.
 
+mod audit;
+mod carry_out;
+mod draining;
+mod ground;
 mod leftovers;
+mod mode;
+mod servers;
+mod statistics;
+mod steps;
 
-use crate::iptables;
-use crate::leftovers::{Removal, Search};
-use crate::metrics::ModeMetrics;
-use crate::mode::{Mode, Prepared, Unavailable};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-pub(crate) use leftovers::has_device;
+use ipnet::IpNet;
+use kernel::ipvs::{self, DumpedServer};
+use kernel::nft;
+use model::{Family, IpvsSettings, NodePlan, ServiceKey, ServicePlan, merged_ports};
+
+use crate::backend::{Backend, Change, Committed, Setup, SyncError};
+use crate::check_pace::Looks;
+use crate::drift::TellDrift;
+use crate::nftables::{Nftables, Pin, PinSweep, local_mark};
+use crate::ports::ports_of;
+use audit::{Audit, BETWEEN_SHARES};
+use carry_out::carry_out;
+use draining::Draining;
+use servers::{OURS, Offers, add_plan, add_port};
+use steps::{Planning, Steps};
+
+pub use ground::Ground;
+pub(crate) use ground::has_device;
+pub(crate) use mode::MODE;
+pub(crate) use servers::is_picked_by_ipvs;
 
 const NAME: &str = "ipvs";
+/// Holds the routes of cluster IPs; of another kube-proxy, the addresses of services. Other software knows it by name.
+const DEVICE: &str = "kube-ipvs0";
+/// Ports that Kubernetes hands out as node ports unless it is told otherwise.
+const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
 
-pub(crate) struct IpvsMode;
+/// What the mode holds now, for its metrics.
+#[derive(Debug, Default)]
+struct Held {
+    servers: [AtomicUsize; 2],
+    destinations: [AtomicUsize; 2],
+    draining: [AtomicUsize; 2],
+}
 
-/// The line in [`MODES`](crate::MODES).
-pub(crate) static MODE: IpvsMode = IpvsMode;
-
-impl Mode for IpvsMode {
-    fn name(&self) -> &'static str {
-        NAME
+impl Held {
+    /// More and less of what services have.
+    fn add(&self, family: Family, offers: &Offers<'_>) {
+        let [servers, destinations] = sizes(offers);
+        self.servers[family.index()].fetch_add(servers, Ordering::Relaxed);
+        self.destinations[family.index()].fetch_add(destinations, Ordering::Relaxed);
     }
 
-    fn metrics(&self) -> &'static ModeMetrics {
-        &METRICS
-    }
-
-    fn prepare(&self, _because: Option<&str>) -> Result<Box<dyn Prepared>, Unavailable> {
-        Err(Unavailable::new("mode ipvs is not in this build"))
-    }
-
-    fn remove(&self, search: Search) -> Removal {
-        leftovers::remove(search)
-    }
-
-    fn is_there(&self) -> bool {
-        has_device()
+    fn remove(&self, family: Family, offers: &Offers<'_>) {
+        let [servers, destinations] = sizes(offers);
+        self.servers[family.index()].fetch_sub(servers, Ordering::Relaxed);
+        self.destinations[family.index()].fetch_sub(destinations, Ordering::Relaxed);
     }
 }
 
-/// As upstream's mode has them.
-static METRICS: ModeMetrics = ModeMetrics {
-    times_partial_syncs: false,
-    failures: iptables::RESTORE_FAILURES,
-    cleanup_failures: None,
-    rules: None,
-    upstream: &[],
-    gated: None,
-    own: &[],
-};
+fn sizes(offers: &Offers<'_>) -> [usize; 2] {
+    let pools = || offers.values().filter_map(|offer| offer.pool);
+    [pools().count(), pools().map(<[_]>::len).sum()]
+}
+
+struct FamilyState {
+    draining: Draining,
+    audit: Audit,
+    /// Cluster IPs outside every ServiceCIDR, which have a route of their own, and how many services have each.
+    single: HashMap<IpAddr, u32>,
+    configured: IpvsSettings,
+}
+
+/// The data plane over real or simulated kernels.
+pub struct Ipvs<N, V, G> {
+    rules: Nftables<N>,
+    servers: V,
+    ground: G,
+    options: IpvsSettings,
+    local_mark: u32,
+    families: [FamilyState; 2],
+    /// How long a round of looks at all virtual servers takes.
+    period: Duration,
+    sysctls: Option<ground::Sysctls>,
+    held: Arc<Held>,
+}
+
+impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
+    pub fn new(rules: N, servers: V, ground: G, setup: &Setup) -> Ipvs<N, V, G> {
+        let local_mark = local_mark(setup.masquerade_mark);
+        let rules = Nftables::new(rules, &setup.detector, setup.masquerade_mark).beside_ipvs();
+        let state = || FamilyState {
+            draining: Draining::default(),
+            audit: Audit::default(),
+            single: HashMap::new(),
+            configured: setup.ipvs.clone(),
+        };
+        Ipvs {
+            rules,
+            servers,
+            ground,
+            options: setup.ipvs.clone(),
+            local_mark,
+            families: [state(), state()],
+            period: Duration::from_secs(30),
+            sysctls: None,
+            held: Arc::default(),
+        }
+    }
+
+    /// The virtual servers, for whoever looks from outside.
+    pub fn servers(&mut self) -> &mut V {
+        &mut self.servers
+    }
+
+    pub fn ground(&mut self) -> &mut G {
+        &mut self.ground
+    }
+
+    pub fn rules(&mut self) -> &mut N {
+        self.rules.transport()
+    }
+
+    /// Compare what the kernel has with what is wanted, server by server.
+    fn rewrite_steps(
+        &mut self,
+        family: Family,
+        wanted: &Offers<'_>,
+        node: &NodePlan,
+    ) -> Result<Steps, SyncError> {
+        let foreign = self.ground.foreign_addresses(family);
+        let found = self.servers.services()?;
+        let state = &mut self.families[family.index()];
+        state.draining.clear();
+        let mut planning =
+            Planning { draining: &mut state.draining, options: &self.options, now: Instant::now() };
+        let mut steps = Steps::default();
+        let mut there: HashSet<ipvs::VirtualServer> = HashSet::new();
+        for found in found.iter().filter(|found| Family::of(found.server.address) == family) {
+            let offer = wanted.get(&found.server);
+            let is_wanted = offer.is_some_and(|offer| offer.pool.is_some());
+            if !is_wanted && !is_removable(found, &foreign, node, &self.options) {
+                continue;
+            }
+            if !there.insert(found.server) {
+                continue;
+            }
+            let destinations = self.servers.destinations(found.server)?;
+            planning.adopt(&mut steps, found, destinations, offer);
+        }
+        for (server, offer) in wanted.iter().filter(|(server, _)| !there.contains(server)) {
+            let Some(pool) = offer.pool else { continue };
+            let batch = if offer.on_node_port { &mut steps.after } else { &mut steps.before };
+            planning.serve(batch, *server, offer, pool);
+        }
+        Ok(steps)
+    }
+
+    /// What has drained goes.
+    fn collect(&mut self, family: Family) -> Result<(), SyncError> {
+        let draining = &mut self.families[family.index()].draining;
+        let mut batch = ipvs::Batch::new();
+        for server in draining.next() {
+            let found = self.servers.destinations(server)?;
+            draining.collect(server, &found, Instant::now(), &mut batch);
+        }
+        self.held.draining[family.index()].store(draining.len(), Ordering::Relaxed);
+        carry_out(&mut self.servers, &batch)
+    }
+
+    fn set_timeouts(&mut self) {
+        let seconds = |duration: Duration| u32::try_from(duration.as_secs()).unwrap_or(u32::MAX);
+        let timeouts = self.options.timeouts;
+        let timeouts = ipvs::Timeouts {
+            tcp: seconds(timeouts.tcp),
+            tcp_fin: seconds(timeouts.tcp_fin),
+            udp: seconds(timeouts.udp),
+        };
+        if timeouts == ipvs::Timeouts::default() {
+            return;
+        }
+        if let Err(error) = self.servers.set_timeouts(timeouts) {
+            tracing::error!(%error, "Failed to set the timeouts of IPVS; the previous ones remain active");
+        }
+    }
+}
+
+impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G> {
+    fn rewrite(
+        &mut self,
+        family: Family,
+        plans: &HashMap<ServiceKey, ServicePlan>,
+        node: &NodePlan,
+    ) -> Result<Committed, SyncError> {
+        if let Some(sysctls) = &mut self.sysctls {
+            sysctls.keep(self.options.strict_arp);
+        }
+        let single = single_ips(plans.values(), node);
+        let prefixes: BTreeSet<IpNet> =
+            node.service_cidrs.iter().copied().chain(single.keys().copied().map(IpNet::from)).collect();
+        self.families[family.index()].single = single;
+        self.ground.lay(family, &prefixes, self.local_mark)?;
+        let mut wanted = Offers::new();
+        plans.values().for_each(|plan| add_plan(&mut wanted, plan, &node.nodeport_ips));
+        let steps = self.rewrite_steps(family, &wanted, node)?;
+        carry_out(&mut self.servers, &steps.before)?;
+        let committed = self.rules.rewrite(family, plans, node)?;
+        carry_out(&mut self.servers, &steps.after)?;
+        self.ground.keep_only(family, &prefixes, self.local_mark)?;
+        let [servers, destinations] = sizes(&wanted);
+        self.held.servers[family.index()].store(servers, Ordering::Relaxed);
+        self.held.destinations[family.index()].store(destinations, Ordering::Relaxed);
+        Ok(committed)
+    }
+
+    fn apply(
+        &mut self,
+        family: Family,
+        changes: &[Change<'_>],
+        node: (&NodePlan, &NodePlan),
+    ) -> Result<Committed, SyncError> {
+        let state = &mut self.families[family.index()];
+        let (mut old, mut new) = (Offers::new(), Offers::new());
+        for change in changes {
+            let changed = merged_ports(ports_of(change.old), ports_of(change.new));
+            for (before, after) in changed.filter(|(before, after)| before != after) {
+                before.into_iter().for_each(|port| add_port(&mut old, port, &node.0.nodeport_ips));
+                after.into_iter().for_each(|port| add_port(&mut new, port, &node.1.nodeport_ips));
+            }
+        }
+        let mut planning =
+            Planning { draining: &mut state.draining, options: &self.options, now: Instant::now() };
+        let steps = planning.change(&old, &new);
+        let (come, gone) = route_changes(&mut state.single, changes, node.1);
+        self.ground.add(&come)?;
+        carry_out(&mut self.servers, &steps.before)?;
+        let committed = self.rules.apply(family, changes, node)?;
+        carry_out(&mut self.servers, &steps.after)?;
+        self.ground.remove(&gone)?;
+        self.held.remove(family, &old);
+        self.held.add(family, &new);
+        Ok(committed)
+    }
+
+    /// A virtual server belongs to an address: with another set of these, every node port has other servers.
+    fn is_rewritten_for(&self, before: &NodePlan, after: &NodePlan) -> bool {
+        before.nodeport_ips != after.nodeport_ips || before.service_cidrs != after.service_cidrs
+    }
+
+    fn works_in_pieces(&self) -> bool {
+        true
+    }
+
+    fn take_sweeps(&mut self, family: Family) -> Vec<PinSweep> {
+        self.rules.take_sweeps(family)
+    }
+
+    fn sweep(&mut self, sweep: &PinSweep) -> Result<usize, SyncError> {
+        self.rules.sweep(sweep)
+    }
+
+    fn forget(&mut self, family: Family, pins: &[Pin]) -> Result<usize, SyncError> {
+        self.rules.forget(family, pins)
+    }
+
+    fn configure(&mut self, family: Family, setup: &Setup) -> bool {
+        let before = std::mem::replace(&mut self.options, setup.ipvs.clone());
+        if before.timeouts != setup.ipvs.timeouts {
+            self.set_timeouts();
+        }
+        if let Some(sysctls) = &mut self.sysctls {
+            sysctls.keep(setup.ipvs.strict_arp);
+        }
+        self.local_mark = local_mark(setup.masquerade_mark);
+        let configured = &mut self.families[family.index()].configured;
+        let is_other = std::mem::replace(configured, setup.ipvs.clone()) != setup.ipvs;
+        self.rules.configure(family, setup) || is_other
+    }
+
+    fn watch(&mut self, tell: TellDrift) {
+        let tell = Arc::new(Mutex::new(tell));
+        let share = |tell: Arc<Mutex<TellDrift>>| -> TellDrift {
+            Box::new(move |drift| tell.lock().unwrap_or_else(PoisonError::into_inner)(drift))
+        };
+        self.ground.watch(share(tell.clone()));
+        self.rules.watch(share(tell));
+    }
+
+    fn looks(&mut self, sync_period: Duration) -> Looks {
+        self.period = sync_period;
+        Looks { usual: BETWEEN_SHARES.min(sync_period), longest: sync_period }
+    }
+
+    fn damage_found(&self) -> &'static str {
+        "Another process changed virtual servers, routes or rules of ours"
+    }
+
+    fn is_intact(
+        &mut self,
+        family: Family,
+        plans: &HashMap<ServiceKey, ServicePlan>,
+        node: &NodePlan,
+    ) -> bool {
+        if let Some(sysctls) = &mut self.sysctls {
+            sysctls.keep(self.options.strict_arp);
+        }
+        if let Err(error) = self.collect(family) {
+            tracing::error!(%family, %error, "Failed to remove destinations that have drained; retrying");
+        }
+        let FamilyState { audit, draining, .. } = &mut self.families[family.index()];
+        let wrong = audit.next(&mut self.servers, (plans, node), draining, &self.options, self.period);
+        if let Some(server) = wrong {
+            tracing::debug!(%family, %server, "Virtual server is not as it was left");
+        }
+        wrong.is_none() && self.ground.is_intact(family) && self.rules.is_intact(family, plans, node)
+    }
+
+    fn cleanup(&mut self, family: Family) -> Result<(), SyncError> {
+        self.rules.cleanup(family)
+    }
+}
+
+/// Whether a virtual server that nobody wants may go: ours, or one that another kube-proxy left in this mode.
+fn is_removable(
+    found: &DumpedServer,
+    foreign: &HashSet<IpAddr>,
+    node: &NodePlan,
+    options: &IpvsSettings,
+) -> bool {
+    let ipvs::VirtualServer { address, port, .. } = found.server;
+    if options.excludes(address) {
+        return false;
+    }
+    let is_left = || {
+        let on_node = node.nodeport_ips.contains(&address) && NODE_PORTS.contains(&port);
+        foreign.contains(&address) || !foreign.is_empty() && on_node
+    };
+    found.settings.flags & OURS != 0 || is_left()
+}
+
+/// Cluster IPs that no ServiceCIDR holds, and how many services have each.
+fn single_ips<'a>(plans: impl Iterator<Item = &'a ServicePlan>, node: &NodePlan) -> HashMap<IpAddr, u32> {
+    let mut single = HashMap::new();
+    for ip in plans.filter_map(|plan| single_ip(Some(plan), node)) {
+        *single.entry(ip).or_default() += 1;
+    }
+    single
+}
+
+fn single_ip(plan: Option<&ServicePlan>, node: &NodePlan) -> Option<IpAddr> {
+    plan?.cluster_ip.filter(|ip| !node.service_cidrs.iter().any(|net| net.contains(ip)))
+}
+
+/// Routes that come with the changes and routes that go with them.
+fn route_changes(
+    single: &mut HashMap<IpAddr, u32>,
+    changes: &[Change<'_>],
+    node: &NodePlan,
+) -> (Vec<IpNet>, Vec<IpNet>) {
+    let (mut come, mut gone) = (BTreeSet::new(), BTreeSet::new());
+    for ip in changes.iter().filter_map(|change| single_ip(change.new, node)) {
+        let users = single.entry(ip).or_default();
+        *users += 1;
+        if *users == 1 {
+            come.insert(IpNet::from(ip));
+        }
+    }
+    for ip in changes.iter().filter_map(|change| single_ip(change.old, node)) {
+        let Some(users) = single.get_mut(&ip) else { continue };
+        *users -= 1;
+        if *users == 0 {
+            single.remove(&ip);
+            gone.insert(IpNet::from(ip));
+        }
+    }
+    (come.into_iter().collect(), gone.into_iter().collect())
+}

@@ -123,6 +123,28 @@ impl<'a> Code<'a> {
         })
     }
 
+    /// Match packets that leave by any interface but this one.
+    pub(crate) fn goes_out_other_than(self, name: &str) -> Code<'a> {
+        let mut value = name.as_bytes().to_vec();
+        value.resize(16, 0);
+        self.with(Expression::Meta { key: MetaKey::OifName, to: word(0) }).with(Expression::Compare {
+            op: CompareOp::NotEqual,
+            reg: word(0),
+            value,
+        })
+    }
+
+    /// Match pings.
+    pub(crate) fn echo_request(self) -> Code<'a> {
+        let (protocol, kind) = match self.family {
+            Family::V4 => (1, 8),
+            Family::V6 => (58, 128),
+        };
+        self.protocol(protocol)
+            .with(Expression::Payload { base: Base::Transport, offset: 0, length: 1, to: word(0) })
+            .equals(vec![kind])
+    }
+
     pub(crate) fn protocol(self, number: u8) -> Code<'a> {
         self.load(&[Field::Protocol], 0).equals(vec![number])
     }

@@ -7,10 +7,11 @@ use model::ServicePlan;
 
 use super::class::{Class, Draw, Kind};
 use super::counting_rules;
+use super::layout::TableSetup;
 use super::pinning::{Members, Pinning, writing_chain};
 use super::pool::PoolId;
 use super::render::{RenderedPort, Route};
-use super::sets::{Door, SetName, counting, permanent};
+use super::sets::{Door, SetName, counting};
 
 /// So many unused ones may stay: sizes of pools come and go, and a new chain costs more than an idle one.
 const MOST_IDLE: usize = 32;
@@ -162,10 +163,10 @@ impl Declared {
     }
 
     /// The names of all sets there will be.
-    pub(crate) fn sets(&self, count_traffic: bool) -> HashSet<String> {
+    pub(crate) fn sets(&self, setup: &TableSetup) -> HashSet<String> {
         let on_demand = self.iter().flat_map(Demand::sets);
-        let counting = counting().filter(|_| count_traffic);
-        permanent().into_iter().chain(on_demand).chain(counting).map(|set| set.name().into_owned()).collect()
+        let counting = counting().filter(|_| setup.count_traffic);
+        setup.permanent_sets().chain(on_demand).chain(counting).map(|set| set.name().into_owned()).collect()
     }
 
     /// The names of the chains that come on demand.
@@ -176,9 +177,9 @@ impl Declared {
 }
 
 /// What every port of a plan asks for.
-pub(crate) fn ask_for_plan(declared: &mut Declared, service: &str, plan: &ServicePlan) {
+pub(crate) fn ask_for_plan(declared: &mut Declared, setup: &TableSetup, service: &str, plan: &ServicePlan) {
     for port in &plan.ports {
-        let rendered = RenderedPort::new(service, port, false);
+        let rendered = RenderedPort::new(service, port, setup);
         for demand in of_port(&rendered) {
             declared.ask(demand);
         }

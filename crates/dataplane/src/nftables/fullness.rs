@@ -24,13 +24,13 @@ const LIMIT: Description = Description {
 pub(super) const METRICS: [Description; 2] = [HELD, LIMIT];
 
 /// How many clients may be pinned: as many as the node may track connections of.
-pub(super) fn room() -> u32 {
+pub(crate) fn room() -> u32 {
     let tracked = sysctl::Root::system().read("/proc/sys/net/netfilter/nf_conntrack_max").ok();
     tracked.and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
 /// Writes how full the maps of pins are at the end of the page. Linux says it from 6.16 on.
-pub(super) fn collector() -> Arc<dyn Collector> {
+pub(crate) fn collector() -> Arc<dyn Collector> {
     Arc::new(Fullness)
 }
 

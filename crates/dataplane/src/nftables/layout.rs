@@ -10,24 +10,28 @@ use model::{Family, LocalDetector, Protocol};
 
 use super::class::{Class, Draw, Kind};
 use super::code::{Code, Field, NODE_PORT, VIP};
+use super::ipvs_rules;
 use super::pinning::{Members, Pinning, writing_chain};
 use super::pool::PoolId;
-use super::sets::{Door, SetName, permanent};
+use super::sets::{Door, SetName, beside_ipvs, permanent};
 
 /// How the comment of a table of this layout begins; another one means another owner or version.
 const TABLE_COMMENT: &str = "rules for kube-proxy; flat layout 3";
 pub(crate) const TABLE: &str = "kube-proxy";
 
 pub(super) const PREROUTING: u32 = 0;
-const INPUT: u32 = 1;
+pub(super) const INPUT: u32 = 1;
 const FORWARD: u32 = 2;
 pub(super) const OUTPUT: u32 = 3;
 const POSTROUTING: u32 = 4;
 
 const PRE_DNAT: i32 = -110;
 const DNAT: i32 = -100;
+pub(super) const POST_DNAT: i32 = -90;
 const FILTER: i32 = 0;
 const SNAT: i32 = 100;
+/// Behind the hooks of IPVS, which take requests at 99.
+pub(super) const BEHIND_IPVS: i32 = 110;
 
 const ORIGINAL_VIP: [Field; 3] = [Field::OriginalDestination, Field::Protocol, Field::OriginalPort];
 const ORIGINAL_NODE_PORT: [Field; 2] = [Field::Protocol, Field::OriginalPort];
@@ -45,6 +49,23 @@ pub struct TableSetup {
     pub count_traffic: bool,
     /// How many pins each of the two maps holds at most. When one is full, new clients go unpinned.
     pub room_for_pins: u32,
+    pub picker: Picker,
+}
+
+/// Who picks the endpoint of a new connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Picker {
+    /// The rules of the table.
+    Rules,
+    /// IPVS, for most ports: the rules lead packets there and do the rest. Packets for external addresses get this mark,
+    /// by which a routing rule makes them local.
+    Ipvs { local_mark: u32 },
+}
+
+/// The mark of packets that are to be local: a bit that masquerading does not use.
+pub(crate) fn local_mark(masquerade_mark: u32) -> u32 {
+    const USUAL: u32 = 1 << 13;
+    if masquerade_mark == USUAL { USUAL >> 1 } else { USUAL }
 }
 
 impl TableSetup {
@@ -64,7 +85,11 @@ impl TableSetup {
             LocalDetector::Bridge(name) => format!("bridge {name}"),
             LocalDetector::InterfacePrefix(prefix) => format!("interfaces {prefix}*"),
         };
-        format!("{TABLE_COMMENT}; local: {local}")
+        let picker = match self.picker {
+            Picker::Rules => "",
+            Picker::Ipvs { .. } => " beside IPVS",
+        };
+        format!("{TABLE_COMMENT}{picker}; local: {local}")
     }
 
     pub(super) fn code<'a>(&self) -> Code<'a> {
@@ -95,9 +120,18 @@ impl TableSetup {
         for name in PLAIN_CHAINS {
             batch.add_chain(&Chain { name, hook: None });
         }
+        if let Picker::Ipvs { local_mark } = self.picker {
+            self.declare_beside_ipvs(batch, local_mark);
+        }
         self.nat_rules(batch);
         self.service_rules(batch);
         self.filter_rules(batch);
+    }
+
+    /// The sets of any table of this layout.
+    pub(crate) fn permanent_sets(&self) -> impl Iterator<Item = SetName> + use<> {
+        let of_ipvs = (self.picker != Picker::Rules).then(beside_ipvs);
+        permanent().into_iter().chain(of_ipvs.into_iter().flatten())
     }
 
     pub(crate) fn declare_set(&self, batch: &mut Batch, set: SetName) {
@@ -107,9 +141,12 @@ impl TableSetup {
     fn nat_rules(&self, batch: &mut Batch) {
         for (base, services) in [("nat-prerouting", "services-prerouting"), ("nat-output", "services-output")]
         {
-            if let Some(outsider) = self.if_pod(false) {
+            if let Some(outsider) = self.outsider(base) {
                 let code = outsider.within(&[Field::Destination], "cluster-ips");
                 rule(batch, base, code.set_mark(self.masquerade_mark));
+            }
+            if let Picker::Ipvs { .. } = self.picker {
+                self.masquerade_before_ipvs(batch, base);
             }
             rule(batch, base, self.code().then(VerdictCode::Jump(services)));
             rule(batch, base, self.code().then(VerdictCode::Goto("slot-zero")));
@@ -117,8 +154,21 @@ impl TableSetup {
         let mark = self.masquerade_mark;
         rule(batch, "nat-postrouting", self.code().has_mark(mark).flip_mark(mark).masquerade());
         let hairpin = [Field::Source, Field::Destination, Field::Protocol, Field::DestinationPort];
-        let code = self.code().redirected().within(&hairpin, "hairpin-connections");
-        rule(batch, "nat-postrouting", code.masquerade());
+        let code = match self.picker {
+            Picker::Rules => self.code().redirected(),
+            // What IPVS redirects does not count as redirected.
+            Picker::Ipvs { .. } => self.code().goes_out_other_than("lo"),
+        };
+        rule(batch, "nat-postrouting", code.within(&hairpin, "hairpin-connections").masquerade());
+    }
+
+    /// Narrow a rule of a nat chain to clients of cluster IPs that are no pods of this node; `None` if that is unknown.
+    fn outsider<'a>(&self, base: &str) -> Option<Code<'a>> {
+        match self.picker {
+            // The node calls a cluster IP that is routed to itself with that address as its source.
+            Picker::Ipvs { .. } if base == "nat-output" => Some(self.code()),
+            _ => self.if_pod(false),
+        }
     }
 
     /// Which class chain a destination uses. On output the source is the node: always inside.
@@ -177,6 +227,9 @@ impl TableSetup {
             rule(batch, chain, code.then(VerdictCode::Drop));
             let code = self.code().within(&VIP, "no-endpoint-reject-ips");
             rule(batch, chain, code.then(VerdictCode::Goto("reject-it")));
+        }
+        if self.picker != Picker::Rules {
+            self.accept_pings(batch, "forward-new");
         }
         let code = self.code().within(&[Field::Destination], "cluster-ips");
         rule(batch, "forward-new", code.then(VerdictCode::Goto("reject-it")));
@@ -346,7 +399,9 @@ fn drawing_chain(pool: PoolId) -> String {
 }
 
 pub(crate) fn is_permanent_chain(name: &str) -> bool {
-    PLAIN_CHAINS.contains(&name) || base_chains().iter().any(|(base, _)| *base == name)
+    PLAIN_CHAINS.contains(&name)
+        || base_chains().iter().any(|(base, _)| *base == name)
+        || ipvs_rules::is_permanent_chain(name)
 }
 
 fn key_of(door: Door) -> &'static [Field] {

@@ -12,6 +12,7 @@ mod diff;
 mod element;
 mod fullness;
 mod inherit;
+mod ipvs_rules;
 mod layout;
 mod leftovers;
 mod meter;
@@ -45,7 +46,9 @@ use layout::TABLE;
 use sets::{Door, SetName};
 use table::{Existing, Table};
 
-pub use layout::TableSetup;
+pub(crate) use fullness::{collector as fullness_collector, room as room_for_pins_here};
+pub(crate) use layout::local_mark;
+pub use layout::{Picker, TableSetup};
 pub use meter::{Direction, Meter, MeterName};
 pub(crate) use mode::MODE;
 pub use sweep::{Pin, PinSweep};
@@ -93,6 +96,7 @@ impl<T: Transport> Nftables<T> {
                 masquerade_mark,
                 count_traffic: false,
                 room_for_pins: LEAST_ROOM_FOR_PINS,
+                picker: Picker::Rules,
             },
             table: Table::default(),
             trust: Trust::InPlace,
@@ -117,8 +121,16 @@ impl<T: Transport> Nftables<T> {
         self
     }
 
+    /// Lead packets to IPVS, which picks endpoints.
+    pub(crate) fn beside_ipvs(mut self) -> Nftables<T> {
+        for FamilyTable { setup, .. } in &mut self.families {
+            setup.picker = Picker::Ipvs { local_mark: local_mark(setup.masquerade_mark) };
+        }
+        self
+    }
+
     /// Have the kernel report commits that do not come from this netlink port.
-    fn notified_beside(mut self, own_port: u32) -> Nftables<T> {
+    pub(crate) fn notified_beside(mut self, own_port: u32) -> Nftables<T> {
         self.own_port = Some(own_port);
         self
     }
@@ -227,6 +239,10 @@ impl<T: Transport> Backend for Nftables<T> {
     /// A destination with affinity that turns from one pool to two goes without affinity until its pins are gone: a pin
     /// made before may name an endpoint that is right for one kind of client and wrong for the other.
     fn interim(&self, change: &Change<'_>) -> Option<ServicePlan> {
+        // Pins are made for one pool only there.
+        if self.families.iter().any(|ours| ours.setup.picker != Picker::Rules) {
+            return None;
+        }
         let (old, new) = (change.old?, change.new?);
         let turns = |(before, after): (Option<&PortPlan>, Option<&PortPlan>)| {
             before.zip(after).is_some_and(|(before, after)| is_newly_split(before, after))
@@ -253,6 +269,9 @@ impl<T: Transport> Backend for Nftables<T> {
         let before = (setup.table_comment(), setup.masquerade_mark);
         setup.detector = wanted.detector.clone();
         setup.masquerade_mark = wanted.masquerade_mark;
+        if let Picker::Ipvs { local_mark: mark } = &mut setup.picker {
+            *mark = local_mark(wanted.masquerade_mark);
+        }
         before != (setup.table_comment(), setup.masquerade_mark)
     }
 

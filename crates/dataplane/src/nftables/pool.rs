@@ -51,20 +51,22 @@ impl PoolId {
     }
 }
 
-/// Whether the pools of a port have maps of their own.
+/// Which pools of a port have maps of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OwnPools(Option<PortId>);
+pub(crate) struct OwnPools {
+    port: Option<PortId>,
+    drawn: [bool; 2],
+}
 
 impl OwnPools {
-    pub(crate) fn of(service: &str, port: &PortPlan) -> OwnPools {
-        if !port.shares_pools() {
-            return OwnPools(None);
-        }
-        OwnPools(Some(PortId::of(service, port)))
+    /// `drawn`: the pools that rules draw from.
+    pub(crate) fn of(service: &str, port: &PortPlan, drawn: [bool; 2]) -> OwnPools {
+        let has_own = drawn.contains(&true) && port.shares_pools();
+        OwnPools { port: has_own.then(|| PortId::of(service, port)), drawn }
     }
 
     pub(crate) fn get(&self, pool: Pool) -> Option<PoolId> {
-        self.0.map(|port| PoolId { port, pool })
+        self.port.filter(|_| self.drawn[pool as usize]).map(|port| PoolId { port, pool })
     }
 }
 

@@ -7,15 +7,19 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use model::{Address, Destination, PlannedEndpoint, Pool, PortPlan, Protocol, Routing, ServicePlan, Verdict};
+use model::{
+    Address, Destination, PlannedEndpoint, Pool, PortPlan, Protocol, Role, Routing, ServicePlan, Verdict,
+};
 
 use super::bytes::Fields;
 use super::class::{Class, Draw, Kind, kind_of};
 use super::element::{Data, Element};
+use super::layout::{Picker, TableSetup};
 use super::meter;
 use super::pinning::{Members, Pinning};
 use super::pool::{OwnPools, pin_seconds};
 use super::sets::{Door, SetName};
+use crate::ipvs::is_picked_by_ipvs;
 
 /// One port of a service, and what of the service it depends on.
 pub(crate) struct RenderedPort<'a> {
@@ -27,6 +31,8 @@ pub(crate) struct RenderedPort<'a> {
     /// Of each own pool the endpoint that stands in for a slot that is gone: always the same, whatever the order.
     stand_ins: [Option<PlannedEndpoint>; 2],
     count_traffic: bool,
+    /// IPVS picks its endpoints, except for pods of this node that call it by an address of policy Local.
+    by_ipvs: bool,
 }
 
 /// The element that belongs to the service itself and to none of its ports.
@@ -36,11 +42,18 @@ pub(crate) fn of_service(plan: &ServicePlan) -> Option<Element> {
 }
 
 impl<'a> RenderedPort<'a> {
-    pub(crate) fn new(service: &'a str, port: &'a PortPlan, count_traffic: bool) -> RenderedPort<'a> {
-        let own = OwnPools::of(service, port);
+    pub(crate) fn new(service: &'a str, port: &'a PortPlan, setup: &TableSetup) -> RenderedPort<'a> {
+        let by_ipvs = setup.picker != Picker::Rules && is_picked_by_ipvs(port);
+        let is_split = |at: &Destination| matches!(at.routing, Routing::Split { .. });
+        let drawn = match by_ipvs {
+            true => [port.destinations.iter().any(is_split), false],
+            false => [true; 2],
+        };
+        let own = OwnPools::of(service, port, drawn);
         let stand_ins =
             Pool::BOTH.map(|pool| own.get(pool).and_then(|_| port.pool(pool).iter().min().copied()));
-        RenderedPort { service, port, seconds: pin_seconds(port), own, stand_ins, count_traffic }
+        let (seconds, count_traffic) = (pin_seconds(port), setup.count_traffic);
+        RenderedPort { service, port, seconds, own, stand_ins, count_traffic, by_ipvs }
     }
 
     /// The elements of the port but those of its own pools; sorted by set and key, without duplicates.
@@ -65,7 +78,9 @@ impl<'a> RenderedPort<'a> {
     pub(crate) fn routes(&self, destination: &Destination) -> impl Iterator<Item = Route> + use<> {
         let (door, _) = destination_key(destination.at, self.port.protocol);
         let affine = self.seconds.is_some();
+        let by_ipvs = self.by_ipvs;
         let route = |verdict, map, kind| match verdict {
+            Verdict::Forward(pool) if by_ipvs && kind != Kind::Internal => Some(Route::Ipvs { kind, pool }),
             Verdict::Forward(pool) => {
                 let draw = match self.own.get(pool) {
                     Some(own) => Draw::Own(own),
@@ -91,7 +106,7 @@ impl<'a> RenderedPort<'a> {
     /// Where new connections to a destination are recorded; `None` if no client is pinned there.
     pub(crate) fn pinning(&self, destination: &Destination) -> Option<Pinning> {
         let seconds = self.seconds?;
-        let pools = pools_of(destination.routing);
+        let pools = self.pinned_pools(destination);
         let first = pools.into_iter().flatten().next()?;
         let (door, _) = destination_key(destination.at, self.port.protocol);
         let members = match self.own.get(first) {
@@ -101,6 +116,19 @@ impl<'a> RenderedPort<'a> {
             }
         };
         Some(Pinning { door, seconds, members })
+    }
+}
+
+impl RenderedPort<'_> {
+    /// The pools that clients of the destination are sent to by rules, and with that by pins.
+    fn pinned_pools(&self, destination: &Destination) -> [Option<Pool>; 2] {
+        let pools = pools_of(destination.routing);
+        match destination.routing {
+            // IPVS pins its clients itself.
+            Routing::Same(..) if self.by_ipvs => [None; 2],
+            Routing::Split { .. } if self.by_ipvs => [None, pools[1]],
+            _ => pools,
+        }
     }
 }
 
@@ -128,6 +156,7 @@ impl<'a> DestinationRenderer<'a> {
         for route in self.rendered.routes(self.destination) {
             match route {
                 Route::Forward { map, class, pool } => self.forward(map, class, pool),
+                Route::Ipvs { kind, pool } => self.lead_to_ipvs(kind, pool),
                 Route::Answer(set) => self.push_labelled(set, Data::None),
             }
         }
@@ -159,6 +188,20 @@ impl<'a> DestinationRenderer<'a> {
         }
     }
 
+    /// A cluster IP and a port of the node need nothing to get there.
+    fn lead_to_ipvs(&mut self, kind: Kind, pool: Pool) {
+        if kind == Kind::Masquerade {
+            self.push_labelled(SetName::Masquerade(self.door), Data::None);
+        }
+        if matches!(self.destination.role, Role::ExternalIp | Role::LoadBalancerIp) {
+            self.push_labelled(SetName::Ipvs, Data::None);
+        }
+        let protocol = self.rendered.port.protocol;
+        for key in self.rendered.port.pool(pool).iter().filter_map(|at| hairpin(protocol, at)) {
+            self.push(SetName::Hairpin, key, Data::None);
+        }
+    }
+
     /// Which endpoints a pin of this destination may name: the union of its pools.
     fn affinity(&mut self) {
         let Some(pinning) = self.rendered.pinning(self.destination) else { return };
@@ -166,7 +209,7 @@ impl<'a> DestinationRenderer<'a> {
         if pinning.members != Members::Common {
             return;
         }
-        let pools = pools_of(self.destination.routing);
+        let pools = self.rendered.pinned_pools(self.destination);
         for backend in pools.into_iter().flatten().flat_map(|pool| self.rendered.port.pool(pool)) {
             let key = self.key.append(&endpoint(backend));
             self.push(SetName::Members(self.door), key, Data::None);
@@ -197,6 +240,8 @@ impl<'a> DestinationRenderer<'a> {
 pub(crate) enum Route {
     /// Forwarded: found in `map`, handled by `class`, drawn from `pool`.
     Forward { map: SetName, class: Class, pool: Pool },
+    /// Left to IPVS.
+    Ipvs { kind: Kind, pool: Pool },
     /// Rejected or dropped, by membership in this set.
     Answer(SetName),
 }

@@ -58,6 +58,10 @@ pub(crate) enum SetName {
     FirewallAllow(u8),
     /// Local endpoints as client of themselves.
     Hairpin,
+    /// Destinations that IPVS serves and whose clients are all masqueraded.
+    Masquerade(Door),
+    /// External and load-balancer destinations that IPVS serves.
+    Ipvs,
     /// Destination and direction → counter of a service port's packets; only where traffic is counted.
     Traffic(Door),
     /// Destination → counter of a service port's new connections; only where traffic is counted.
@@ -73,6 +77,11 @@ pub(crate) fn permanent() -> Vec<SetName> {
         all.extend([Reject(door), Drop(door), Affine(door), Members(door), Pins(door)]);
     }
     all
+}
+
+/// The sets that exist beside these where IPVS picks endpoints.
+pub(crate) fn beside_ipvs() -> [SetName; 3] {
+    [SetName::Ipvs, SetName::Masquerade(Door::Vip), SetName::Masquerade(Door::NodePort)]
 }
 
 /// The maps that exist beside these where traffic is counted.
@@ -117,6 +126,9 @@ impl SetName {
             Traffic(NodePort) => "traffic-nodeports",
             Connections(Vip) => "connections-ips",
             Connections(NodePort) => "connections-nodeports",
+            Masquerade(Vip) => "masquerade-ips",
+            Masquerade(NodePort) => "masquerade-nodeports",
+            Ipvs => "ipvs-ips",
             Members(Vip) => "pinned-endpoints",
             Members(NodePort) => "pinned-nodeport-endpoints",
             Pool(pool) => return Cow::Owned(pool.name()),
@@ -163,9 +175,9 @@ impl SetName {
             SetName::ClusterIps | SetName::ServiceCidrs | SetName::NodeportIps => vec![address],
             SetName::Service(door) | SetName::Local(door) | SetName::Internal(door) => destination(door),
             SetName::Reject(door) | SetName::Drop(door) | SetName::Affine(door) => destination(door),
-            SetName::Connections(door) => destination(door),
+            SetName::Connections(door) | SetName::Masquerade(door) => destination(door),
             SetName::Traffic(door) => [destination(door), vec![Type::Direction]].concat(),
-            SetName::Firewall => destination(Door::Vip),
+            SetName::Firewall | SetName::Ipvs => destination(Door::Vip),
             SetName::Endpoints(door) | SetName::InternalEndpoints(door) => {
                 [destination(door), vec![Type::Slot]].concat()
             }

@@ -51,7 +51,7 @@ impl Table {
         let mut batch = Batch::new(setup.nft_family(), TABLE);
         let mut declared = Declared::up_front();
         for (service, plan) in plans {
-            demands::ask_for_plan(&mut declared, service, plan);
+            demands::ask_for_plan(&mut declared, setup, service, plan);
         }
         let counters = counters(setup, plans);
         batch.add_table(&setup.table_comment());
@@ -61,7 +61,7 @@ impl Table {
                 batch.add_table(&setup.table_comment());
             }
             Existing::Ours { sets, chains, counters: before, .. } => {
-                clear(&mut batch, sets, chains, (&declared, setup.count_traffic));
+                clear(&mut batch, sets, chains, (&declared, setup));
                 before.difference(&counters).for_each(|name| batch.delete_counter(name));
             }
         }
@@ -98,7 +98,7 @@ impl Table {
         for change in changes {
             let elements = |plan: Option<&ServicePlan>| plan.and_then(of_service).into_iter().collect();
             difference.of(elements(change.old), elements(change.new));
-            for (before, after) in changed_ports(change, setup.count_traffic) {
+            for (before, after) in changed_ports(change, setup) {
                 self.change_port(setup, &mut batch, (before.as_ref(), after.as_ref()), &mut pools);
                 let common = |port: &Option<RenderedPort<'_>>| port.as_ref().map(RenderedPort::common);
                 difference.of(common(&before).unwrap_or_default(), common(&after).unwrap_or_default());
@@ -165,7 +165,7 @@ impl Table {
         for (service, plan) in plans {
             pending.extend(of_service(plan).filter(|element| self.is_first_owner(element)));
             for port in &plan.ports {
-                let rendered = RenderedPort::new(service, port, setup.count_traffic);
+                let rendered = RenderedPort::new(service, port, setup);
                 pending.extend(rendered.common().into_iter().filter(|element| self.is_first_owner(element)));
                 own_pool::render(&rendered, &mut |element| {
                     if self.is_first_owner(&element) {
@@ -214,11 +214,10 @@ fn declare(setup: &TableSetup, batch: &mut Batch, demand: Demand) {
 /// The ports of a service that differ, before and after. Both plans have them sorted by name and protocol.
 fn changed_ports<'a>(
     change: &Change<'a>,
-    count_traffic: bool,
+    setup: &'a TableSetup,
 ) -> impl Iterator<Item = (Option<RenderedPort<'a>>, Option<RenderedPort<'a>>)> {
     let service: &'a str = change.service;
-    let rendered =
-        move |port: Option<&'a PortPlan>| port.map(|port| RenderedPort::new(service, port, count_traffic));
+    let rendered = move |port: Option<&'a PortPlan>| port.map(|port| RenderedPort::new(service, port, setup));
     merged_ports(ports_of(change.old), ports_of(change.new))
         .filter(|(before, after)| before != after)
         .map(move |(before, after)| (rendered(before), rendered(after)))
@@ -286,16 +285,16 @@ fn counters(setup: &TableSetup, plans: &HashMap<ServiceKey, ServicePlan>) -> BTr
 /// The other sets are flushed and not deleted, although a new set would be filled faster: a packet that is on
 /// its way through the old rules at the moment of the commit looks up what is valid *after* it. In the same
 /// set it finds the new elements; in a deleted one it would find nothing and go unserved.
-fn clear(batch: &mut Batch, sets: &[String], chains: &[String], (wanted, count_traffic): (&Declared, bool)) {
+fn clear(batch: &mut Batch, sets: &[String], chains: &[String], (wanted, setup): (&Declared, &TableSetup)) {
     batch.flush_rules();
-    let wanted_sets = wanted.sets(count_traffic);
+    let wanted_sets = wanted.sets(setup);
     for name in sets.iter().filter(|name| !holds_pins(name)) {
         batch.flush_set(name);
         if !wanted_sets.contains(name) {
             batch.delete_set(name);
         }
     }
-    let wanted_chains = wanted.chains(count_traffic);
+    let wanted_chains = wanted.chains(setup.count_traffic);
     for name in chains.iter().filter(|name| !is_permanent_chain(name) && !wanted_chains.contains(*name)) {
         batch.delete_chain(name);
     }

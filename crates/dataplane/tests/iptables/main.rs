@@ -34,7 +34,12 @@ fn reconciler() -> Simulated {
 }
 
 fn setup() -> Setup {
-    Setup { detector: pod_cidrs(), masquerade_mark: MARK, drop_invalid: true }
+    Setup {
+        detector: pod_cidrs(),
+        masquerade_mark: MARK,
+        drop_invalid: true,
+        ipvs: model::IpvsSettings::default(),
+    }
 }
 
 fn over(v4: Simulator) -> Simulated {

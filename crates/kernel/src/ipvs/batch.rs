@@ -139,3 +139,15 @@ pub struct Failure {
     pub index: usize,
     pub errno: i32,
 }
+
+impl Failure {
+    /// What was to be made is there already.
+    pub fn is_there_already(&self) -> bool {
+        self.errno == libc::EEXIST
+    }
+
+    /// What was to be changed or deleted is not there.
+    pub fn is_not_there(&self) -> bool {
+        matches!(self.errno, libc::ENOENT | libc::ESRCH)
+    }
+}

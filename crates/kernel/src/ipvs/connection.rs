@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use super::sys::*;
 use super::{
@@ -42,6 +43,14 @@ impl Connection {
             _ => Error::from_refusal("looking for IPVS", refusal),
         })?;
         Ok(Connection { exchange, family })
+    }
+
+    /// Connect if this kernel has loaded IPVS; to ask for it would load it.
+    pub fn open_if_loaded() -> Result<Option<Connection>, Error> {
+        match Path::new("/proc/net/ip_vs").exists() {
+            true => Connection::open().map(Some),
+            false => Ok(None),
+        }
     }
 
     /// Send `commands`, which fit in one datagram, and note the failures of those that begin at place `first`.

@@ -73,8 +73,10 @@ pub mod flags {
     pub const HASH_FALLBACK: u32 = 8;
     /// `sh` and `mh`: the client's port counts, too.
     pub const HASH_PORT: u32 = 16;
+    /// No scheduler of the kernel reads it: a mark that stays with the server.
+    pub const SCHEDULER_3: u32 = 32;
     /// All that can be set; every change sets or clears each of them.
-    pub const ALL: u32 = PERSISTENT | ONE_PACKET | HASH_FALLBACK | HASH_PORT | 32;
+    pub const ALL: u32 = PERSISTENT | ONE_PACKET | HASH_FALLBACK | HASH_PORT | SCHEDULER_3;
 }
 
 /// What can be set on a virtual server.

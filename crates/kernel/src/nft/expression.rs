@@ -15,6 +15,7 @@ pub enum MetaKey {
     Mark,
     L4Proto,
     IifName,
+    OifName,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

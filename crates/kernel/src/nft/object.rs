@@ -39,6 +39,8 @@ pub struct Hook {
 pub enum HookKind {
     Filter,
     Nat,
+    /// On output only: a packet whose mark changes here is routed again.
+    Route,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -155,6 +155,7 @@ pub const NFTA_META_SREG: u16 = 3;
 pub const NFT_META_MARK: u32 = 3;
 pub const NFT_META_L4PROTO: u32 = 16;
 pub const NFT_META_IIFNAME: u32 = 6;
+pub const NFT_META_OIFNAME: u32 = 7;
 pub const NFTA_CT_DREG: u16 = 1;
 pub const NFTA_CT_KEY: u16 = 2;
 pub const NFTA_CT_DIRECTION: u16 = 3;

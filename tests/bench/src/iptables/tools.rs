@@ -65,7 +65,12 @@ impl Clocked for Iptables<Tools> {
 impl Bench<Iptables<Tools>> {
     pub(crate) fn iptables(variant: ToolVariant) -> Result<Bench<Iptables<Tools>>, Failure> {
         Bench::new(move || {
-            let setup = Setup { detector: detector()?, masquerade_mark: MASQUERADE_MARK, drop_invalid: true };
+            let setup = Setup {
+                detector: detector()?,
+                masquerade_mark: MASQUERADE_MARK,
+                drop_invalid: true,
+                ipvs: model::IpvsSettings::default(),
+            };
             Ok(Iptables::new([Some(Tools::find(variant)?), None], &setup))
         })
     }

@@ -90,6 +90,7 @@ fn meta_key(key: MetaKey) -> u32 {
         MetaKey::Mark => NFT_META_MARK,
         MetaKey::L4Proto => NFT_META_L4PROTO,
         MetaKey::IifName => NFT_META_IIFNAME,
+        MetaKey::OifName => NFT_META_OIFNAME,
     }
 }
 

@@ -43,6 +43,7 @@ pub(crate) fn chain(writer: &mut Writer, table: &str, chain: &Chain<'_>) {
     let kind = match hook.kind {
         HookKind::Filter => "filter",
         HookKind::Nat => "nat",
+        HookKind::Route => "route",
     };
     writer.string(NFTA_CHAIN_TYPE, kind);
 }

@@ -1,0 +1,74 @@
+//! Looks whether virtual servers are as we left them, some at a time: IPVS tells nobody of changes.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use kernel::ipvs::{Transport, VirtualServer};
+use model::{IpvsSettings, NodePlan, ServiceKey, ServicePlan};
+
+use super::draining::Draining;
+use super::servers::{Offer, Offers, add_plan, destination};
+use super::steps::IN_USE;
+
+/// How often a share is looked at.
+pub(super) const BETWEEN_SHARES: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Default)]
+pub(super) struct Audit {
+    /// Services that are still to be looked at in this round.
+    waiting: Vec<ServiceKey>,
+    share: usize,
+}
+
+impl Audit {
+    /// Look at the next services, so many that a round takes one `period`. Returns the first server that is not as it
+    /// should be.
+    pub(super) fn next<T: Transport>(
+        &mut self,
+        servers: &mut T,
+        (plans, node): (&HashMap<ServiceKey, ServicePlan>, &NodePlan),
+        draining: &Draining,
+        options: &IpvsSettings,
+        period: Duration,
+    ) -> Option<VirtualServer> {
+        if self.waiting.is_empty() {
+            self.waiting = plans.keys().cloned().collect();
+            let shares = (period.as_secs_f64() / BETWEEN_SHARES.as_secs_f64()).max(1.0);
+            self.share = (self.waiting.len() as f64 / shares).ceil() as usize;
+        }
+        let from = self.waiting.len().saturating_sub(self.share.max(1));
+        for service in self.waiting.split_off(from) {
+            let Some(plan) = plans.get(&service) else { continue };
+            let mut offers = Offers::new();
+            add_plan(&mut offers, plan, &node.nodeport_ips);
+            let is_wrong = |(server, offer): &(VirtualServer, Offer<'_>)| {
+                !is_right(servers, *server, offer, draining, options)
+            };
+            if let Some((server, _)) = offers.into_iter().find(is_wrong) {
+                return Some(server);
+            }
+        }
+        None
+    }
+}
+
+/// What cannot be read counts as right; the next commit will tell.
+fn is_right<T: Transport>(
+    servers: &mut T,
+    server: VirtualServer,
+    offer: &Offer<'_>,
+    draining: &Draining,
+    options: &IpvsSettings,
+) -> bool {
+    let Some(pool) = offer.pool else { return true };
+    match servers.service(server) {
+        Err(_) => return true,
+        Ok(Some(found)) if found.settings == offer.settings(options) => {}
+        Ok(_) => return false,
+    }
+    let Ok(found) = servers.destinations(server) else { return true };
+    let weights: HashMap<_, _> = found.iter().map(|one| (one.destination, one.weight)).collect();
+    let are_there = pool.iter().all(|endpoint| weights.get(&destination(endpoint)) == Some(&IN_USE));
+    let strangers = found.iter().filter(|one| !draining.holds(server, &one.destination)).count();
+    are_there && strangers == pool.len()
+}

@@ -1,0 +1,372 @@
+//! What IPVS needs of the node besides virtual servers: a device with local routes, routing rules, sysctls.
+//!
+//! IPVS takes only packets that are for this node. Cluster IPs are, by a local route for each ServiceCIDR (one route,
+//! however many services there are; an address per service on a device costs quadratic time). External addresses are not:
+//! their packets are marked by rules of the table, and routing rules lead what is marked to a table in which everything is
+//! local. Other ports of such an address still reach whoever really has it.
+
+use std::collections::{BTreeSet, HashSet};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use kernel::IpFamily;
+use kernel::link::{Action, LinkError, Links, LocalRoute, Mark, RoutingMonitor, Rule, TABLE_LOCAL, Wake};
+use kernel::sysctl::Root;
+use model::Family;
+
+use super::DEVICE;
+use crate::backend::SyncError;
+use crate::drift::{Drift, TellDrift};
+
+/// Marks our routes and rules as ours; nobody has registered it.
+const PROTOCOL: u8 = 84;
+/// Everything is local in it.
+const TABLE: u32 = 27_504;
+/// In front of the table of the node's own addresses, which is asked at 0 and again behind us.
+const FIRST_PRIORITY: u32 = 89;
+/// A burst of changes costs one look in this time.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+
+/// The routing around IPVS, of the kernel or simulated.
+pub trait Ground {
+    /// Have the device, the rules for packets with this mark, and local routes for at least these prefixes.
+    fn lay(&mut self, family: Family, prefixes: &BTreeSet<IpNet>, local_mark: u32) -> Result<(), SyncError>;
+
+    /// Have local routes for no other prefixes, and rules for no other mark.
+    fn keep_only(
+        &mut self,
+        family: Family,
+        prefixes: &BTreeSet<IpNet>,
+        local_mark: u32,
+    ) -> Result<(), SyncError>;
+
+    fn add(&mut self, prefixes: &[IpNet]) -> Result<(), SyncError>;
+
+    fn remove(&mut self, prefixes: &[IpNet]) -> Result<(), SyncError>;
+
+    /// Whether all that was laid is still there.
+    fn is_intact(&mut self, family: Family) -> bool;
+
+    /// Addresses on the device: another kube-proxy put them there, one for each address of a service.
+    fn foreign_addresses(&mut self, family: Family) -> HashSet<IpAddr>;
+
+    /// Tell when another process changes it.
+    fn watch(&mut self, tell: TellDrift);
+}
+
+/// The node this process runs on.
+#[derive(Default)]
+pub(super) struct Node {
+    laid: Shared,
+}
+
+/// What is to be there, by family, for the thread that watches. What is added is there before it stands here, and what
+/// is removed is gone from here first, so that our own changes never look like damage.
+type Shared = Arc<Mutex<[Option<Laid>; 2]>>;
+
+#[derive(Clone, Debug)]
+struct Laid {
+    prefixes: BTreeSet<IpNet>,
+    local_mark: u32,
+}
+
+impl Node {
+    fn laid(&self) -> MutexGuard<'_, [Option<Laid>; 2]> {
+        self.laid.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, prefixes: &[IpNet], are_there: bool) {
+        let mut laid = self.laid();
+        for net in prefixes {
+            let Some(Laid { prefixes, .. }) = &mut laid[Family::of_net(net).index()] else { continue };
+            match are_there {
+                true => prefixes.insert(*net),
+                false => prefixes.remove(net),
+            };
+        }
+    }
+}
+
+impl From<LinkError> for SyncError {
+    fn from(error: LinkError) -> SyncError {
+        SyncError::new(error)
+    }
+}
+
+impl Ground for Node {
+    fn lay(&mut self, family: Family, prefixes: &BTreeSet<IpNet>, local_mark: u32) -> Result<(), SyncError> {
+        let mut links = Links::open()?;
+        make_device(&mut links)?;
+        links.add_local_routes(&[default_route(family)])?;
+        for rule in rules(family, local_mark) {
+            links.add_rule(&rule)?;
+        }
+        links.add_local_routes(&routes(prefixes))?;
+        self.laid()[family.index()] = Some(Laid { prefixes: prefixes.clone(), local_mark });
+        Ok(())
+    }
+
+    fn keep_only(
+        &mut self,
+        family: Family,
+        prefixes: &BTreeSet<IpNet>,
+        local_mark: u32,
+    ) -> Result<(), SyncError> {
+        let mut links = Links::open()?;
+        let wanted = rules(family, local_mark);
+        let is_stale = |rule: &Rule| rule.protocol == PROTOCOL && !wanted.contains(rule);
+        for rule in links.rules(ip_family(family))?.into_iter().filter(is_stale) {
+            links.delete_rule(&rule)?;
+        }
+        let is_stale = |route: &LocalRoute| {
+            is_ours(route) && Family::of_net(&route.to) == family && !prefixes.contains(&route.to)
+        };
+        let stale: Vec<LocalRoute> = links.local_routes(TABLE_LOCAL)?.into_iter().filter(is_stale).collect();
+        Ok(links.delete_local_routes(&stale)?)
+    }
+
+    fn add(&mut self, prefixes: &[IpNet]) -> Result<(), SyncError> {
+        match prefixes {
+            [] => Ok(()),
+            _ => {
+                Links::open()?.add_local_routes(&routes(prefixes))?;
+                self.note(prefixes, true);
+                Ok(())
+            }
+        }
+    }
+
+    fn remove(&mut self, prefixes: &[IpNet]) -> Result<(), SyncError> {
+        match prefixes {
+            [] => Ok(()),
+            _ => {
+                self.note(prefixes, false);
+                Ok(Links::open()?.delete_local_routes(&routes(prefixes))?)
+            }
+        }
+    }
+
+    fn is_intact(&mut self, family: Family) -> bool {
+        let laid = self.laid()[family.index()].clone();
+        laid.is_none_or(|laid| is_there(family, &laid))
+    }
+
+    fn foreign_addresses(&mut self, family: Family) -> HashSet<IpAddr> {
+        let addresses =
+            Links::open().and_then(|mut links| addresses_on_device(&mut links)).unwrap_or_default();
+        addresses.into_iter().map(|net| net.addr()).filter(|ip| Family::of(*ip) == family).collect()
+    }
+
+    fn watch(&mut self, tell: TellDrift) {
+        let started = RoutingMonitor::open(DEVICE).map_err(SyncError::from).and_then(|monitor| {
+            let thread = std::thread::Builder::new().name("routing".into());
+            let laid = self.laid.clone();
+            thread.spawn(move || watch_on(monitor, &laid, &tell)).map_err(SyncError::new)?;
+            Ok(())
+        });
+        if let Err(error) = started {
+            tracing::error!(
+                %error,
+                "Failed to watch routes and rules for changes by other processes; damage is found by the next look"
+            );
+        }
+    }
+}
+
+/// What cannot be read counts as intact; the next commit will tell.
+fn is_there(family: Family, laid: &Laid) -> bool {
+    look(family, laid).unwrap_or(true)
+}
+
+fn look(family: Family, Laid { prefixes, local_mark }: &Laid) -> Result<bool, LinkError> {
+    let mut links = Links::open()?;
+    let device = links.links()?.into_iter().find(|link| link.name == DEVICE);
+    if !device.is_some_and(|link| link.up) {
+        return Ok(false);
+    }
+    let found: HashSet<Rule> = links.rules(ip_family(family))?.into_iter().collect();
+    if !rules(family, *local_mark).iter().all(|rule| found.contains(rule)) {
+        return Ok(false);
+    }
+    let everything: HashSet<LocalRoute> = links.local_routes(TABLE)?.into_iter().collect();
+    let local: HashSet<LocalRoute> = links.local_routes(TABLE_LOCAL)?.into_iter().collect();
+    let is_there = routes(prefixes).iter().all(|route| local.contains(route));
+    Ok(everything.contains(&default_route(family)) && is_there)
+}
+
+/// Local routes come and go with every interface, so that news are only a reason to look.
+fn watch_on(mut monitor: RoutingMonitor, laid: &Shared, tell: &TellDrift) {
+    loop {
+        match monitor.wait(LONGEST_WAIT) {
+            Ok(Wake::Quiet) => continue,
+            Ok(Wake::Changed | Wake::Overrun) => {}
+            Err(error) => {
+                tracing::error!(%error, "Lost the notifications of routes and rules; damage is found by the next look");
+                return;
+            }
+        }
+        for family in Family::BOTH {
+            let laid = laid.lock().unwrap_or_else(PoisonError::into_inner)[family.index()].clone();
+            if laid.is_some_and(|laid| !is_there(family, &laid)) {
+                let why =
+                    "Another process removed a route, a routing rule or the device that mode ipvs needs";
+                if !tell(Drift { family: Some(family), why: why.into() }) {
+                    return;
+                }
+            }
+        }
+        std::thread::sleep(BETWEEN_LOOKS);
+    }
+}
+
+fn make_device(links: &mut Links) -> Result<(), LinkError> {
+    let device = links.links()?.into_iter().find(|link| link.name == DEVICE);
+    if device.is_none() {
+        links.create_dummy(DEVICE)?;
+    }
+    links.set_up(DEVICE)
+}
+
+/// All rules, routes and the device go; virtual servers then find no packets. Returns whether there was anything.
+pub(super) fn clear() -> Result<bool, LinkError> {
+    let mut links = Links::open()?;
+    let mut had_some = false;
+    for family in [IpFamily::V4, IpFamily::V6] {
+        for rule in links.rules(family)?.into_iter().filter(|rule| rule.protocol == PROTOCOL) {
+            links.delete_rule(&rule)?;
+            had_some = true;
+        }
+    }
+    for table in [TABLE, TABLE_LOCAL] {
+        let ours: Vec<LocalRoute> = links.local_routes(table)?.into_iter().filter(is_ours).collect();
+        had_some |= !ours.is_empty();
+        links.delete_local_routes(&ours)?;
+    }
+    if links.links()?.iter().any(|link| link.name == DEVICE) {
+        links.delete(DEVICE)?;
+        had_some = true;
+    }
+    Ok(had_some)
+}
+
+/// Prefixes that are local by our routes, and addresses on the device.
+pub(super) fn local_prefixes() -> Result<Vec<IpNet>, LinkError> {
+    let mut links = Links::open()?;
+    let routes = links.local_routes(TABLE_LOCAL)?.into_iter().filter(is_ours).map(|route| route.to);
+    let mut prefixes: Vec<IpNet> = routes.collect();
+    prefixes.extend(addresses_on_device(&mut links)?.into_iter().map(|net| IpNet::from(net.addr())));
+    Ok(prefixes)
+}
+
+pub(super) fn addresses_on_device(links: &mut Links) -> Result<Vec<IpNet>, LinkError> {
+    let Some(device) = links.links()?.into_iter().find(|link| link.name == DEVICE) else {
+        return Ok(Vec::new());
+    };
+    let addresses = links.addresses()?.into_iter().filter(|address| address.index == device.index);
+    // The kernel gives every device an address of its own for IPv6.
+    let of_services = addresses.filter(|address| address.is_global());
+    Ok(of_services.map(|address| address.net).collect())
+}
+
+/// Whether the device is there, as far as is known.
+pub(crate) fn has_device() -> bool {
+    let links = Links::open().and_then(|mut links| links.links());
+    links.is_ok_and(|links| links.iter().any(|link| link.name == DEVICE))
+}
+
+/// Rules of the nat table route reverse-path checks by the mark of the packet, which would find every source local: what
+/// the node sends, and such a check looks like it, jumps over the rule.
+fn rules(family: Family, local_mark: u32) -> [Rule; 3] {
+    let rule = |priority, mark, input: Option<&str>, action| Rule {
+        family: ip_family(family),
+        priority,
+        mark,
+        input: input.map(str::to_owned),
+        action,
+        protocol: PROTOCOL,
+    };
+    let [first, second, third] = [FIRST_PRIORITY, FIRST_PRIORITY + 1, FIRST_PRIORITY + 2];
+    let marked = Some(Mark { value: local_mark, mask: local_mark });
+    [
+        rule(third, None, None, Action::Nop),
+        rule(second, marked, None, Action::Lookup(TABLE)),
+        rule(first, None, Some("lo"), Action::Goto(third)),
+    ]
+}
+
+fn default_route(family: Family) -> LocalRoute {
+    let to = match family {
+        Family::V4 => IpNet::V4(Ipv4Net::default()),
+        Family::V6 => IpNet::V6(Ipv6Net::default()),
+    };
+    LocalRoute { to, device: "lo".to_owned(), table: TABLE, protocol: PROTOCOL }
+}
+
+fn routes<'a>(prefixes: impl IntoIterator<Item = &'a IpNet>) -> Vec<LocalRoute> {
+    let route = |to: &IpNet| LocalRoute {
+        to: *to,
+        device: DEVICE.to_owned(),
+        table: TABLE_LOCAL,
+        protocol: PROTOCOL,
+    };
+    prefixes.into_iter().map(route).collect()
+}
+
+fn is_ours(route: &LocalRoute) -> bool {
+    route.protocol == PROTOCOL
+}
+
+fn ip_family(family: Family) -> IpFamily {
+    match family {
+        Family::V4 => IpFamily::V4,
+        Family::V6 => IpFamily::V6,
+    }
+}
+
+/// Sysctls that IPVS needs, and their values.
+pub(super) fn sysctls(strict_arp: bool) -> Vec<(&'static str, i64)> {
+    let mut wanted = vec![
+        // Without it, what IPVS redirects cannot be masqueraded.
+        ("/proc/sys/net/ipv4/vs/conntrack", 1),
+        // A connection to a destination that is gone is refused, not left to time out.
+        ("/proc/sys/net/ipv4/vs/expire_nodest_conn", 1),
+        // A client leaves a destination that drains.
+        ("/proc/sys/net/ipv4/vs/expire_quiescent_template", 1),
+        ("/proc/sys/net/ipv4/ip_forward", 1),
+    ];
+    if strict_arp {
+        wanted.push(("/proc/sys/net/ipv4/conf/all/arp_ignore", 1));
+        wanted.push(("/proc/sys/net/ipv4/conf/all/arp_announce", 2));
+    }
+    wanted
+}
+
+/// Write the sysctls that are different. Those that cannot be written are told once.
+#[derive(Debug, Default)]
+pub(super) struct Sysctls {
+    told: HashSet<&'static str>,
+}
+
+impl Sysctls {
+    pub(super) fn keep(&mut self, strict_arp: bool) {
+        let root = Root::system();
+        for (name, value) in sysctls(strict_arp) {
+            if root.read(name).is_ok_and(|found| found.trim() == value.to_string()) {
+                self.told.remove(name);
+                continue;
+            }
+            match root.write(name, value) {
+                Ok(()) => {
+                    tracing::info!(file = name, after = value, "Changed a node setting that mode ipvs needs")
+                }
+                Err(error) if self.told.insert(name) => {
+                    tracing::error!(%error, "Mode ipvs needs this node setting; set it on the node");
+                }
+                Err(_) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Mode ipvs as the agent sees it: what it needs, how it is built, what it measures.
+
+use kernel::{ipvs, nft};
+use model::Scheduler;
+
+use super::{Ipvs, NAME, ground, leftovers, statistics};
+use crate::iptables;
+use crate::leftovers::{Leftovers, Removal, Search};
+use crate::metrics::ModeMetrics;
+use crate::mode::{BuildOptions, Mode, Prepared, Running, Unavailable};
+use crate::nftables;
+
+pub(crate) struct IpvsMode;
+
+/// The line in [`MODES`](crate::MODES).
+pub(crate) static MODE: IpvsMode = IpvsMode;
+
+impl Mode for IpvsMode {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn metrics(&self) -> &'static ModeMetrics {
+        &METRICS
+    }
+
+    fn prepare(&self, _because: Option<&str>) -> Result<Box<dyn Prepared>, Unavailable> {
+        let cannot = "mode ipvs cannot work here; use mode nftables";
+        nft::probe(nft::OLDEST_KERNEL)
+            .map_err(|error| Unavailable::because("mode ipvs cannot work here", error))?;
+        let servers = ipvs::Connection::open().map_err(|error| Unavailable::because(cannot, error))?;
+        Ok(Box::new(Ready(servers)))
+    }
+
+    fn remove(&self, search: Search) -> Removal {
+        leftovers::remove(search)
+    }
+
+    fn is_there(&self) -> bool {
+        ground::has_device()
+    }
+}
+
+/// The kernel has IPVS.
+struct Ready(ipvs::Connection);
+
+impl Prepared for Ready {
+    fn leftovers(&self) -> Leftovers {
+        // The table of mode nftables is ours, too.
+        Leftovers::new(NAME, leftovers::remove_strays).beside(nftables::MODE.name())
+    }
+
+    fn node_settings(&self, options: &BuildOptions<'_>) -> Vec<(&'static str, i64)> {
+        ground::sysctls(options.setup.ipvs.strict_arp)
+    }
+
+    fn build(self: Box<Self>, options: &BuildOptions<'_>) -> Result<Running, Unavailable> {
+        let Ready(mut servers) = *self;
+        check_scheduler(&mut servers, options.setup.ipvs.scheduler)?;
+        let rules = nft::Connection::open();
+        let rules = rules.map_err(|error| Unavailable::because("cannot open a netlink socket", error))?;
+        let own_port = rules.port();
+        let mut backend = Ipvs::new(rules, servers, ground::Node::default(), options.setup);
+        backend.rules = backend.rules.notified_beside(own_port).room_for_pins(nftables::room_for_pins_here());
+        backend.sysctls = Some(ground::Sysctls::default());
+        backend.set_timeouts();
+        let collectors = vec![statistics::collector(backend.held.clone()), nftables::fullness_collector()];
+        Ok(Running { backend: Box::new(backend), collectors })
+    }
+}
+
+/// Without its scheduler no virtual server can be made.
+fn check_scheduler<T: ipvs::Transport>(servers: &mut T, scheduler: Scheduler) -> Result<(), Unavailable> {
+    let name = scheduler.name();
+    match servers.scheduler_available(name) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Unavailable::new(format!(
+            "mode ipvs cannot use scheduler {name}: this kernel has no module ip_vs_{name}; load it, or choose another \
+             scheduler with --ipvs-scheduler"
+        ))),
+        Err(error) => {
+            Err(Unavailable::because(format!("cannot find out whether IPVS has scheduler {name}"), error))
+        }
+    }
+}
+
+/// As upstream's mode has them.
+static METRICS: ModeMetrics = ModeMetrics {
+    times_partial_syncs: false,
+    failures: iptables::RESTORE_FAILURES,
+    cleanup_failures: None,
+    rules: None,
+    upstream: &[],
+    gated: None,
+    own: &statistics::METRICS,
+};

@@ -1,0 +1,98 @@
+//! From plans to virtual servers: which ones a port asks for, and where each leads. Pure.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use kernel::ipvs::{self, Destination, Settings, VirtualServer, flags};
+use model::{
+    Address, IpvsSettings, Masquerade, PlannedEndpoint, Pool, PortPlan, Protocol, Routing, Scheduler,
+    ServicePlan, Verdict,
+};
+
+/// IPVS has no pool that several virtual servers share: a port is its addresses times its endpoints there. One that
+/// would be more than this is left to the rules of the table, which have such pools.
+const MOST_DESTINATIONS: usize = 16_384;
+
+/// Marks a virtual server as ours. No scheduler reads this bit.
+pub(super) const OURS: u32 = flags::SCHEDULER_3;
+
+/// What one address and port of a service is to IPVS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Offer<'a> {
+    /// Where its clients are led; `None` if rules answer them, or pick.
+    pub(super) pool: Option<&'a [PlannedEndpoint]>,
+    pub(super) affinity_seconds: Option<u32>,
+    /// The rules rewrite the source of every client.
+    pub(super) masqueraded: bool,
+    /// Packets reach IPVS without any rule that leads them there.
+    pub(super) on_node_port: bool,
+}
+
+pub(super) type Offers<'a> = BTreeMap<VirtualServer, Offer<'a>>;
+
+/// Whether IPVS picks the endpoints of a port.
+pub(crate) fn is_picked_by_ipvs(port: &PortPlan) -> bool {
+    let pools = port.destinations.iter().filter_map(|at| pool_of(at.routing));
+    pools.map(|pool| port.pool(pool).len()).sum::<usize>() <= MOST_DESTINATIONS
+}
+
+/// The virtual servers of every port of a plan.
+pub(super) fn add_plan<'a>(offers: &mut Offers<'a>, plan: &'a ServicePlan, nodeport_ips: &[IpAddr]) {
+    plan.ports.iter().for_each(|port| add_port(offers, port, nodeport_ips));
+}
+
+/// The virtual servers of one port; a node port has one for each address of the node that serves it.
+pub(super) fn add_port<'a>(offers: &mut Offers<'a>, port: &'a PortPlan, nodeport_ips: &[IpAddr]) {
+    let is_picked = is_picked_by_ipvs(port);
+    let protocol = protocol(port.protocol);
+    for destination in &port.destinations {
+        let pool = pool_of(destination.routing).filter(|_| is_picked).map(|pool| port.pool(pool));
+        let (ips, number) = match &destination.at {
+            Address::Vip(ip, number) => (std::slice::from_ref(ip), *number),
+            Address::NodePort(number) => (nodeport_ips, *number),
+        };
+        let offer = Offer {
+            pool,
+            affinity_seconds: port.affinity_seconds,
+            masqueraded: matches!(destination.routing, Routing::Same(_, Masquerade::Everyone)),
+            on_node_port: matches!(destination.at, Address::NodePort(_)),
+        };
+        offers.extend(ips.iter().map(|ip| (VirtualServer { address: *ip, protocol, port: number }, offer)));
+    }
+}
+
+/// The pool to which IPVS leads clients of a destination.
+fn pool_of(routing: Routing) -> Option<Pool> {
+    match routing {
+        Routing::Same(Verdict::Forward(pool), _) => Some(pool),
+        Routing::Split { outside: Verdict::Forward(pool), .. } => Some(pool),
+        Routing::Same(..) | Routing::Split { .. } => None,
+    }
+}
+
+fn protocol(protocol: Protocol) -> ipvs::Protocol {
+    match protocol {
+        Protocol::Tcp => ipvs::Protocol::Tcp,
+        Protocol::Udp => ipvs::Protocol::Udp,
+        Protocol::Sctp => ipvs::Protocol::Sctp,
+    }
+}
+
+pub(super) fn destination(endpoint: &PlannedEndpoint) -> Destination {
+    Destination { address: endpoint.ip, port: endpoint.port }
+}
+
+impl Offer<'_> {
+    pub(super) fn settings(&self, options: &IpvsSettings) -> Settings {
+        let settings = Settings::new(options.scheduler.name()).with_flags(OURS);
+        let settings = match options.scheduler {
+            // As upstream's mode has it: connections of one client spread, too.
+            Scheduler::MaglevHash => settings.with_flags(flags::HASH_PORT),
+            _ => settings,
+        };
+        match self.affinity_seconds {
+            Some(seconds) => settings.persistent(seconds),
+            None => settings,
+        }
+    }
+}
