@@ -5,9 +5,8 @@ use std::io;
 use std::path::Path;
 use std::thread;
 
+use cluster::inotify::{Inotify, WatchFlags};
 use config::{ConfigFile, Configuration, Options};
-use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
-use rustix::io::Errno;
 use tokio::sync::mpsc::{Receiver, channel};
 
 /// How a text of the file would be understood, or every problem with it.
@@ -138,31 +137,39 @@ impl ConfigWatch {
 fn subscribe(path: &Path) -> io::Result<Receiver<()>> {
     // A mounted ConfigMap changes by a link beside the file, hence the folder.
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let inotify = inotify::init(CreateFlags::CLOEXEC)?;
+    let inotify = Inotify::new()?;
     let events = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::CLOSE_WRITE | WatchFlags::DELETE;
     let (path, folder) = (path.to_owned(), parent.unwrap_or(Path::new(".")).to_owned());
-    inotify::add_watch(&inotify, &folder, events)?;
+    inotify.watch(&folder, events)?;
     let (touch, touched) = channel(1);
     let relay = move || {
         let error = loop {
-            match rustix::io::read(&inotify, &mut [0; 4096]) {
-                // Which event it was does not matter, and one that waits already says the same.
-                Ok(_) if touch.is_closed() => return,
-                Ok(_) => {
-                    let _ = touch.try_send(());
-                    // A folder that was deleted, or put in the place of another, is not watched any more.
-                    if let Err(error) = inotify::add_watch(&inotify, &folder, events) {
-                        break error;
-                    }
-                }
-                Err(Errno::INTR) => {}
-                Err(error) => break error,
+            if let Err(error) = next_event(&inotify) {
+                break error;
+            }
+            if touch.is_closed() {
+                return;
+            }
+            // Which event it was does not matter, and one that waits already says the same.
+            let _ = touch.try_send(());
+            // A folder that was deleted, or put in the place of another, is not watched any more.
+            if let Err(error) = inotify.watch(&folder, events) {
+                break io::Error::from(error);
             }
         };
         tracing::error!(file = %path.display(), %error, "Stopped watching the configuration file; send SIGHUP after a change");
     };
     thread::Builder::new().name("config".into()).spawn(relay)?;
     Ok(touched)
+}
+
+fn next_event(inotify: &Inotify) -> io::Result<()> {
+    let mut has_come = false;
+    while !has_come {
+        inotify.wait(None, None)?;
+        inotify.drain(|_| has_come = true)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod allowance;
 pub mod apiserver;
 mod backlog;
 mod dirty;
+pub mod inotify;
 mod intern;
 pub mod manifests;
 mod object;

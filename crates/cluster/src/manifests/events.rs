@@ -1,23 +1,20 @@
-//! inotify for the folders of the manifests: which events matter, and when a burst of them is over.
+//! The folders of the manifests: which events matter, and when a burst of them is over.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 
 use super::ManifestProblem;
 use super::file::Writers;
 use super::folder::{Identity, Interest, Points};
+use crate::inotify::{Happening, Inotify, ReadFlags, WatchFlags, Woken};
 
 /// A burst of events is over when it has been quiet for so long.
 const QUIET: Duration = Duration::from_millis(5);
@@ -39,7 +36,7 @@ const EVENTS: WatchFlags = WatchFlags::CLOSE_WRITE
 
 /// inotify, and what of it matters.
 pub(super) struct Events {
-    inotify: OwnedFd,
+    inotify: Inotify,
     stop: Arc<OwnedFd>,
     /// By watch descriptor.
     watched: HashMap<i32, Watched>,
@@ -70,11 +67,10 @@ struct Watched {
 impl Events {
     /// `stop` becoming readable ends every wait.
     pub(super) fn new(stop: Arc<OwnedFd>) -> io::Result<Events> {
-        let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        Ok(Events::over(inotify, stop))
+        Ok(Events::over(Inotify::new()?, stop))
     }
 
-    pub(super) fn over(inotify: OwnedFd, stop: Arc<OwnedFd>) -> Events {
+    pub(super) fn over(inotify: Inotify, stop: Arc<OwnedFd>) -> Events {
         Events {
             inotify,
             stop,
@@ -91,15 +87,14 @@ impl Events {
         let mut watched: HashMap<i32, Watched> = HashMap::with_capacity(points.len());
         self.failed.clear();
         for (folder, interest) in points {
-            match inotify::add_watch(&self.inotify, folder.as_path(), EVENTS) {
+            match self.inotify.watch(folder, EVENTS) {
                 Ok(watch) => watched.entry(watch).or_default().add(folder, interest),
                 Err(Errno::NOENT | Errno::NOTDIR) => {}
                 Err(error) => self.failed.push(unwatched(folder, error)),
             }
         }
         for gone in self.watched.keys().filter(|watch| !watched.contains_key(watch)) {
-            // The kernel drops the watch of a deleted folder by itself.
-            let _gone_already = inotify::remove_watch(&self.inotify, *gone);
+            self.inotify.forget(*gone);
         }
         let grown = watched.keys().any(|watch| !self.watched.contains_key(watch));
         self.being_written.retain(|(watch, _), _| watched.contains_key(watch));
@@ -134,61 +129,47 @@ impl Events {
 
     /// Wait for events; true if one of them matters.
     fn wait(&mut self, at_most: Option<Duration>) -> Result<bool, Halt> {
-        let timeout = at_most.and_then(|time| Timespec::try_from(time).ok());
-        let mut fds = [PollFd::new(&self.inotify, PollFlags::IN), PollFd::new(&*self.stop, PollFlags::IN)];
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(Halt::Failed(error.into())),
+        let failed = |error: Errno| Halt::Failed(error.into());
+        match self.inotify.wait(Some(&self.stop), at_most).map_err(failed)? {
+            Woken::Told => Err(Halt::Told),
+            Woken::Perhaps => self.drain().map_err(failed),
         }
-        let [_, stop] = &fds;
-        if !stop.revents().is_empty() {
-            return Err(Halt::Told);
-        }
-        self.drain().map_err(|error| Halt::Failed(error.into()))
     }
 
-    /// Take in all events there are.
+    /// Take in all events there are; true if one of them matters.
     fn drain(&mut self) -> Result<bool, Errno> {
-        let mut buffer = [MaybeUninit::uninit(); 4096];
-        let mut events = inotify::Reader::new(&self.inotify, &mut buffer);
+        let Events { inotify, watched, being_written, written, .. } = self;
         let mut matters = false;
-        loop {
-            let event = match events.next() {
-                Ok(event) => event,
-                Err(Errno::WOULDBLOCK) => return Ok(matters),
-                Err(Errno::INTR) => continue,
-                Err(error) => return Err(error),
-            };
-            let kind = event.events();
-            let Some(watched) = self.watched.get(&event.wd()) else {
+        inotify.drain(|Happening { watch, kind, name }| {
+            let Some(watched) = watched.get(&watch) else {
                 if kind.contains(ReadFlags::QUEUE_OVERFLOW) {
-                    self.being_written.clear();
+                    being_written.clear();
                     matters = true;
                 }
-                continue;
+                return;
             };
             // Without a name it is the folder itself that went.
-            let Some(name) = event.file_name() else {
+            let Some(name) = name else {
                 matters = true;
-                continue;
+                return;
             };
-            let name = OsStr::from_bytes(name.to_bytes());
             if !watched.interest.in_name(name) {
-                continue;
+                return;
             }
-            let file = (event.wd(), name.to_owned());
+            let file = (watch, name.to_owned());
             if !kind.contains(ReadFlags::MODIFY) {
                 // Another mode or owner does not end the writing.
                 if !kind.contains(ReadFlags::ATTRIB) {
-                    self.being_written.remove(&file);
+                    being_written.remove(&file);
                 }
                 matters = true;
             } else if let Ok(metadata) = fs::metadata(watched.folder.join(name)) {
                 let identity = Identity::of(&metadata);
-                self.being_written.insert(file, identity);
-                self.written.insert(identity);
+                being_written.insert(file, identity);
+                written.insert(identity);
             }
-        }
+        })?;
+        Ok(matters)
     }
 }
 
@@ -212,8 +193,7 @@ impl Writers for Events {
             if left.is_zero() {
                 return false;
             }
-            let timeout = Timespec::try_from(left).ok();
-            let _news = poll(&mut [PollFd::new(&self.inotify, PollFlags::IN)], timeout.as_ref());
+            let _news = self.inotify.wait(None, Some(left));
         }
     }
 }

@@ -206,7 +206,7 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap());
         // Always ready, and impossible to read.
-        let broken = Events::over(File::open(&folder).unwrap().into(), stop.clone());
+        let broken = Events::over(OwnedFd::from(File::open(&folder).unwrap()).into(), stop.clone());
         let (sender, updates) = mpsc::channel();
         let deliver = move |update| sender.send(update).map_or(ControlFlow::Break(()), ControlFlow::Continue);
         let source = ManifestSource::new(&folder);
