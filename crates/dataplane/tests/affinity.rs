@@ -10,8 +10,8 @@ use dataplane::Reconciler;
 use dataplane::nftables::{Nftables, TABLE_NAME};
 use kernel::nft::{self, Batch, ElementData, Transport};
 use model::{Family, Service, ServiceKey, ServicePort, TrafficPolicy};
-use simulate::nft::{Simulator, walk};
-use simulate::{Host, Journey, Origin, Packet, Protocol};
+use simulate::nft::Simulator;
+use simulate::{Host, Journey, Origin, Packet, Protocol, walk};
 
 const PODS: [(&str, &str); 3] = [("10.244.1.11", "here"), ("10.244.1.12", "here"), ("10.244.2.21", "there")];
 const ROOM_FOR_PINS: u32 = 65_536;

@@ -8,8 +8,8 @@ use dataplane::Reconciler;
 use dataplane::nftables::{Nftables, PortTraffic, TABLE_NAME, read_traffic};
 use kernel::nft::{self, Transport};
 use model::{Family, Service, ServiceKey};
-use simulate::nft::{Simulator, walk};
-use simulate::{Host, Origin, Packet, Protocol};
+use simulate::nft::Simulator;
+use simulate::{Host, Origin, Packet, Protocol, walk};
 
 type Simulated = Reconciler<Nftables<Simulator>>;
 

@@ -10,8 +10,8 @@ use dataplane::nftables::{Nftables, TABLE_NAME};
 use dataplane::{Reconciler, Synced};
 use kernel::nft::{self, Transport};
 use model::{Family, Service, ServiceKey, TrafficPolicy};
-use simulate::nft::{Simulator, walk};
-use simulate::{Host, Origin, Packet, Protocol};
+use simulate::nft::Simulator;
+use simulate::{Host, Origin, Packet, Protocol, walk};
 
 type Simulated = Reconciler<Nftables<Simulator>>;
 

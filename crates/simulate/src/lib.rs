@@ -9,6 +9,7 @@ pub mod iptables;
 pub mod nft;
 mod packet;
 mod random;
+mod way;
 
 pub(crate) use flow::Flow;
 pub use flow::Flows;
@@ -16,3 +17,4 @@ pub use packet::{
     Delivery, HookPoint, Host, Journey, Origin, Outcome, Packet, Place, Protocol, Rejection, TraceStep,
 };
 pub use random::Xorshift;
+pub use way::{Hooks, walk, walk_with};

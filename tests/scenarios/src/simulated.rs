@@ -49,10 +49,10 @@ pub enum Rules {
 impl Rules {
     pub fn walk(&mut self, host: &Host, packet: Packet, draw: &mut dyn FnMut(u32) -> u32) -> Journey {
         match self {
-            Rules::Nftables(simulator) => simulate::nft::walk(simulator, host, packet, draw),
+            Rules::Nftables(simulator) => simulate::walk(simulator, host, packet, draw),
             Rules::Iptables(simulators) => {
                 let simulator = &mut simulators[Family::of(packet.destination).index()];
-                simulate::iptables::walk(simulator, host, packet, draw)
+                simulate::walk(simulator, host, packet, draw)
             }
         }
     }
@@ -75,7 +75,7 @@ impl Simulated for Nftables<simulate::nft::Simulator> {
     }
 
     fn walk(&mut self, host: &Host, packet: Packet, draw: &mut dyn FnMut(u32) -> u32) -> Journey {
-        simulate::nft::walk(self.transport(), host, packet, draw)
+        simulate::walk(self.transport(), host, packet, draw)
     }
 
     fn set_now(&mut self, milliseconds: u64) {
@@ -113,7 +113,7 @@ impl Simulated for Iptables<simulate::iptables::Simulator> {
 
     fn walk(&mut self, host: &Host, packet: Packet, draw: &mut dyn FnMut(u32) -> u32) -> Journey {
         let tables = self.tables(Family::of(packet.destination)).unwrap();
-        simulate::iptables::walk(tables, host, packet, draw)
+        simulate::walk(tables, host, packet, draw)
     }
 
     fn set_now(&mut self, milliseconds: u64) {

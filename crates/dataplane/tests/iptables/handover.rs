@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use kernel::iptables::Tables;
 use model::Service;
-use simulate::Host;
-use simulate::iptables::{Fault, walk};
+use simulate::iptables::Fault;
+use simulate::{Host, walk};
 
 use super::common::{ip, service};
 use super::packets::packet;

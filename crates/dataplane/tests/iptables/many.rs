@@ -5,8 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU16;
 
 use model::{NodePlan, NodePortAddresses, Planned, Protocol, Service, ServicePort, plan_node};
-use simulate::iptables::walk;
-use simulate::{Host, Outcome, Rejection, Xorshift};
+use simulate::{Host, Outcome, Rejection, Xorshift, walk};
 
 use super::common::{ip, node, service};
 use super::packets::packet;

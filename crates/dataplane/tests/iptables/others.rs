@@ -64,7 +64,7 @@ fn a_partial_sync_leaves_the_counters_of_other_services() {
     let chain = chain_of(tables(&mut reconciler), Table::Nat, "default/open:http cluster IP");
     let host = simulate::Host::new([super::common::ip("192.168.50.2")]);
     let packet = super::packets::packet("10.244.1.99", "10.96.0.3", 80);
-    simulate::iptables::walk(tables(&mut reconciler), &host, packet, &mut |_| 0);
+    simulate::walk(tables(&mut reconciler), &host, packet, &mut |_| 0);
     let counted = tables(&mut reconciler).counters(Table::Nat, &chain).unwrap();
     assert!(counted.iter().any(|counters| counters.packets == 1), "{counted:?}");
     fixture.add("default/plain", service(1), &PODS);

@@ -4,8 +4,7 @@ use std::num::NonZeroU16;
 
 use kernel::iptables::Tables as _;
 use model::{NodePlan, NodePortAddresses, Planned, Service, plan_node};
-use simulate::iptables::walk;
-use simulate::{Host, Journey, Origin, Outcome, Packet, Protocol};
+use simulate::{Host, Journey, Origin, Outcome, Packet, Protocol, walk};
 
 use super::common::{ip, node, service};
 use super::*;

@@ -119,7 +119,7 @@ impl InterpretedWorld {
         let host = Host::new(self.node.addresses.iter().copied());
         let random = &mut self.random;
         let simulator = self.reconciler.backend().transport();
-        simulate::nft::walk(simulator, &host, packet, &mut |modulus| random.draw(modulus))
+        simulate::walk(simulator, &host, packet, &mut |modulus| random.draw(modulus))
     }
 
     fn pod_at(&self, ip: IpAddr) -> Option<String> {

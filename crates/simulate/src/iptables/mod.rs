@@ -32,7 +32,6 @@ use restore::Stop;
 use state::TableState;
 
 pub use state::Counters;
-pub use walk::{walk, walk_with};
 
 /// Why the next restore is to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! A packet's way: the tables on each hook in the kernel's order, the routing decision, NAT.
+//! What happens to a packet on a hook: the tables there in the kernel's order, and NAT.
 
 use std::sync::Arc;
 
@@ -8,99 +8,25 @@ use super::Simulator;
 use super::matching::{self, Situation};
 use super::rule::{Refusal, Rule, Target};
 use super::state::{Chain, Policy};
-use crate::{
-    Delivery, Flow, Flows, HookPoint, Host, Journey, Origin, Outcome, Packet, Place, Rejection, TraceStep,
-};
+use crate::way::{Ended, Hooks, Way};
+use crate::{HookPoint, Outcome, Place, Rejection, TraceStep};
 
 /// Bytes of every packet that is walked, for the counters: a small first packet.
 const PACKET_BYTES: u64 = 60;
 
-/// Send the first packet of a connection through the host's rules, which are those of the packet's family. `draw`
-/// gives the random numbers: below the number it is handed.
-pub fn walk(
-    simulator: &mut Simulator,
-    host: &Host,
-    packet: Packet,
-    draw: &mut dyn FnMut(u32) -> u32,
-) -> Journey {
-    walk_with(simulator, host, &mut Flows::new(), packet, draw)
+/// The rules are those of the packet's family.
+impl Hooks for Simulator {
+    fn hook(&mut self, way: &mut Way<'_>, hook: HookPoint, interface: &str) -> Result<(), Ended> {
+        Walker { simulator: self, way }.hook(hook, interface)
+    }
 }
 
-/// As [`walk`], with the connections the host knows already; one that gets through becomes known.
-pub fn walk_with(
-    simulator: &mut Simulator,
-    host: &Host,
-    flows: &mut Flows,
-    packet: Packet,
-    draw: &mut dyn FnMut(u32) -> u32,
-) -> Journey {
-    let flow = flows.track(&packet);
-    let mut walker = Walker { simulator, host, flows, packet, flow, draw, trace: Vec::new() };
-    let (outcome, ended) = match walker.route() {
-        Ok((outcome, hook)) => (outcome, Place { hook, chain: None }),
-        Err((outcome, place)) => (outcome, place),
-    };
-    Journey { outcome, ended, trace: walker.trace }
+struct Walker<'a, 'w> {
+    simulator: &'a mut Simulator,
+    way: &'a mut Way<'w>,
 }
 
-struct Walker<'w> {
-    simulator: &'w mut Simulator,
-    host: &'w Host,
-    flows: &'w mut Flows,
-    /// As it is now; NAT changes it.
-    packet: Packet,
-    flow: Flow,
-    draw: &'w mut dyn FnMut(u32) -> u32,
-    trace: Vec<TraceStep>,
-}
-
-/// A packet that does not go on: what became of it, and where.
-type Ended = (Outcome, Place);
-
-impl Walker<'_> {
-    fn route(&mut self) -> Result<(Outcome, HookPoint), Ended> {
-        let Origin::Interface(interface) = self.packet.origin.clone() else {
-            return self.route_own();
-        };
-        self.hook(HookPoint::Prerouting, &interface)?;
-        if self.host.is_local(self.packet.destination) {
-            return self.deliver(&interface);
-        }
-        self.hook(HookPoint::Forward, &interface)?;
-        self.hook(HookPoint::Postrouting, &interface)?;
-        self.flows.confirm(&mut self.flow);
-        Ok((Outcome::Delivered(self.delivery()), HookPoint::Postrouting))
-    }
-
-    /// What the host sends to itself goes out and comes in again over the loopback interface, as the same
-    /// connection: still "new", but confirmed and with its NAT decided.
-    fn route_own(&mut self) -> Result<(Outcome, HookPoint), Ended> {
-        self.hook(HookPoint::Output, "")?;
-        self.hook(HookPoint::Postrouting, "")?;
-        self.flows.confirm(&mut self.flow);
-        if !self.host.is_local(self.packet.destination) {
-            return Ok((Outcome::Delivered(self.delivery()), HookPoint::Postrouting));
-        }
-        self.hook(HookPoint::Prerouting, "lo")?;
-        self.deliver("lo")
-    }
-
-    fn deliver(&mut self, interface: &str) -> Result<(Outcome, HookPoint), Ended> {
-        self.hook(HookPoint::Input, interface)?;
-        self.flows.confirm(&mut self.flow);
-        Ok((Outcome::Local(self.delivery()), HookPoint::Input))
-    }
-
-    fn delivery(&self) -> Delivery {
-        Delivery {
-            to: self.packet.destination,
-            port: self.packet.destination_port,
-            source: self.packet.source,
-            masqueraded: self.flow.is_masqueraded(),
-            mark: self.packet.mark,
-        }
-    }
-
+impl Walker<'_, '_> {
     /// NAT comes first where destinations are decided, and last where sources are.
     fn hook(&mut self, hook: HookPoint, interface: &str) -> Result<(), Ended> {
         match hook {
@@ -121,17 +47,17 @@ impl Walker<'_> {
     fn nat(&mut self, hook: HookPoint, interface: &str) -> Result<(), Ended> {
         let decides_destination = matches!(hook, HookPoint::Prerouting | HookPoint::Output);
         let undecided = match decides_destination {
-            true => self.flow.destination.is_none(),
-            false => self.flow.source.is_none(),
+            true => self.way.flow.destination.is_none(),
+            false => self.way.flow.source.is_none(),
         };
-        if undecided && !self.flow.confirmed {
+        if undecided && !self.way.flow.confirmed {
             self.table(Table::Nat, hook, interface)?;
         }
         if decides_destination {
-            let to = *self.flow.destination.get_or_insert(self.flow.original.destination);
-            (self.packet.destination, self.packet.destination_port) = to;
+            let to = *self.way.flow.destination.get_or_insert(self.way.flow.original.destination);
+            (self.way.packet.destination, self.way.packet.destination_port) = to;
         } else {
-            self.packet.source = *self.flow.source.get_or_insert(self.packet.source);
+            self.way.packet.source = *self.way.flow.source.get_or_insert(self.way.packet.source);
         }
         Ok(())
     }
@@ -162,7 +88,7 @@ impl Walker<'_> {
             match &rule.target {
                 Target::None | Target::SetMark(_) => index += 1,
                 Target::Accept | Target::Dnat { .. } => return Ok(()),
-                Target::Masquerade { .. } if self.flow.source.is_some() => return Ok(()),
+                Target::Masquerade { .. } if self.way.flow.source.is_some() => return Ok(()),
                 Target::Drop | Target::Masquerade { .. } => return Err((Outcome::Dropped, place(&chain))),
                 Target::Reject(how) => return Err((Outcome::Rejected(rejection(*how)), place(&chain))),
                 // As at the end of the chain.
@@ -182,17 +108,17 @@ impl Walker<'_> {
 
     fn matches(&mut self, rule: &Rule, hook: HookPoint, interface: &str) -> bool {
         let knows_output = matches!(hook, HookPoint::Forward | HookPoint::Output | HookPoint::Postrouting);
-        let to_itself = knows_output && self.host.is_local(self.packet.destination);
+        let to_itself = knows_output && self.way.host.is_local(self.way.packet.destination);
         let mut situation = Situation {
-            packet: &self.packet,
-            flow: &self.flow,
-            host: self.host,
+            packet: &self.way.packet,
+            flow: &self.way.flow,
+            host: self.way.host,
             in_interface: interface,
             out_interface: if to_itself { "lo" } else { "" },
             lists: &mut self.simulator.lists,
             accounts: &mut self.simulator.accounts,
             now: self.simulator.now,
-            draw: self.draw,
+            draw: self.way.draw,
         };
         matching::matches(rule, &mut situation)
     }
@@ -220,17 +146,17 @@ impl Walker<'_> {
     fn act(&mut self, rule: &Rule) -> Option<String> {
         match rule.target {
             Target::SetMark(mark) => {
-                let before = self.packet.mark;
-                self.packet.mark = before & !mark.mask ^ mark.value;
-                Some(format!("mark {before:#x} becomes {:#x}", self.packet.mark))
+                let before = self.way.packet.mark;
+                self.way.packet.mark = before & !mark.mask ^ mark.value;
+                Some(format!("mark {before:#x} becomes {:#x}", self.way.packet.mark))
             }
             Target::Dnat { to, port } => {
-                self.flow.destination = Some((to, port.unwrap_or(self.packet.destination_port)));
+                self.way.flow.destination = Some((to, port.unwrap_or(self.way.packet.destination_port)));
                 None
             }
             Target::Masquerade { .. } => {
-                self.flow.source = self.host.source_towards(self.packet.destination);
-                let own = self.flow.source.map(|own| format!("masqueraded as {own}"));
+                self.way.flow.source = self.way.host.source_towards(self.way.packet.destination);
+                let own = self.way.flow.source.map(|own| format!("masqueraded as {own}"));
                 own.or_else(|| Some("no own address towards the destination, drop".to_owned()))
             }
             _ => None,
@@ -240,7 +166,7 @@ impl Walker<'_> {
     fn note(&mut self, hook: HookPoint, chain: &str, index: usize, rule: &Rule, did: Option<String>) {
         let did = did.map(|did| format!(" ({did})")).unwrap_or_default();
         let text = format!("{}{did}", rule.to_string().trim_start());
-        self.trace.push(TraceStep { hook, chain: chain.to_owned(), rule: index, text });
+        self.way.trace.push(TraceStep { hook, chain: chain.to_owned(), rule: index, text });
     }
 }
 

@@ -33,8 +33,6 @@ use kernel::nft::sys::*;
 use state::{Key, State};
 use transaction::Transaction;
 
-pub use walk::{walk, walk_with};
-
 pub(crate) type Errno = i32;
 
 /// Why a batch was refused: the kernel's error number and the message it is about. A batch that cannot be

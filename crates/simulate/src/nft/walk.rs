@@ -1,4 +1,4 @@
-//! A packet's way: hooks in the kernel's order, chains by priority, the routing decision, NAT.
+//! What happens to a packet on a hook: the chains there by priority, and NAT.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,51 +9,21 @@ use super::Simulator;
 use super::instruction::Verdict;
 use super::machine::{self, Effect, Situation};
 use super::state::Rule;
-use crate::{Delivery, Flow, Flows, HookPoint, Host, Journey, Origin, Outcome, Packet, Place, TraceStep};
+use crate::way::{Ended, Hooks, Way};
+use crate::{HookPoint, Outcome, Place, TraceStep};
 
-/// Send the first packet of a connection through the host's rules. `draw` gives the random numbers: below
-/// the number it is handed.
-pub fn walk(
-    simulator: &mut Simulator,
-    host: &Host,
-    packet: Packet,
-    draw: &mut dyn FnMut(u32) -> u32,
-) -> Journey {
-    walk_with(simulator, host, &mut Flows::new(), packet, draw)
+impl Hooks for Simulator {
+    fn hook(&mut self, way: &mut Way<'_>, hook: HookPoint, interface: &str) -> Result<(), Ended> {
+        let family = if way.packet.destination.is_ipv4() { TableFamily::Ip } else { TableFamily::Ip6 };
+        Walker { simulator: self, way, family }.hook(hook, interface)
+    }
 }
 
-/// As [`walk`], with the connections the host knows already; one that gets through becomes known.
-pub fn walk_with(
-    simulator: &mut Simulator,
-    host: &Host,
-    flows: &mut Flows,
-    packet: Packet,
-    draw: &mut dyn FnMut(u32) -> u32,
-) -> Journey {
-    let flow = flows.track(&packet);
-    let family = if packet.destination.is_ipv4() { TableFamily::Ip } else { TableFamily::Ip6 };
-    let mut walker = Walker { simulator, host, flows, packet, flow, family, draw, trace: Vec::new() };
-    let (outcome, ended) = match walker.route() {
-        Ok((outcome, hook)) => (outcome, Place { hook, chain: None }),
-        Err((outcome, place)) => (outcome, place),
-    };
-    Journey { outcome, ended, trace: walker.trace }
-}
-
-struct Walker<'w> {
-    simulator: &'w mut Simulator,
-    host: &'w Host,
-    flows: &'w mut Flows,
-    /// As it is now; NAT changes it.
-    packet: Packet,
-    flow: Flow,
+struct Walker<'a, 'w> {
+    simulator: &'a mut Simulator,
+    way: &'a mut Way<'w>,
     family: TableFamily,
-    draw: &'w mut dyn FnMut(u32) -> u32,
-    trace: Vec<TraceStep>,
 }
-
-/// A packet that does not go on: what became of it, and where.
-type Ended = (Outcome, Place);
 
 struct BaseChain {
     table: String,
@@ -64,50 +34,7 @@ struct BaseChain {
     accept: bool,
 }
 
-impl Walker<'_> {
-    fn route(&mut self) -> Result<(Outcome, HookPoint), Ended> {
-        let Origin::Interface(interface) = self.packet.origin.clone() else {
-            return self.route_own();
-        };
-        self.hook(HookPoint::Prerouting, &interface)?;
-        if self.host.is_local(self.packet.destination) {
-            return self.deliver(&interface);
-        }
-        self.hook(HookPoint::Forward, &interface)?;
-        self.hook(HookPoint::Postrouting, &interface)?;
-        self.flows.confirm(&mut self.flow);
-        Ok((Outcome::Delivered(self.delivery()), HookPoint::Postrouting))
-    }
-
-    /// What the host sends to itself goes out and comes in again over the loopback interface, as the same
-    /// connection: still "new", but confirmed and with its NAT decided.
-    fn route_own(&mut self) -> Result<(Outcome, HookPoint), Ended> {
-        self.hook(HookPoint::Output, "")?;
-        self.hook(HookPoint::Postrouting, "")?;
-        self.flows.confirm(&mut self.flow);
-        if !self.host.is_local(self.packet.destination) {
-            return Ok((Outcome::Delivered(self.delivery()), HookPoint::Postrouting));
-        }
-        self.hook(HookPoint::Prerouting, "lo")?;
-        self.deliver("lo")
-    }
-
-    fn deliver(&mut self, interface: &str) -> Result<(Outcome, HookPoint), Ended> {
-        self.hook(HookPoint::Input, interface)?;
-        self.flows.confirm(&mut self.flow);
-        Ok((Outcome::Local(self.delivery()), HookPoint::Input))
-    }
-
-    fn delivery(&self) -> Delivery {
-        Delivery {
-            to: self.packet.destination,
-            port: self.packet.destination_port,
-            source: self.packet.source,
-            masqueraded: self.flow.is_masqueraded(),
-            mark: self.packet.mark,
-        }
-    }
-
+impl Walker<'_, '_> {
     /// Ask every chain on the hook. Nat chains are asked once for a connection, until one decides; when all
     /// have been asked, having decided nothing is a decision too.
     fn hook(&mut self, hook: HookPoint, interface: &str) -> Result<(), Ended> {
@@ -136,22 +63,22 @@ impl Walker<'_> {
 
     fn nat_pending(&self, hook: HookPoint) -> bool {
         let undecided = match hook {
-            HookPoint::Prerouting | HookPoint::Output => self.flow.destination.is_none(),
-            HookPoint::Input | HookPoint::Postrouting => self.flow.source.is_none(),
+            HookPoint::Prerouting | HookPoint::Output => self.way.flow.destination.is_none(),
+            HookPoint::Input | HookPoint::Postrouting => self.way.flow.source.is_none(),
             HookPoint::Forward => false,
         };
-        undecided && !self.flow.confirmed
+        undecided && !self.way.flow.confirmed
     }
 
     /// Change the packet as was decided for its connection.
     fn translate(&mut self, hook: HookPoint) {
         match hook {
             HookPoint::Prerouting | HookPoint::Output => {
-                let to = *self.flow.destination.get_or_insert(self.flow.original.destination);
-                (self.packet.destination, self.packet.destination_port) = to;
+                let to = *self.way.flow.destination.get_or_insert(self.way.flow.original.destination);
+                (self.way.packet.destination, self.way.packet.destination_port) = to;
             }
             HookPoint::Input | HookPoint::Postrouting => {
-                self.packet.source = *self.flow.source.get_or_insert(self.packet.source);
+                self.way.packet.source = *self.way.flow.source.get_or_insert(self.way.packet.source);
             }
             HookPoint::Forward => {}
         }
@@ -229,20 +156,20 @@ impl Walker<'_> {
         rule: &Rule,
         interface: &str,
     ) -> Effect {
-        let own_source: Option<IpAddr> = self.host.source_towards(self.packet.destination);
+        let own_source: Option<IpAddr> = self.way.host.source_towards(self.way.packet.destination);
         let mut situation = Situation {
             family: self.family,
             table: &base.table,
-            packet: &mut self.packet,
+            packet: &mut self.way.packet,
             interface,
-            flow: &mut self.flow,
+            flow: &mut self.way.flow,
             own_source,
             now: self.simulator.now,
-            draw: self.draw,
+            draw: self.way.draw,
         };
         let run = machine::run(&rule.instructions, &mut self.simulator.state, &mut situation);
         if let Some(text) = run.text {
-            self.trace.push(TraceStep { hook, chain: chain.to_owned(), rule: index, text });
+            self.way.trace.push(TraceStep { hook, chain: chain.to_owned(), rule: index, text });
         }
         run.effect
     }

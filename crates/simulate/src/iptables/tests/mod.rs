@@ -8,8 +8,8 @@ use std::net::IpAddr;
 
 use kernel::iptables::{Table, Tables, ToolError};
 
-use super::{Simulator, walk};
-use crate::{Host, Journey, Origin, Outcome, Packet, Protocol, Xorshift};
+use super::Simulator;
+use crate::{Host, Journey, Origin, Outcome, Packet, Protocol, Xorshift, walk};
 
 fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()

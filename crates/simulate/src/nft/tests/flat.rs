@@ -5,8 +5,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use kernel::nft::{ElementData, TableFamily};
 
 use super::layout::*;
-use crate::nft::{Simulator, walk, walk_with};
-use crate::{Delivery, Flows, HookPoint, Journey, Outcome, Packet, Place, Protocol, Rejection};
+use crate::nft::Simulator;
+use crate::{
+    Delivery, Flows, HookPoint, Journey, Outcome, Packet, Place, Protocol, Rejection, walk, walk_with,
+};
 
 fn ip(octets: [u8; 4]) -> IpAddr {
     Ipv4Addr::from(octets).into()

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use kernel::nft::*;
 
-use crate::nft::{Simulator, walk};
-use crate::{HookPoint, Host, Journey, Origin, Outcome, Packet, Place, Protocol, Xorshift};
+use crate::nft::Simulator;
+use crate::{HookPoint, Host, Journey, Origin, Outcome, Packet, Place, Protocol, Xorshift, walk};
 
 const NODE: &str = "192.0.2.1";
 const CLIENT: &str = "192.0.2.9";

@@ -41,7 +41,7 @@ fn a_refused_commit_names_the_object_and_changes_nothing() {
         (simulator.generation().unwrap(), simulator.count(TableFamily::Ip, TABLE, "endpoints")),
         before
     );
-    let journey = super::super::walk(&mut simulator, &host(), packet(POD, WEB, 80), &mut |_| 0);
+    let journey = crate::walk(&mut simulator, &host(), packet(POD, WEB, 80), &mut |_| 0);
     assert!(journey.delivery().is_some(), "the rules are there as well");
 }
 
