@@ -9,6 +9,7 @@ pub mod conntrack;
 #[doc(hidden)]
 pub mod fuzz;
 mod ip_family;
+mod ip_protocol;
 pub mod ipset;
 pub mod iptables;
 pub mod ipvs;
@@ -24,3 +25,4 @@ pub mod profile;
 pub mod sysctl;
 
 pub use ip_family::IpFamily;
+pub use ip_protocol::IpProtocol;

@@ -3,38 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-/// The protocols that IPVS balances.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Protocol {
-    Tcp,
-    Udp,
-    Sctp,
-}
-
-impl Protocol {
-    /// As in the IP header.
-    pub fn number(self) -> u8 {
-        match self {
-            Protocol::Tcp => 6,
-            Protocol::Udp => 17,
-            Protocol::Sctp => 132,
-        }
-    }
-
-    pub fn from_number(number: u8) -> Option<Protocol> {
-        [Protocol::Tcp, Protocol::Udp, Protocol::Sctp].into_iter().find(|one| one.number() == number)
-    }
-}
-
-impl fmt::Display for Protocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Protocol::Tcp => "tcp",
-            Protocol::Udp => "udp",
-            Protocol::Sctp => "sctp",
-        })
-    }
-}
+pub use crate::IpProtocol as Protocol;
 
 /// What clients connect to. Port 0 would take every port of the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
