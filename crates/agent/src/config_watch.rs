@@ -6,16 +6,16 @@ use std::path::Path;
 use std::thread;
 
 use cluster::inotify::{Inotify, WatchFlags};
-use config::{ConfigFile, Configuration, Options};
+use config::{ConfigFile, Configuration, Resolved};
 use tokio::sync::mpsc::{Receiver, channel};
 
 /// How a text of the file would be understood, or every problem with it.
-pub(crate) type Reader = fn(&ConfigFile, String) -> Result<Options, Vec<String>>;
+pub(crate) type Reader = fn(&ConfigFile, String) -> Result<Resolved, Vec<String>>;
 
 /// What a new text of the file means.
 #[derive(Debug)]
 pub(crate) enum ConfigChange {
-    Usable(Box<Options>),
+    Usable(Box<Resolved>),
     /// Every problem; the old configuration stays in force.
     Unusable(Vec<String>),
 }
@@ -37,8 +37,8 @@ pub(crate) struct ConfigWatch {
 
 impl ConfigWatch {
     /// `None` without a file.
-    pub(crate) fn new(options: &Options, reader: Reader) -> Option<ConfigWatch> {
-        let file = options.config_file.clone()?;
+    pub(crate) fn new(start: &Resolved, reader: Reader) -> Option<ConfigWatch> {
+        let file = start.options.config_file.clone()?;
         let touched = match subscribe(&file.path) {
             Ok(touched) => Some(touched),
             Err(error) => {
@@ -49,7 +49,7 @@ impl ConfigWatch {
                 None
             }
         };
-        let (seen, current) = (file.text.clone(), options.configuration.clone());
+        let (seen, current) = (file.text.clone(), start.configuration.clone());
         Some(ConfigWatch { file, reader, seen, current, is_refused: false, is_missing: false, touched })
     }
 
@@ -79,9 +79,14 @@ impl ConfigWatch {
         }
     }
 
+    /// What is in force.
+    pub(crate) fn current(&self) -> &Configuration {
+        &self.current
+    }
+
     /// This is in force now.
-    pub(crate) fn accept(&mut self, configuration: &Configuration) {
-        self.current.clone_from(configuration);
+    pub(crate) fn accept(&mut self, configuration: Configuration) {
+        self.current = configuration;
     }
 
     /// A file that is gone or empty is about to be written, or says nothing.
@@ -99,14 +104,14 @@ impl ConfigWatch {
         }
         self.seen.clone_from(&text);
         match (self.reader)(&self.file, text) {
-            Ok(options) if options.configuration == self.current => {
+            Ok(resolved) if resolved.configuration == self.current => {
                 if std::mem::take(&mut self.is_refused) {
                     let file = self.file.path.display();
                     tracing::info!(%file, "Configuration file is valid again and matches the settings in use");
                 }
                 None
             }
-            Ok(options) => Some(ConfigChange::Usable(Box::new(options))),
+            Ok(resolved) => Some(ConfigChange::Usable(Box::new(resolved))),
             Err(problems) => {
                 self.is_refused = true;
                 Some(ConfigChange::Unusable(problems))
@@ -220,14 +225,14 @@ mod tests {
         format!("apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n{body}")
     }
 
-    fn reread(file: &ConfigFile, text: String) -> Result<Options, Vec<String>> {
+    fn reread(file: &ConfigFile, text: String) -> Result<Resolved, Vec<String>> {
         reconsider(file, text, DefaultMode::nftables)
     }
 
     fn watch(file: &ConfigFile) -> ConfigWatch {
-        let mut options = reread(file, file.text.clone()).unwrap();
-        options.config_file = Some(file.clone());
-        ConfigWatch::new(&options, reread).unwrap()
+        let mut start = reread(file, file.text.clone()).unwrap();
+        start.options.config_file = Some(file.clone());
+        ConfigWatch::new(&start, reread).unwrap()
     }
 
     /// Wait for a usable change after `change` was made; its OOM score.
@@ -238,8 +243,8 @@ mod tests {
             change();
             let usable = async {
                 loop {
-                    if let ConfigChange::Usable(options) = watch.next().await {
-                        return options.configuration.oom_score_adj.0;
+                    if let ConfigChange::Usable(resolved) = watch.next().await {
+                        return resolved.options.node.oom_score_adj;
                     }
                 }
             };
@@ -328,8 +333,8 @@ mod tests {
         mount.publish("3", "");
         assert!(watch.judge().is_none(), "it is about to be written");
         mount.publish("4", &text("oomScoreAdj: 5\n"));
-        let Some(ConfigChange::Usable(options)) = watch.judge() else { panic!("no change") };
-        watch.accept(&options.configuration);
+        let Some(ConfigChange::Usable(resolved)) = watch.judge() else { panic!("no change") };
+        watch.accept(resolved.configuration);
         assert!(matches!(watch.reread(), Ok(None)), "it is in force already");
         fs::remove_file(mount.0.join("config.conf")).unwrap();
         assert!(watch.judge().is_none());

@@ -48,7 +48,7 @@ fn dispatch(parsed: Parsed) -> Result<(), String> {
             agent::init_only(&options)?;
             tracing::info!("Set up the node");
         }
-        Command::Run(options) => return agent::run(*options).map_err(|error| error.to_string()),
+        Command::Run(resolved) => return agent::run(*resolved).map_err(|error| error.to_string()),
     }
     Ok(())
 }

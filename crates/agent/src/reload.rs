@@ -1,7 +1,7 @@
 //! A configuration that changes while the agent runs: what can be used is taken on, what cannot is reported, and the
 //! old one stays in force. No rule is removed in between: the sync loop writes only what differs.
 
-use config::Options;
+use config::{Options, Resolved};
 use tokio::signal::unix::Signal;
 
 use crate::config_watch::{ConfigChange, ConfigWatch};
@@ -50,16 +50,17 @@ async fn take(change: ConfigChange, config: &mut ConfigWatch, agent: &mut Agent)
     let file = config.path().display().to_string();
     match change {
         ConfigChange::Unusable(problems) => refuse(&problems, agent),
-        ConfigChange::Usable(options) => {
-            let (node, configuration) = (options.node_name.clone(), options.configuration.clone());
-            let changes = describe(agent.options(), &options);
+        ConfigChange::Usable(resolved) => {
+            let Resolved { options, configuration } = *resolved;
+            let node = options.node_name.clone();
+            let changes = config::differences(config.current(), &configuration).join(", ");
             if let Some(problem) = other_mode(agent.options(), &options) {
                 return refuse(&[format!("{file}: {problem}")], agent);
             }
-            match agent.reconfigure(*options).await {
+            match agent.reconfigure(options).await {
                 Err(error) => refuse(&[format!("{file}: {error}")], agent),
                 Ok(()) => {
-                    config.accept(&configuration);
+                    config.accept(configuration);
                     tracing::info!(%file, %changes, "Applied the changed configuration");
                     agent.recorder().record(events::reconfigured(&node, &changes));
                 }
@@ -83,11 +84,6 @@ fn refuse(problems: &[String], agent: &Agent) {
     agent.recorder().record(event);
 }
 
-/// `path: old → new` of every setting that differs.
-fn describe(old: &Options, new: &Options) -> String {
-    config::differences(&old.configuration, &new.configuration).join(", ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,7 +93,7 @@ mod tests {
     fn options(mode: &str) -> Options {
         let arguments = ["--manifests=x", "--hostname-override=n", mode].map(Into::into);
         match parse(arguments.into_iter(), DefaultMode::nftables).unwrap().command {
-            Command::Run(options) => *options,
+            Command::Run(resolved) => resolved.options,
             other => panic!("{other:?}"),
         }
     }

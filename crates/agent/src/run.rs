@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use cluster::apiserver::{ConnectError, Recorder};
 use cluster::manifests::ManifestError;
-use config::{DetectLocal, Options, flags};
+use config::{DetectLocal, Options, Resolved, flags};
 use dataplane::{BuildOptions, Mode, Prepared, Running, Setup, Unavailable, pins};
 use kernel::link::LinkError;
 use model::LocalDetector;
@@ -54,8 +54,8 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {}
 
 /// Run until SIGTERM or SIGINT. The rules stay in place.
-pub fn run(options: Options) -> Result<(), StartError> {
-    let prepared = prepare(&options)?;
+pub fn run(resolved: Resolved) -> Result<(), StartError> {
+    let prepared = prepare(&resolved.options)?;
     // Each health check of a service is a listener or two.
     if let Err(error) = kernel::process::raise_open_files() {
         tracing::warn!(%error, "Failed to raise the limit of open files; health checks of many services may not fit");
@@ -66,7 +66,7 @@ pub fn run(options: Options) -> Result<(), StartError> {
         .build()
         .map_err(system("start the event loop"))?;
     let tasks = tokio::task::LocalSet::new();
-    let outcome = tasks.block_on(&runtime, serve_until_stopped(options, prepared));
+    let outcome = tasks.block_on(&runtime, serve_until_stopped(resolved, prepared));
     // What still waits for something, like an exec plugin, is not waited for.
     runtime.shutdown_background();
     outcome
@@ -81,14 +81,15 @@ fn mode(options: &Options) -> Result<&'static dyn Mode, StartError> {
     dataplane::mode(options.mode.word()).map_err(StartError::Mode)
 }
 
-async fn serve_until_stopped(options: Options, prepared: Box<dyn Prepared>) -> Result<(), StartError> {
+async fn serve_until_stopped(resolved: Resolved, prepared: Box<dyn Prepared>) -> Result<(), StartError> {
     let system = |what| move |source| StartError::System { what, source };
     let mut terminate = signal(SignalKind::terminate()).map_err(system("catch SIGTERM"))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(system("catch SIGINT"))?;
     let hang_up = signal(SignalKind::hangup()).map_err(system("catch SIGHUP"))?;
-    let config = ConfigWatch::new(&options, |file, text| flags::reconsider(file, text, default_mode));
+    let config = ConfigWatch::new(&resolved, |file, text| flags::reconsider(file, text, default_mode));
+    let options = resolved.options;
     let health = Health::new(options.sync_period);
-    let metrics = Metrics::new(mode(&options)?.metrics(), &options.configuration.feature_gates);
+    let metrics = Metrics::new(mode(&options)?.metrics(), &options.feature_gates);
     let inbox = inbox::channel();
     let context = Context {
         health: health.clone(),
@@ -197,7 +198,7 @@ impl Agent {
         if let Some(opened) = opened {
             self.source.switch(opened);
         }
-        logging::configure(&options.configuration.logging);
+        logging::configure(&options.logging);
         if node_setup::asks_something_else(&self.options, &options) {
             node_setup::apply(&options, &self.source.recorder);
         }

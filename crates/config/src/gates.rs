@@ -18,9 +18,9 @@ const GONE: &str = include_str!("gates_gone.txt");
 /// Whether `externalIPs` of Services are served.
 pub(super) const EXTERNAL_IPS: &str = "AllowServiceExternalIPs";
 /// Whether `/flagz` is served.
-pub const FLAGZ: &str = "ComponentFlagz";
+pub(super) const FLAGZ: &str = "ComponentFlagz";
 /// Whether `/statusz` is served.
-pub const STATUSZ: &str = "ComponentStatusz";
+pub(super) const STATUSZ: &str = "ComponentStatusz";
 /// Whether settings under `logging.options` are admitted.
 pub(super) const LOGGING_ALPHA: &str = "LoggingAlphaOptions";
 /// Whether mode ipvs may be chosen.

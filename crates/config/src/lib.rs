@@ -42,8 +42,11 @@ pub use gates::{FeatureGates, OF_A_PROXY};
 pub use logging::{FlushFrequency, Logging, Modules, Quantity, Stream};
 pub use node::Node;
 pub use nodeport::{NodePortItem, NodePortItems};
-pub use options::{ApiserverOptions, DetectLocal, Options, Source};
+pub use options::{
+    ApiserverOptions, ConntrackOptions, DetectLocal, NodeOptions, Options, PageOptions, Source,
+};
 pub use refusal::Refusal;
+pub use resolve::Resolved;
 pub use value::{Period, Rate, Span, Value, Whole};
 pub use yaml::quoted;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use model::{LocalDetector, NodePortAddresses, Settings};
 
-use crate::{ConfigFile, Configuration, ContentType, Mode};
+use crate::{ConfigFile, ContentType, FeatureGates, Logging, Mode};
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     pub source: Source,
     /// The name of this node in the cluster.
@@ -31,14 +31,49 @@ pub struct Options {
     pub min_sync_period: Duration,
     /// Where the probes are served; `None` serves none.
     pub healthz_bind_address: Option<SocketAddr>,
+    /// Where metrics and the pages beside them are served; `None` serves none.
+    pub metrics_bind_address: Option<SocketAddr>,
+    pub pages: PageOptions,
+    /// For the metric that lists them, and for metrics that a gate adds.
+    pub feature_gates: FeatureGates,
+    pub logging: Logging,
+    pub node: NodeOptions,
     /// The node's primary address of its family, whatever the Node object says.
     pub bind_address: Option<IpAddr>,
     /// Give up when an address cannot be bound, instead of trying again every 5 s.
     pub bind_address_hard_fail: bool,
     /// Followed while the agent runs.
     pub config_file: Option<ConfigFile>,
-    /// Everything as it was configured, for what has no option of its own yet.
-    pub configuration: Configuration,
+}
+
+/// What is served beside the metrics.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageOptions {
+    /// The configuration as JSON, for `/configz`.
+    pub configz: String,
+    pub has_flagz: bool,
+    pub has_statusz: bool,
+    pub has_profiles: bool,
+}
+
+/// What is set on the node itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeOptions {
+    pub oom_score_adj: i32,
+    pub conntrack: ConntrackOptions,
+}
+
+/// A timeout that is `None` keeps the node's setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConntrackOptions {
+    /// 0 keeps the node's limit.
+    pub max_per_core: u32,
+    pub min: u32,
+    pub tcp_established_timeout: Option<Duration>,
+    pub tcp_close_wait_timeout: Option<Duration>,
+    pub udp_timeout: Option<Duration>,
+    pub udp_stream_timeout: Option<Duration>,
+    pub tcp_be_liberal: bool,
 }
 
 /// Where Services, EndpointSlices, the Node and ServiceCIDRs come from.

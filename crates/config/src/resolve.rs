@@ -8,9 +8,20 @@ use model::{Family, LocalDetector, Settings};
 use super::choice::{LocalMode, LogFormat, Mode};
 use super::complete::Completed;
 use super::configuration::Configuration;
-use super::gates::{EXTERNAL_IPS, IPVS, LOGGING_ALPHA, LOGGING_BETA};
+use super::gates::{EXTERNAL_IPS, FLAGZ, IPVS, LOGGING_ALPHA, LOGGING_BETA, STATUSZ};
 use super::origin::{Origin, Place};
-use crate::{ApiserverOptions, DetectLocal, Options, Source, duration};
+use super::value::Span;
+use crate::json::to_json;
+use crate::{
+    ApiserverOptions, ConntrackOptions, DetectLocal, NodeOptions, Options, PageOptions, Source, duration,
+};
+
+/// What the agent runs with, and the configuration that it stands for: the next one is compared with it.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    pub options: Options,
+    pub configuration: Configuration,
+}
 
 /// What only the command line can say, because Kubernetes' configuration has no field for it.
 #[derive(Clone, Debug, Default)]
@@ -21,7 +32,7 @@ pub(crate) struct SourceFlags {
 }
 
 /// Every problem is reported, not the first one.
-pub(crate) fn resolve(completed: Completed, flags: &SourceFlags) -> Result<Options, Vec<String>> {
+pub(crate) fn resolve(completed: Completed, flags: &SourceFlags) -> Result<Resolved, Vec<String>> {
     let Completed { configuration, mode, origin } = completed;
     let settings = ModeSettings::of(&configuration, mode);
     let mut found = Found { origin: &origin, problems: Vec::new() };
@@ -35,30 +46,62 @@ pub(crate) fn resolve(completed: Completed, flags: &SourceFlags) -> Result<Optio
     let is_node = !matches!(source, Some(Source::Manifests(_)));
     let node_name = found.take("hostnameOverride", node_name(&configuration.hostname_override, is_node));
     let detect_local = detect_local(&configuration, &mut found);
-    match (source, node_name, detect_local) {
-        (Some(source), Some(node_name), Some(detect_local)) if found.problems.is_empty() => Ok(Options {
-            source,
-            node_name,
-            detect_local,
-            nodeport_addresses: configuration.node_port_addresses.select(),
-            nodeports_on_loopback: configuration.serves_loopback(),
-            settings: Settings {
-                masquerade_all: settings.masquerade_all,
-                ignore_external_ips: !configuration.feature_gates.is_on(EXTERNAL_IPS),
-            },
-            mode,
-            mode_because: origin.default_mode.as_ref().map(|default| default.why.clone()),
-            masquerade_mark: settings.masquerade_mark,
-            service_counters: flags.service_counters,
-            sync_period: settings.sync_period,
-            min_sync_period: settings.min_sync_period,
-            healthz_bind_address: configuration.healthz_bind_address.address(),
-            bind_address: Some(configuration.bind_address).filter(|ip| !ip.is_unspecified()),
-            bind_address_hard_fail: configuration.bind_address_hard_fail,
-            config_file: origin.config_file.clone(),
-            configuration,
-        }),
-        _ => Err(found.problems),
+    let (Some(source), Some(node_name), Some(detect_local), true) =
+        (source, node_name, detect_local, found.problems.is_empty())
+    else {
+        return Err(found.problems);
+    };
+    let options = Options {
+        source,
+        node_name,
+        detect_local,
+        nodeport_addresses: configuration.node_port_addresses.select(),
+        nodeports_on_loopback: configuration.serves_loopback(),
+        settings: Settings {
+            masquerade_all: settings.masquerade_all,
+            ignore_external_ips: !configuration.feature_gates.is_on(EXTERNAL_IPS),
+        },
+        mode,
+        mode_because: origin.default_mode.as_ref().map(|default| default.why.clone()),
+        masquerade_mark: settings.masquerade_mark,
+        service_counters: flags.service_counters,
+        sync_period: settings.sync_period,
+        min_sync_period: settings.min_sync_period,
+        healthz_bind_address: configuration.healthz_bind_address.address(),
+        metrics_bind_address: configuration.metrics_bind_address.address(),
+        pages: pages(&configuration),
+        feature_gates: configuration.feature_gates.clone(),
+        logging: configuration.logging.clone(),
+        node: node(&configuration),
+        bind_address: Some(configuration.bind_address).filter(|ip| !ip.is_unspecified()),
+        bind_address_hard_fail: configuration.bind_address_hard_fail,
+        config_file: origin.config_file.clone(),
+    };
+    Ok(Resolved { options, configuration })
+}
+
+fn pages(configuration: &Configuration) -> PageOptions {
+    PageOptions {
+        configz: to_json(configuration),
+        has_flagz: configuration.feature_gates.is_on(FLAGZ),
+        has_statusz: configuration.feature_gates.is_on(STATUSZ),
+        has_profiles: configuration.enable_profiling,
+    }
+}
+
+fn node(Configuration { oom_score_adj, conntrack, .. }: &Configuration) -> NodeOptions {
+    let timeout = |span: Span| Some(span.0).filter(|timeout| !timeout.is_zero());
+    NodeOptions {
+        oom_score_adj: oom_score_adj.0,
+        conntrack: ConntrackOptions {
+            max_per_core: conntrack.max_per_core.0.unsigned_abs(),
+            min: conntrack.min.0.unsigned_abs(),
+            tcp_established_timeout: timeout(conntrack.tcp_established_timeout),
+            tcp_close_wait_timeout: timeout(conntrack.tcp_close_wait_timeout),
+            udp_timeout: timeout(conntrack.udp_timeout),
+            udp_stream_timeout: timeout(conntrack.udp_stream_timeout),
+            tcp_be_liberal: conntrack.tcp_be_liberal,
+        },
     }
 }
 

@@ -37,7 +37,7 @@ fn idle(loaded: Loaded) -> Vec<String> {
 }
 
 fn options(text: &str) -> Options {
-    resolve(completed(read(text).unwrap()), &SourceFlags::default()).unwrap()
+    resolve(completed(read(text).unwrap()), &SourceFlags::default()).unwrap().options
 }
 
 fn keys(prefix: &str, node: &Node, found: &mut Vec<String>) {
@@ -77,8 +77,7 @@ fn kind_of_ipv6() {
     let options = options(KIND);
     assert_eq!(options.mode_because, None);
     assert_eq!(options.healthz_bind_address.unwrap().to_string(), "[::]:10256");
-    let metrics = options.configuration.metrics_bind_address.address();
-    assert_eq!(metrics.unwrap().to_string(), "[::1]:10249");
+    assert_eq!(options.metrics_bind_address.unwrap().to_string(), "[::1]:10249");
     assert_eq!(idle(read(KIND).unwrap()), ["featureGates KubeProxyNFTablesLocalhostNodePorts"]);
 }
 
@@ -337,7 +336,7 @@ fn mode_iptables_reads_its_own_section() {
         nftables: {syncPeriod: 10s}\nnodePortAddresses: [127.0.0.0/8, 10.0.0.0/8]\n";
     let completed = completed(with(&format!("mode: iptables\n{body}")));
     assert_eq!(ineffective(&completed), ["nftables.syncPeriod"]);
-    let options = resolve(completed, &SourceFlags::default()).unwrap();
+    let options = resolve(completed, &SourceFlags::default()).unwrap().options;
     let periods = (options.sync_period, options.min_sync_period);
     assert_eq!(periods, (Duration::from_secs(50), Duration::from_secs(2)));
     assert_eq!((options.masquerade_mark, options.settings.masquerade_all), (1 << 3, true));
@@ -351,7 +350,7 @@ fn mode_iptables_reads_its_own_section() {
 
 #[test]
 fn mode_iptables_serves_node_ports_everywhere_unless_told() {
-    let of = |body: &str| resolve(completed(with(body)), &SourceFlags::default()).unwrap();
+    let of = |body: &str| resolve(completed(with(body)), &SourceFlags::default()).unwrap().options;
     let options = of("mode: iptables\n");
     assert_eq!(options.nodeport_addresses, NodePortAddresses::Within(Vec::new()), "none named is all");
     assert!(options.nodeports_on_loopback);
@@ -365,7 +364,7 @@ fn a_kernel_without_nftables_gets_iptables_and_the_reason_why() {
     let old = || DefaultMode { mode: Mode::Iptables, why: "the kernel is old".into() };
     let completed = complete(configuration, origin, old);
     assert_eq!(ineffective(&completed), Vec::<String>::new());
-    let options = resolve(completed, &SourceFlags::default()).unwrap();
+    let options = resolve(completed, &SourceFlags::default()).unwrap().options;
     assert_eq!((options.mode, options.masquerade_mark), (Mode::Iptables, 1 << 3));
     assert_eq!(options.mode_because.as_deref(), Some("the kernel is old"));
 }

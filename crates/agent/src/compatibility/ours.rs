@@ -128,7 +128,7 @@ impl Ours {
 
     fn pages(&mut self) {
         let arguments = ["--manifests=x", "--hostname-override=n", "--profiling"].map(OsString::from);
-        let Command::Run(options) = parse(arguments.into_iter(), DefaultMode::nftables).unwrap().command
+        let Command::Run(resolved) = parse(arguments.into_iter(), DefaultMode::nftables).unwrap().command
         else {
             panic!("no run")
         };
@@ -139,7 +139,7 @@ impl Ours {
             arguments: Vec::new(),
             sync_thread: Asker::new(inbox::channel().0),
         };
-        let [probes, pages] = paths(&options, &context);
+        let [probes, pages] = paths(&resolved.options, &context);
         probes.iter().for_each(|path| drop(self.add(What::Page, &format!("probes {path}"))));
         pages.iter().for_each(|path| drop(self.add(What::Page, &format!("metrics {path}"))));
         // Below the tree of profiles; the real server is asked for each in conformance.

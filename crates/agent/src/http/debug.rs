@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use cluster::apiserver::masked;
 use cluster::timestamp::format_micros;
-use config::{Node, Options, flags, gates, json, version};
+use config::{Node, Options, flags, version};
 use hyper::{Method, StatusCode};
 
 use super::answer::{self, Answer};
@@ -16,12 +16,12 @@ use crate::logging;
 const WARNING: &str = "Warning: for debugging only; this text may change in any release.";
 
 pub(super) fn configz(router: Router, options: &Options) -> Router {
-    let body = format!("{{\"kubeproxy.config.k8s.io\":{}}}", json::to_json(&options.configuration));
+    let body = format!("{{\"kubeproxy.config.k8s.io\":{}}}", options.pages.configz);
     router.page("/configz", move |_| answer::json(StatusCode::OK, body.clone()))
 }
 
 pub(super) fn flagz(router: Router, options: &Options, context: &Context) -> Router {
-    if !options.configuration.feature_gates.is_on(gates::FLAGZ) {
+    if !options.pages.has_flagz {
         return router;
     }
     let values = flag_values(&context.arguments);
@@ -39,7 +39,7 @@ fn flag_values(arguments: &[String]) -> BTreeMap<&'static str, String> {
 }
 
 pub(super) fn statusz(router: Router, options: &Options, context: &Context) -> Router {
-    if !options.configuration.feature_gates.is_on(gates::STATUSZ) {
+    if !options.pages.has_statusz {
         return router;
     }
     let (paths, started) = (tops(router.paths()), context.started);
@@ -143,6 +143,7 @@ fn plain(status: StatusCode, text: &str) -> Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use config::json;
     use std::time::{Duration, UNIX_EPOCH};
 
     #[test]

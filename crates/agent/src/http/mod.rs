@@ -119,7 +119,7 @@ impl Servers {
         self.probes.move_on(options, &self.recorder);
         self.pages.move_on(options, &self.recorder);
         self.node.replace(options.node_name.clone());
-        self.context.metrics.set_gates(&options.configuration.feature_gates);
+        self.context.metrics.set_gates(&options.feature_gates);
         self.write_pages(options);
         Ok(())
     }
@@ -139,6 +139,6 @@ impl Servers {
     fn write_pages(&mut self, options: &Options) {
         self.probes.pages.exchange(probes::router(&self.context));
         self.pages.pages.exchange(pages::router(options, &self.context));
-        profiling::apply(options.configuration.enable_profiling);
+        profiling::apply(options.pages.has_profiles);
     }
 }

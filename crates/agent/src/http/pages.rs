@@ -26,7 +26,7 @@ pub(super) fn router(options: &Options, context: &Context) -> Router {
         .page("/metrics", move |_| measured(&metrics, metrics.metrics.text()))
         .page("/metrics/slis", move |_| measured(&slis, slis.metrics.slis()))
         .page("/proxyMode", move |_| answer::text(StatusCode::OK, mode));
-    let router = match options.configuration.enable_profiling {
+    let router = match options.pages.has_profiles {
         true => service_page::service(debug::levels(with_profiles(router)), &context.sync_thread),
         false => router,
     };

@@ -20,7 +20,7 @@ impl Role {
     pub(super) fn address(self, options: &Options) -> Option<SocketAddr> {
         match self {
             Role::Probes => options.healthz_bind_address,
-            Role::Pages => options.configuration.metrics_bind_address.address(),
+            Role::Pages => options.metrics_bind_address,
         }
     }
 

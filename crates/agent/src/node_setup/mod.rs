@@ -13,7 +13,7 @@ mod plan;
 use std::ops::ControlFlow;
 
 use cluster::apiserver::Recorder;
-use config::{Configuration, Options};
+use config::Options;
 use kernel::conntrack::{Conntrack, Filter};
 use kernel::sysctl::Root;
 
@@ -37,11 +37,7 @@ pub(crate) fn apply(options: &Options, recorder: &Recorder) {
 
 /// Whether other options would have something else set.
 pub(crate) fn asks_something_else(old: &Options, new: &Options) -> bool {
-    let of = |options: &Options| {
-        let Configuration { oom_score_adj, conntrack, .. } = &options.configuration;
-        (*oom_score_adj, conntrack.clone(), plan::routes_loopback(options))
-    };
-    of(old) != of(new)
+    old.node != new.node || plan::routes_loopback(old) != plan::routes_loopback(new)
 }
 
 /// Whether packets that conntrack finds invalid are to be dropped, in modes that can: not where it tracks packets
@@ -52,7 +48,7 @@ pub(crate) fn drops_invalid(options: &Options) -> bool {
 
 fn drops_invalid_on(root: &Root, options: &Options) -> bool {
     let is_liberal = look(root).get(&File::TcpBeLiberal).is_some_and(|value| *value != 0);
-    !is_liberal && !options.configuration.conntrack.tcp_be_liberal
+    !is_liberal && !options.node.conntrack.tcp_be_liberal
 }
 
 /// `--init-only`: everything that needs more rights than an agent that runs. The message lists what

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use config::{Conntrack, Options};
+use config::{ConntrackOptions, Options};
 use model::Family;
 
 use super::file::File;
@@ -24,7 +24,7 @@ pub(super) type Found = BTreeMap<File, i64>;
 
 /// What every process of this node shares, in the order to be written in.
 pub(super) fn shared(options: &Options, cores: usize, found: &Found) -> Vec<Write> {
-    let conntrack = &options.configuration.conntrack;
+    let conntrack = &options.node.conntrack;
     let limit = limit(conntrack, cores);
     let mut wanted = Vec::new();
     if limit > 0 {
@@ -34,13 +34,12 @@ pub(super) fn shared(options: &Options, cores: usize, found: &Found) -> Vec<Writ
         wanted.push((File::ConntrackBuckets, buckets.max(limit / 4)));
     }
     let timeouts = [
-        (File::TcpEstablished, conntrack.tcp_established_timeout.0),
-        (File::TcpCloseWait, conntrack.tcp_close_wait_timeout.0),
-        (File::UdpTimeout, conntrack.udp_timeout.0),
-        (File::UdpStreamTimeout, conntrack.udp_stream_timeout.0),
+        (File::TcpEstablished, conntrack.tcp_established_timeout),
+        (File::TcpCloseWait, conntrack.tcp_close_wait_timeout),
+        (File::UdpTimeout, conntrack.udp_timeout),
+        (File::UdpStreamTimeout, conntrack.udp_stream_timeout),
     ];
-    wanted
-        .extend(timeouts.into_iter().filter(|(_, timeout)| !timeout.is_zero()).map(|(f, t)| (f, seconds(t))));
+    wanted.extend(timeouts.into_iter().filter_map(|(file, timeout)| Some((file, seconds(timeout?)))));
     if conntrack.tcp_be_liberal {
         wanted.push((File::TcpBeLiberal, 1));
     }
@@ -52,7 +51,7 @@ pub(super) fn shared(options: &Options, cores: usize, found: &Found) -> Vec<Writ
 
 /// What this process alone has.
 pub(super) fn own(options: &Options, found: &Found) -> Vec<Write> {
-    different(vec![(File::OomScoreAdj, options.configuration.oom_score_adj.0.into())], found)
+    different(vec![(File::OomScoreAdj, options.node.oom_score_adj.into())], found)
 }
 
 fn different(wanted: Vec<(File, i64)>, found: &Found) -> Vec<Write> {
@@ -62,13 +61,13 @@ fn different(wanted: Vec<(File, i64)>, found: &Found) -> Vec<Write> {
 
 /// How many connections the kernel may track; 0 leaves it alone. The least does not outdo the cap where the cores
 /// reach it, as upstream has it.
-fn limit(conntrack: &Conntrack, cores: usize) -> i64 {
-    let per_core = i64::from(conntrack.max_per_core.0);
+fn limit(conntrack: &ConntrackOptions, cores: usize) -> i64 {
+    let per_core = i64::from(conntrack.max_per_core);
     let scaled = per_core.saturating_mul(i64::try_from(cores).unwrap_or(i64::MAX));
     match scaled {
         0 => 0,
         scaled if scaled > MOST_CONNECTIONS => MOST_CONNECTIONS,
-        scaled => scaled.max(conntrack.min.0.into()),
+        scaled => scaled.max(conntrack.min.into()),
     }
 }
 

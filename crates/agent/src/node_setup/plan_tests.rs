@@ -1,11 +1,10 @@
-use config::{Configuration, Mode, Span, Whole};
 use model::NodePortAddresses;
 
 use super::*;
 use crate::node_setup::tests::options;
 
-fn conntrack(max_per_core: i32, min: i32) -> Conntrack {
-    Conntrack { max_per_core: Whole(max_per_core), min: Whole(min), ..Conntrack::default() }
+fn conntrack(max_per_core: u32, min: u32) -> ConntrackOptions {
+    ConntrackOptions { max_per_core, min, ..options(&[]).node.conntrack }
 }
 
 #[test]
@@ -16,7 +15,7 @@ fn the_limit_follows_the_cores() {
         (32_768, 131_072, 8, 262_144),
         (32_768, 131_072, 32, 1_048_576),
         (32_768, 131_072, 33, 1_048_576),
-        (i32::MAX, 0, usize::MAX, 1_048_576),
+        (u32::MAX, 0, usize::MAX, 1_048_576),
         // The least may outdo the cap, but not where the cores reach it.
         (32_768, 2_000_000, 4, 2_000_000),
         (32_768, 2_000_000, 64, 1_048_576),
@@ -29,7 +28,7 @@ fn the_limit_follows_the_cores() {
 
 #[test]
 fn only_what_differs_is_written_and_buckets_are_never_taken_away() {
-    let options = options(|configuration| configuration.conntrack.tcp_be_liberal = true);
+    let options = options(&["--conntrack-tcp-be-liberal"]);
     let written = |found: &Found| -> Vec<(File, i64)> {
         shared(&options, 8, found).iter().map(|write| (write.file, write.value)).collect()
     };
@@ -50,12 +49,12 @@ fn only_what_differs_is_written_and_buckets_are_never_taken_away() {
 
 #[test]
 fn zero_leaves_alone() {
-    let silent = |configuration: &mut Configuration| {
-        configuration.conntrack.max_per_core = Whole(0);
-        configuration.conntrack.tcp_established_timeout = Span::default();
-        configuration.conntrack.tcp_close_wait_timeout = Span::default();
-    };
-    assert_eq!(shared(&options(silent), 8, &Found::new()), []);
+    let silent = options(&[
+        "--conntrack-max-per-core=0",
+        "--conntrack-tcp-timeout-established=0",
+        "--conntrack-tcp-timeout-close-wait=0",
+    ]);
+    assert_eq!(shared(&silent, 8, &Found::new()), []);
 }
 
 #[test]
@@ -67,7 +66,7 @@ fn a_part_of_a_second_is_one() {
 
 #[test]
 fn the_score_is_written_where_it_differs() {
-    let options = options(|configuration| configuration.oom_score_adj = Whole(-997));
+    let options = options(&["--oom-score-adj=-997"]);
     let there = |score| own(&options, &Found::from([(File::OomScoreAdj, score)]));
     assert_eq!(there(-997), []);
     assert_eq!(there(0), [Write { file: File::OomScoreAdj, value: -997, found: Some(0) }]);
@@ -79,26 +78,24 @@ fn loopback_is_routed_for_iptables_only() {
         |texts: &[&str]| NodePortAddresses::Within(texts.iter().map(|text| text.parse().unwrap()).collect());
     let primary_and = |net: &str| NodePortAddresses::PrimaryAndWithin(vec![net.parse().unwrap()]);
     for (mode, wanted, addresses, is_routed) in [
-        (Some(Mode::Nftables), true, NodePortAddresses::All, false),
-        (None, true, NodePortAddresses::All, false),
-        (Some(Mode::Iptables), true, NodePortAddresses::All, true),
-        (Some(Mode::Iptables), false, NodePortAddresses::All, false),
-        (Some(Mode::Iptables), true, NodePortAddresses::Primary, false),
-        (Some(Mode::Iptables), true, nets(&["10.0.0.0/8"]), false),
-        (Some(Mode::Iptables), true, nets(&["10.0.0.0/8", "127.0.0.0/8"]), true),
-        (Some(Mode::Iptables), true, nets(&["0.0.0.0/0"]), true),
-        (Some(Mode::Iptables), true, nets(&["fd00::/64"]), true),
-        (Some(Mode::Iptables), true, primary_and("::1/128"), false),
-        (Some(Mode::Iptables), true, primary_and("0.0.0.0/0"), true),
-        (Some(Mode::Iptables), true, primary_and("127.0.0.0/8"), true),
+        ("nftables", true, NodePortAddresses::All, false),
+        ("", true, NodePortAddresses::All, false),
+        ("iptables", true, NodePortAddresses::All, true),
+        ("iptables", false, NodePortAddresses::All, false),
+        ("iptables", true, NodePortAddresses::Primary, false),
+        ("iptables", true, nets(&["10.0.0.0/8"]), false),
+        ("iptables", true, nets(&["10.0.0.0/8", "127.0.0.0/8"]), true),
+        ("iptables", true, nets(&["0.0.0.0/0"]), true),
+        ("iptables", true, nets(&["fd00::/64"]), true),
+        ("iptables", true, primary_and("::1/128"), false),
+        ("iptables", true, primary_and("0.0.0.0/0"), true),
+        ("iptables", true, primary_and("127.0.0.0/8"), true),
     ] {
-        let mut options = options(|configuration| {
-            configuration.mode = mode;
-            configuration.iptables.localhost_node_ports = wanted;
-        });
-        options.nodeport_addresses = addresses;
+        let mode_flag = format!("--proxy-mode={mode}");
+        let flags = [&mode_flag, &format!("--iptables-localhost-nodeports={wanted}")];
+        let options = Options { nodeport_addresses: addresses, ..options(&flags.map(String::as_str)) };
         let written = shared(&options, 1, &Found::new());
         let found = written.iter().any(|write| (write.file, write.value) == (File::RouteLocalnet, 1));
-        assert_eq!(found, is_routed, "{mode:?} {wanted} {:?}", options.nodeport_addresses);
+        assert_eq!(found, is_routed, "{mode_flag} {wanted} {:?}", options.nodeport_addresses);
     }
 }

@@ -2,25 +2,16 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
+use config::DefaultMode;
 use config::flags::{Command, parse};
-use config::{Configuration, DefaultMode, Mode};
 use model::NodePortAddresses;
 
-pub(super) fn options(change: impl FnOnce(&mut Configuration)) -> Options {
-    let arguments = ["--manifests=x", "--hostname-override=n"].map(Into::into);
-    match parse(arguments.into_iter(), DefaultMode::nftables).unwrap().command {
-        Command::Run(mut options) => {
-            change(&mut options.configuration);
-            settle(&mut options);
-            *options
-        }
+pub(super) fn options(flags: &[&str]) -> Options {
+    let arguments = ["--manifests=x", "--hostname-override=n"].iter().chain(flags).map(Into::into);
+    match parse(arguments, DefaultMode::nftables).unwrap().command {
+        Command::Run(resolved) => resolved.options,
         other => panic!("{other:?}"),
     }
-}
-
-/// As the configuration is read at a start.
-fn settle(options: &mut Options) {
-    options.nodeports_on_loopback = options.configuration.serves_loopback();
 }
 
 /// A folder with the files of a node of eight processors.
@@ -64,17 +55,14 @@ impl Drop for Node {
 
 #[test]
 fn only_other_wishes_for_the_node_ask_for_another_set_up() {
-    let of = |change: fn(&mut Configuration)| {
-        let mut options = options(|configuration| configuration.mode = Some(Mode::Iptables));
-        options.nodeport_addresses = NodePortAddresses::All;
-        change(&mut options.configuration);
-        settle(&mut options);
-        options
+    let of = |flags: &[&str]| {
+        let flags = [&["--proxy-mode=iptables"], flags].concat();
+        Options { nodeport_addresses: NodePortAddresses::All, ..options(&flags) }
     };
-    let before = of(|_| {});
-    assert!(!asks_something_else(&before, &of(|configuration| configuration.enable_profiling = true)));
-    assert!(asks_something_else(&before, &of(|configuration| configuration.conntrack.tcp_be_liberal = true)));
-    let without = of(|configuration| configuration.iptables.localhost_node_ports = false);
+    let before = of(&[]);
+    assert!(!asks_something_else(&before, &of(&["--profiling"])));
+    assert!(asks_something_else(&before, &of(&["--conntrack-tcp-be-liberal"])));
+    let without = of(&["--iptables-localhost-nodeports=false"]);
     assert!(asks_something_else(&before, &without) && asks_something_else(&without, &before));
     let elsewhere = Options { nodeport_addresses: NodePortAddresses::Primary, ..before.clone() };
     assert!(asks_something_else(&before, &elsewhere));
@@ -83,7 +71,7 @@ fn only_other_wishes_for_the_node_ask_for_another_set_up() {
 #[test]
 fn invalid_packets_are_dropped_unless_conntrack_is_liberal() {
     let node = Node::new("liberal");
-    let by_setting = |liberal| options(|configuration| configuration.conntrack.tcp_be_liberal = liberal);
+    let by_setting = |liberal| options(&[&format!("--conntrack-tcp-be-liberal={liberal}")]);
     assert!(drops_invalid_on(&node.root(), &by_setting(false)));
     assert!(!drops_invalid_on(&node.root(), &by_setting(true)));
     node.put(File::TcpBeLiberal.path(), "1\n");
@@ -95,13 +83,13 @@ fn invalid_packets_are_dropped_unless_conntrack_is_liberal() {
 #[test]
 fn a_node_is_set_up_once_and_again_when_asked_for_something_else() {
     let node = Node::new("again");
-    assert!(set_shared(&node.root(), &options(|_| ())).is_empty());
+    assert!(set_shared(&node.root(), &options(&[])).is_empty());
     assert_eq!(node.holds(File::ConntrackMax), 262_144);
     assert_eq!(node.holds(File::ConntrackBuckets), 65_536);
     assert_eq!(node.holds(File::TcpEstablished), 86_400);
     assert_eq!(node.holds(File::UdpTimeout), 0, "nobody asked for it");
     assert_eq!(node.holds(File::RouteLocalnet), 0, "nftables mode does not need it");
-    let other = options(|configuration| configuration.conntrack.max_per_core.0 = 20_000);
+    let other = options(&["--conntrack-max-per-core=20000"]);
     assert!(set_shared(&node.root(), &other).is_empty());
     assert_eq!(node.holds(File::ConntrackMax), 160_000);
     assert_eq!(node.holds(File::ConntrackBuckets), 65_536, "buckets are not taken away");
@@ -111,7 +99,7 @@ fn a_node_is_set_up_once_and_again_when_asked_for_something_else() {
 fn what_is_missing_is_named_and_the_rest_is_done() {
     let node = Node::new("missing");
     node.remove(File::TcpEstablished);
-    let undone = set_shared(&node.root(), &options(|_| ()));
+    let undone = set_shared(&node.root(), &options(&[]));
     let words: Vec<String> = undone.iter().map(Undone::to_string).collect();
     assert_eq!(words.len(), 1, "{words:?}");
     for part in [

@@ -17,7 +17,7 @@ use crate::file::{self, ConfigFile, Loaded, load};
 use crate::origin::{Origin, Place};
 use crate::resolve::{SourceFlags, check_mode, resolve};
 use crate::yaml::to_yaml;
-use crate::{Configuration, DefaultMode, Logging, Mode, Options, Value, version};
+use crate::{Configuration, DefaultMode, Logging, Mode, Options, Resolved, Value, version};
 use orders::Orders;
 use read::Line;
 
@@ -31,7 +31,7 @@ const DEMO: &str = "demo: the demo is a program of its own; start it with `make 
 /// What the command line asks for.
 #[derive(Debug)]
 pub enum Command {
-    Run(Box<Options>),
+    Run(Box<Resolved>),
     /// Write the configuration to a file.
     WriteConfig {
         path: PathBuf,
@@ -117,12 +117,12 @@ pub fn reconsider(
     file: &ConfigFile,
     text: String,
     default_mode: fn() -> DefaultMode,
-) -> Result<Options, Vec<String>> {
+) -> Result<Resolved, Vec<String>> {
     let line = read::read(file.arguments.clone());
     let Parsed { command, warnings, .. } = decide(line, Some(Ok(text)), default_mode)?;
     warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     match command {
-        Command::Run(options) => Ok(*options),
+        Command::Run(resolved) => Ok(*resolved),
         _ => Err(vec!["the command line does not start an agent".into()]),
     }
 }
@@ -216,9 +216,9 @@ fn command(
     warnings.extend(idle(orders, &completed));
     let mode = check_mode(&completed);
     match (mode, resolve(completed, &flags)) {
-        (Ok(()), Ok(options)) if orders.init_only => Ok(Command::InitOnly(Box::new(options))),
-        (Ok(()), Ok(options)) => Ok(Command::Run(Box::new(options))),
-        (mode, options) => Err(mode.err().into_iter().chain(options.err().unwrap_or_default()).collect()),
+        (Ok(()), Ok(resolved)) if orders.init_only => Ok(Command::InitOnly(Box::new(resolved.options))),
+        (Ok(()), Ok(resolved)) => Ok(Command::Run(Box::new(resolved))),
+        (mode, resolved) => Err(mode.err().into_iter().chain(resolved.err().unwrap_or_default()).collect()),
     }
 }
 

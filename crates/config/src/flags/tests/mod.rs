@@ -16,7 +16,7 @@ fn given(arguments: &[&str]) -> Result<Parsed, String> {
 
 fn options(arguments: &[&str]) -> Options {
     match given(arguments) {
-        Ok(Parsed { command: Command::Run(options), .. }) => *options,
+        Ok(Parsed { command: Command::Run(resolved), .. }) => resolved.options,
         other => panic!("{arguments:?}: {other:?}"),
     }
 }
@@ -65,8 +65,9 @@ fn values_come_in_every_form() {
     }
     assert!(options(&["--masquerade-all", "--manifests=x"]).settings.masquerade_all);
     assert!(!options(&["--masquerade-all=false", "--manifests=x"]).settings.masquerade_all);
-    let underscored = options(&["--kube_api_qps=3", "--conntrack-min", "0x10"]).configuration;
-    assert_eq!((underscored.client_connection.qps.0, underscored.conntrack.min.0), (3.0, 16));
+    let underscored = options(&["--kube_api_qps=3", "--conntrack-min", "0x10"]);
+    let Source::Apiserver(apiserver) = underscored.source else { panic!("{:?}", underscored.source) };
+    assert_eq!((apiserver.qps, underscored.node.conntrack.min), (3.0, 16));
 }
 
 #[test]
