@@ -1,7 +1,8 @@
 //! A configuration that changes while the agent runs: what can be used is taken on, what cannot is reported, and the
 //! old one stays in force. No rule is removed in between: the sync loop writes only what differs.
 
-use config::{Options, Resolved};
+use config::settings::OnChange;
+use config::{Difference, Resolved};
 use tokio::signal::unix::Signal;
 
 use crate::config_watch::{ConfigChange, ConfigWatch};
@@ -48,19 +49,25 @@ fn asked_for(config: Option<&mut ConfigWatch>) -> Option<ConfigChange> {
 /// Carry a change out, or say why not.
 async fn take(change: ConfigChange, config: &mut ConfigWatch, agent: &mut Agent) {
     let file = config.path().display().to_string();
+    let located = |problem: String| format!("{file}: {problem}");
     match change {
         ConfigChange::Unusable(problems) => refuse(&problems, agent),
         ConfigChange::Usable(resolved) => {
             let Resolved { options, configuration } = *resolved;
             let node = options.node_name.clone();
-            let changes = config::differences(config.current(), &configuration).join(", ");
-            if let Some(problem) = other_mode(agent.options(), &options) {
-                return refuse(&[format!("{file}: {problem}")], agent);
-            }
-            match agent.reconfigure(options).await {
-                Err(error) => refuse(&[format!("{file}: {error}")], agent),
+            let differences = config::differences(config.current(), &configuration);
+            let steps = match Steps::of(&differences) {
+                Ok(steps) => steps,
+                Err(problems) => {
+                    return refuse(&problems.into_iter().map(located).collect::<Vec<_>>(), agent);
+                }
+            };
+            match agent.reconfigure(options, &steps).await {
+                Err(error) => refuse(&[located(error.to_string())], agent),
                 Ok(()) => {
                     config.accept(configuration);
+                    let changes =
+                        differences.iter().map(Difference::to_string).collect::<Vec<_>>().join(", ");
                     tracing::info!(%file, %changes, "Applied the changed configuration");
                     agent.recorder().record(events::reconfigured(&node, &changes));
                 }
@@ -69,11 +76,33 @@ async fn take(change: ConfigChange, config: &mut ConfigWatch, agent: &mut Agent)
     }
 }
 
-/// Rules of another mode are another agent's work.
-fn other_mode(old: &Options, new: &Options) -> Option<String> {
-    (old.mode != new.mode).then(|| {
-        format!("mode: this agent runs in mode {}; mode {} takes a restart", old.mode.word(), new.mode.word())
-    })
+/// What a changed configuration needs beside its options, which every part of the agent is given anyway.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Steps {
+    /// Open another connection to the apiserver.
+    pub(crate) reconnect: bool,
+    /// Take other addresses to serve on.
+    pub(crate) rebind: bool,
+}
+
+impl Steps {
+    /// An error names every setting that cannot change while the agent runs.
+    fn of(differences: &[Difference]) -> Result<Steps, Vec<String>> {
+        let mut steps = Steps::default();
+        let mut problems = Vec::new();
+        for Difference { setting, old, new } in differences {
+            match setting.on_change {
+                // The sync loop compares the options, and rewrites the rules that differ.
+                OnChange::Live | OnChange::Rewrite => {}
+                OnChange::Rebind => steps.rebind = true,
+                OnChange::Reconnect => steps.reconnect = true,
+                OnChange::Restart => {
+                    problems.push(format!("{}: a change from {old} to {new} needs a restart", setting.path));
+                }
+            }
+        }
+        if problems.is_empty() { Ok(steps) } else { Err(problems) }
+    }
 }
 
 fn refuse(problems: &[String], agent: &Agent) {
@@ -87,22 +116,39 @@ fn refuse(problems: &[String], agent: &Agent) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use config::DefaultMode;
     use config::flags::{Command, parse};
+    use config::{Configuration, DefaultMode, differences};
 
-    fn options(mode: &str) -> Options {
-        let arguments = ["--manifests=x", "--hostname-override=n", mode].map(Into::into);
-        match parse(arguments.into_iter(), DefaultMode::nftables).unwrap().command {
-            Command::Run(resolved) => resolved.options,
+    fn configuration(flags: &[&str]) -> Configuration {
+        let arguments = ["--hostname-override=n"].iter().chain(flags).map(Into::into);
+        match parse(arguments, DefaultMode::nftables).unwrap().command {
+            Command::Run(resolved) => resolved.configuration,
             other => panic!("{other:?}"),
         }
     }
 
+    fn steps(flags: &[&str]) -> Result<Steps, Vec<String>> {
+        Steps::of(&differences(&configuration(&[]), &configuration(flags)))
+    }
+
     #[test]
-    fn another_mode_takes_a_restart() {
-        let [nftables, iptables] = ["--proxy-mode=nftables", "--proxy-mode=iptables"].map(options);
-        assert_eq!(other_mode(&nftables, &nftables), None);
-        let problem = other_mode(&nftables, &iptables).unwrap();
-        assert_eq!(problem, "mode: this agent runs in mode nftables; mode iptables takes a restart");
+    fn another_mode_needs_a_restart_whatever_else_changes() {
+        let problem = "mode: a change from nftables to iptables needs a restart";
+        for flags in [&["--proxy-mode=iptables"][..], &["--proxy-mode=iptables", "--kube-api-qps=9"]] {
+            assert_eq!(steps(flags), Err(vec![problem.to_owned()]), "{flags:?}");
+        }
+        assert_eq!(steps(&["--proxy-mode=nftables"]), Ok(Steps::default()));
+    }
+
+    #[test]
+    fn only_what_a_change_needs_is_done() {
+        for (flags, reconnect, rebind) in [
+            (&["--masquerade-all", "--oom-score-adj=5", "--v=4"][..], false, false),
+            (&["--healthz-bind-address=127.0.0.1:1"], false, true),
+            (&["--hostname-override=m"], true, false),
+            (&["--kube-api-qps=9", "--metrics-bind-address=127.0.0.1:1"], true, true),
+        ] {
+            assert_eq!(steps(flags), Ok(Steps { reconnect, rebind }), "{flags:?}");
+        }
     }
 }

@@ -21,6 +21,7 @@ use crate::http::{BindError, CheckReporter, Context, Servers};
 use crate::inbox::{self, Receiver, Sender};
 use crate::metrics::Metrics;
 use crate::questions::Asker;
+use crate::reload::Steps;
 use crate::sync::{Event, FirstSync, Outlets, SyncLoop};
 use crate::{addresses, default_mode, events, flows, leftovers, logging, node_setup, reload, source};
 
@@ -192,9 +193,17 @@ impl Agent {
     }
 
     /// Take other options on, wholly or not at all.
-    pub(crate) async fn reconfigure(&mut self, options: Options) -> Result<(), StartError> {
-        let opened = self.source.reopen(&self.options, &options).await?;
-        self.servers.reconfigure(&options).await.map_err(StartError::Bind)?;
+    pub(crate) async fn reconfigure(&mut self, options: Options, steps: &Steps) -> Result<(), StartError> {
+        // Where no name is set, the host may have been renamed.
+        let is_renamed = self.options.node_name != options.node_name;
+        let opened = match steps.reconnect || is_renamed {
+            true => self.source.reopen(&options).await?,
+            false => None,
+        };
+        if steps.rebind {
+            self.servers.claim_next(&options).await.map_err(StartError::Bind)?;
+        }
+        self.servers.follow(&options);
         if let Some(opened) = opened {
             self.source.switch(opened);
         }

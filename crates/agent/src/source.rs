@@ -53,11 +53,11 @@ pub(crate) fn start(
 }
 
 impl Running {
-    /// A connection for the new options, if they need another one than the old. Nothing is asked over it yet.
-    pub(crate) async fn reopen(&self, old: &Options, new: &Options) -> Result<Option<Opened>, StartError> {
-        match &new.source {
-            Source::Apiserver(apiserver) if old.source != new.source || old.node_name != new.node_name => {
-                let settings = settings(apiserver, &new.node_name);
+    /// A connection for changed options, unless objects come from manifests. Nothing is asked over it yet.
+    pub(crate) async fn reopen(&self, options: &Options) -> Result<Option<Opened>, StartError> {
+        match &options.source {
+            Source::Apiserver(apiserver) => {
+                let settings = settings(apiserver, &options.node_name);
                 // It may wait for an exec plugin, and probes want answers.
                 let observer = self.observer.clone();
                 let opened = tokio::task::spawn_blocking(move || apiserver::open(settings, observer)).await;
@@ -72,7 +72,7 @@ impl Running {
                 }
             }
             // Manifests are named on the command line, which does not change.
-            _ => Ok(None),
+            Source::Manifests(_) => Ok(None),
         }
     }
 

@@ -1,7 +1,7 @@
 //! `KubeProxyConfiguration`: one definition of every setting, read from a file or from flags, written back as
 //! YAML, and turned into [`Options`]. Nothing here waits, watches or asks the kernel.
 //!
-//! [`settings`] is the table: field path, flag, help, effect. The defaults are those of [`Configuration`]. The
+//! [`settings`] is the table: field path, flag, help, effect, how a change is taken on. The defaults are those of [`Configuration`]. The
 //! command line itself is read in [`flags`].
 
 mod address;
@@ -36,7 +36,7 @@ pub use configuration::{
     ClientConnection, Configuration, Conntrack, DetectLocalNames, Iptables, Ipvs, Nftables, Winkernel,
 };
 pub use default_mode::DefaultMode;
-pub use differences::differences;
+pub use differences::{Difference, differences};
 pub use file::ConfigFile;
 pub use gates::{FeatureGates, OF_A_PROXY};
 pub use logging::{FlushFrequency, Logging, Modules, Quantity, Stream};
@@ -50,6 +50,8 @@ pub use resolve::Resolved;
 pub use value::{Period, Rate, Span, Value, Whole};
 pub use yaml::quoted;
 
+#[cfg(test)]
+mod on_change_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

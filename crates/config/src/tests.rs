@@ -408,7 +408,7 @@ fn settings_are_defined_once() {
 fn the_documentation_lists_every_setting() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
     let text = std::fs::read_to_string(path).unwrap();
-    let head = "| field | flag | default | effect |\n| --- | --- | --- | --- |\n";
+    let head = "| field | flag | default | effect | change |\n| --- | --- | --- | --- | --- |\n";
     let (before, behind) = text.split_once(head).unwrap();
     let end = behind.find("\n\n").map_or(behind.len(), |end| end + 1);
     let (written, after) = behind.split_at(end);
@@ -441,7 +441,11 @@ fn documented() -> String {
             settings::Effect::Only(mode) => format!("mode {}", mode.word()),
             settings::Effect::Never => "none".to_owned(),
         };
-        format!("| `{}` | {flag} | {default} | {effect} |\n", setting.path)
+        let change = match setting.effect {
+            settings::Effect::NotYet | settings::Effect::Never => "",
+            settings::Effect::Here | settings::Effect::Only(_) => setting.on_change.word(),
+        };
+        format!("| `{}` | {flag} | {default} | {effect} | {change} |\n", setting.path)
     };
     all.iter().map(row).collect()
 }

@@ -106,22 +106,24 @@ impl Servers {
         }
     }
 
-    /// Follow changed options: servers with a changed address are rebound, all else goes on. After an error all goes on
-    /// as before.
-    pub(crate) async fn reconfigure(&mut self, options: &Options) -> Result<(), BindError> {
+    /// Take the addresses of changed options, which [`follow`](Servers::follow) moves to. After an error all goes on as
+    /// before.
+    pub(crate) async fn claim_next(&mut self, options: &Options) -> Result<(), BindError> {
         self.make_way(options).await;
         let claimed = self.probes.claim_next(options).and_then(|()| self.pages.claim_next(options));
-        if let Err(error) = claimed {
+        claimed.inspect_err(|_| {
             self.probes.stay(&self.recorder);
             self.pages.stay(&self.recorder);
-            return Err(error);
-        }
+        })
+    }
+
+    /// Serve as changed options say. Only servers with a changed address are interrupted.
+    pub(crate) fn follow(&mut self, options: &Options) {
         self.probes.move_on(options, &self.recorder);
         self.pages.move_on(options, &self.recorder);
         self.node.replace(options.node_name.clone());
         self.context.metrics.set_gates(&options.feature_gates);
         self.write_pages(options);
-        Ok(())
     }
 
     /// A port that one of ours holds is free only after that one has let go: no server is to wait for itself.

@@ -1,47 +1,48 @@
 //! The apiserver, and who this node is.
 
+use super::OnChange::{Live, Reconnect, Rewrite};
 use super::{Effect, Group, Setting, setting};
 
 pub(super) const ALL: &[Setting] = &[
-    setting("clientConnection.kubeconfig", |c| &mut c.client_connection.kubeconfig).flag(
+    setting("clientConnection.kubeconfig", Reconnect, |c| &mut c.client_connection.kubeconfig).flag(
         Group::Source,
         "kubeconfig",
         "FILE",
         "The kubeconfig for the apiserver. Without it and --master, the pod's service account is used.",
     ),
-    setting("clientConnection.acceptContentTypes", |c| &mut c.client_connection.accept_content_types)
+    setting("clientConnection.acceptContentTypes", Live, |c| &mut c.client_connection.accept_content_types)
         .effect(Effect::NotYet),
-    setting("clientConnection.contentType", |c| &mut c.client_connection.content_type).zero_is_unset().flag(
+    setting("clientConnection.contentType", Reconnect, |c| &mut c.client_connection.content_type).zero_is_unset().flag(
         Group::Source,
         "kube-api-content-type",
         "TYPE",
         "Content type of requests to the apiserver: application/vnd.kubernetes.protobuf or application/json.",
     ),
-    setting("clientConnection.qps", |c| &mut c.client_connection.qps).zero_is_unset().flag(
+    setting("clientConnection.qps", Reconnect, |c| &mut c.client_connection.qps).zero_is_unset().flag(
         Group::Source,
         "kube-api-qps",
         "NUMBER",
         "Maximum requests to the apiserver per second, on average.",
     ),
-    setting("clientConnection.burst", |c| &mut c.client_connection.burst).zero_is_unset().flag(
+    setting("clientConnection.burst", Reconnect, |c| &mut c.client_connection.burst).zero_is_unset().flag(
         Group::Source,
         "kube-api-burst",
         "NUMBER",
         "Maximum burst of requests to the apiserver.",
     ),
-    setting("configSyncPeriod", |c| &mut c.config_sync_period).zero_is_unset().effect(Effect::NotYet).flag(
+    setting("configSyncPeriod", Live, |c| &mut c.config_sync_period).zero_is_unset().effect(Effect::NotYet).flag(
         Group::Source,
         "config-sync-period",
         "DURATION",
         "How often objects of the apiserver are refreshed; must be greater than 0.",
     ),
-    setting("hostnameOverride", |c| &mut c.hostname_override).flag(
+    setting("hostnameOverride", Reconnect, |c| &mut c.hostname_override).flag(
         Group::Source,
         "hostname-override",
         "NAME",
         "The name of this node in the cluster, instead of the host name; also used with --config.",
     ),
-    setting("featureGates", |c| &mut c.feature_gates).omit_zero().flag(
+    setting("featureGates", Rewrite, |c| &mut c.feature_gates).omit_zero().flag(
         Group::General,
         "feature-gates",
         "GATE=BOOL[,...]",

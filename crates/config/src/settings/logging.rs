@@ -1,52 +1,53 @@
 //! What is logged, and how. These flags count beside a configuration file too.
 
+use super::OnChange::Live;
 use super::{Group, Setting, setting};
 
 pub(super) const ALL: &[Setting] = &[
-    setting("logging.verbosity", |c| &mut c.logging.verbosity).flag(
+    setting("logging.verbosity", Live, |c| &mut c.logging.verbosity).flag(
         Group::Logging,
         "v",
         "LEVEL",
         "Log level: 0 events of the agent and its rules, 4 also every sync, 6 also every request to the apiserver, 8 \
          also the libraries, 10 everything.",
     ),
-    setting("logging.format", |c| &mut c.logging.format).zero_is_unset().flag(
+    setting("logging.format", Live, |c| &mut c.logging.format).zero_is_unset().flag(
         Group::Logging,
         "logging-format",
         "FORMAT",
         "Log format: text or json.",
     ),
-    setting("logging.flushFrequency", |c| &mut c.logging.flush_frequency).zero_is_unset().flag(
+    setting("logging.flushFrequency", Live, |c| &mut c.logging.flush_frequency).zero_is_unset().flag(
         Group::Logging,
         "log-flush-frequency",
         "DURATION",
         "Maximum time that buffered lines are held back.",
     ),
-    setting("logging.vmodule", |c| &mut c.logging.vmodule).omit_zero().flag(
+    setting("logging.vmodule", Live, |c| &mut c.logging.vmodule).omit_zero().flag(
         Group::Logging,
         "vmodule",
         "FILE=LEVEL[,...]",
         "Log levels per source file, by name without .rs; * and ? are wildcards. Format text only.",
     ),
-    setting("logging.options.text.splitStream", |c| &mut c.logging.text.split).omit_zero().flag(
+    setting("logging.options.text.splitStream", Live, |c| &mut c.logging.text.split).omit_zero().flag(
         Group::Logging,
         "log-text-split-stream",
         "",
         "Text: warnings and errors go to stderr, the rest to stdout; needs feature gate LoggingAlphaOptions.",
     ),
-    setting("logging.options.text.infoBufferSize", |c| &mut c.logging.text.info_buffer_size).zero_is_unset().flag(
+    setting("logging.options.text.infoBufferSize", Live, |c| &mut c.logging.text.info_buffer_size).zero_is_unset().flag(
         Group::Logging,
         "log-text-info-buffer-size",
         "BYTES",
         "Text: size of the buffer for stdout; needs feature gate LoggingAlphaOptions.",
     ),
-    setting("logging.options.json.splitStream", |c| &mut c.logging.json.split).omit_zero().flag(
+    setting("logging.options.json.splitStream", Live, |c| &mut c.logging.json.split).omit_zero().flag(
         Group::Logging,
         "log-json-split-stream",
         "",
         "JSON: errors go to stderr, the rest to stdout; needs feature gate LoggingAlphaOptions.",
     ),
-    setting("logging.options.json.infoBufferSize", |c| &mut c.logging.json.info_buffer_size).zero_is_unset().flag(
+    setting("logging.options.json.infoBufferSize", Live, |c| &mut c.logging.json.info_buffer_size).zero_is_unset().flag(
         Group::Logging,
         "log-json-info-buffer-size",
         "BYTES",

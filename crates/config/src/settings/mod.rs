@@ -1,5 +1,5 @@
-//! The table of settings: for each its field, its flag, what it is about and whether it does anything. The
-//! defaults are in `Configuration`, the syntax in the type of the value.
+//! The table of settings: for each its field, its flag, what it is about, whether it does anything and how a change
+//! of it takes effect. The defaults are in `Configuration`, the syntax in the type of the value.
 
 mod cluster;
 mod logging;
@@ -74,12 +74,41 @@ pub enum Effect {
     Never,
 }
 
+/// How a change of a setting takes effect while the agent runs, from what disturbs least to what disturbs most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OnChange {
+    /// At once. The rules stay as they are.
+    Live,
+    /// Rules that differ are rewritten, each family in one transaction where the mode has them.
+    Rewrite,
+    /// A server moves to another address.
+    Rebind,
+    /// Objects come over a new connection to the apiserver; the rules stay until its lists are complete.
+    Reconnect,
+    /// The change is refused: only a restart brings it about.
+    Restart,
+}
+
+impl OnChange {
+    /// As the documentation calls it.
+    pub fn word(self) -> &'static str {
+        match self {
+            OnChange::Live => "live",
+            OnChange::Rewrite => "rewrite",
+            OnChange::Rebind => "rebind",
+            OnChange::Reconnect => "reconnect",
+            OnChange::Restart => "restart",
+        }
+    }
+}
+
 /// One row of the table.
 pub struct Setting {
     /// The field in the file: `iptables.syncPeriod`.
     pub path: &'static str,
     pub flag: Option<Usage>,
     pub effect: Effect,
+    pub on_change: OnChange,
     place: fn(&mut Configuration) -> &mut dyn Value,
     /// A zero in the file means that it is unset.
     pub zero_is_unset: bool,
@@ -88,8 +117,20 @@ pub struct Setting {
 }
 
 /// Definitions read best as one line of code and one of help.
-const fn setting(path: &'static str, place: fn(&mut Configuration) -> &mut dyn Value) -> Setting {
-    Setting { path, flag: None, effect: Effect::Here, place, zero_is_unset: false, omit_zero: false }
+const fn setting(
+    path: &'static str,
+    on_change: OnChange,
+    place: fn(&mut Configuration) -> &mut dyn Value,
+) -> Setting {
+    Setting {
+        path,
+        flag: None,
+        effect: Effect::Here,
+        on_change,
+        place,
+        zero_is_unset: false,
+        omit_zero: false,
+    }
 }
 
 impl Setting {

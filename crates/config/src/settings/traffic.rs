@@ -1,47 +1,48 @@
 //! Which packets go where, whatever the mode.
 
+use super::OnChange::{Restart, Rewrite};
 use super::{Group, Setting, setting};
 
 pub(super) const ALL: &[Setting] = &[
-    setting("mode", |c| &mut c.mode).flag(
+    setting("mode", Restart, |c| &mut c.mode).flag(
         Group::Traffic,
         "proxy-mode",
         "MODE",
         "How rules are programmed: nftables or iptables. Unset, nftables where the kernel has it (Linux 5.13 or \
          later), else iptables.",
     ),
-    setting("clusterCIDR", |c| &mut c.cluster_cidr).flag(
+    setting("clusterCIDR", Rewrite, |c| &mut c.cluster_cidr).flag(
         Group::Traffic,
         "cluster-cidr",
         "CIDR[,CIDR]",
         "The prefixes of pod addresses, one per family; other sources of cluster-IP traffic are masqueraded.",
     ),
-    setting("detectLocalMode", |c| &mut c.detect_local_mode).flag(
+    setting("detectLocalMode", Rewrite, |c| &mut c.detect_local_mode).flag(
         Group::Traffic,
         "detect-local-mode",
         "MODE",
         "How traffic of local pods is detected: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix.",
     ),
-    setting("detectLocal.bridgeInterface", |c| &mut c.detect_local.bridge_interface).flag(
+    setting("detectLocal.bridgeInterface", Rewrite, |c| &mut c.detect_local.bridge_interface).flag(
         Group::Traffic,
         "pod-bridge-interface",
         "NAME",
         "The pods' bridge, for --detect-local-mode=BridgeInterface.",
     ),
-    setting("detectLocal.interfaceNamePrefix", |c| &mut c.detect_local.interface_name_prefix).flag(
+    setting("detectLocal.interfaceNamePrefix", Rewrite, |c| &mut c.detect_local.interface_name_prefix).flag(
         Group::Traffic,
         "pod-interface-name-prefix",
         "PREFIX",
         "Name prefix of the pods' interfaces, for --detect-local-mode=InterfaceNamePrefix.",
     ),
-    setting("nodePortAddresses", |c| &mut c.node_port_addresses).flag(
+    setting("nodePortAddresses", Rewrite, |c| &mut c.node_port_addresses).flag(
         Group::Traffic,
         "nodeport-addresses",
         "CIDR[,...]",
         "Node addresses that serve node ports: prefixes, or the words primary, localhost and all. If unset, mode \
          nftables uses primary and mode iptables all.",
     ),
-    setting("bindAddress", |c| &mut c.bind_address).zero_is_unset().flag(
+    setting("bindAddress", Rewrite, |c| &mut c.bind_address).zero_is_unset().flag(
         Group::Traffic,
         "bind-address",
         "IP",

@@ -141,7 +141,7 @@ fn misconfigured() {
         (format!("{CONFIG}mode: ipvs\n"), ".config: mode: ipvs is not in this build"),
         (
             format!("{CONFIG}mode: iptables\n"),
-            ".config: mode: this agent runs in mode nftables; mode iptables takes a restart",
+            ".config: mode: a change from nftables to iptables needs a restart",
         ),
         (format!("{CONFIG}oomScoreAdj: 5000\n"), ".config: oomScoreAdj: must be a whole number"),
         ("kind: [".to_owned(), ".config: cannot be read as YAML or JSON"),
