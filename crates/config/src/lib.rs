@@ -48,7 +48,6 @@ pub use options::{
 pub use refusal::Refusal;
 pub use resolve::Resolved;
 pub use value::{Period, Rate, Span, Value, Whole};
-pub use yaml::quoted;
 
 #[cfg(test)]
 mod on_change_tests;

@@ -115,8 +115,7 @@ fn is_plain(text: &str) -> bool {
         && !looks_like_date()
 }
 
-/// As JSON has it, too.
-pub fn quoted(text: &str) -> String {
+fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
         match c {

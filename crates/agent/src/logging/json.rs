@@ -41,15 +41,5 @@ fn caller(file: &str) -> String {
 }
 
 fn quote(text: &str, into: &mut String) {
-    into.push('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => into.extend(['\\', c]),
-            '\n' => into.push_str("\\n"),
-            '\t' => into.push_str("\\t"),
-            c if c < ' ' => into.push_str(&format!("\\u{:04x}", u32::from(c))),
-            c => into.push(c),
-        }
-    }
-    into.push('"');
+    into.push_str(&serde_json::Value::from(text).to_string());
 }

@@ -1,6 +1,6 @@
 //! The answer to a load balancer, as kube-proxy writes it.
 
-use config::quoted;
+use serde_json::Value;
 
 use crate::http::answer::{self, Answer};
 
@@ -12,7 +12,7 @@ pub(super) fn answer(service: &str, endpoints: usize, is_live: bool) -> Answer {
 
 fn body(service: &str, endpoints: usize, is_live: bool) -> String {
     let (namespace, name) = service.split_once('/').unwrap_or(("", service));
-    let (namespace, name) = (quoted(namespace), quoted(name));
+    let (namespace, name) = (Value::from(namespace), Value::from(name));
     format!(
         "{{\n\t\"service\": {{\n\t\t\"namespace\": {namespace},\n\t\t\"name\": {name}\n\t}},\n\
          \t\"localEndpoints\": {endpoints},\n\t\"serviceProxyHealthy\": {is_live}\n}}"
