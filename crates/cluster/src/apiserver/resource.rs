@@ -1,5 +1,6 @@
 //! What is watched: where each kind lives, which of its objects, and how one is decoded.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use prost::Message;
 use prost::bytes::Bytes;
 use serde::Deserialize;
@@ -210,16 +211,12 @@ wire!(objects::EndpointSlice, Kind::EndpointSlice, translate::endpoint_slice);
 wire!(objects::Node, Kind::Node, translate::node);
 wire!(objects::ServiceCidr, Kind::ServiceCidr, translate::service_cidr);
 
-/// A value of a query: everything but letters, digits and a few marks as `%XX`.
-pub(super) fn escape(value: &str) -> String {
-    let mut escaped = String::with_capacity(value.len());
-    for byte in value.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => escaped.push(byte as char),
-            other => escaped.push_str(&format!("%{other:02X}")),
-        }
-    }
-    escaped
+/// What a value of a query or a segment of a path cannot hold as it is: all but RFC 3986's unreserved characters.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A value of a query, or a segment of a path.
+pub(super) fn escape(value: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(value, ESCAPED)
 }
 
 #[cfg(test)]

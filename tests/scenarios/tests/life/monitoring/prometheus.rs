@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use kernel::process::{Signal, die_with_parent};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use sandbox::Namespace;
 use scenarios::node_agent::get;
 use scenarios::{Case, wait_until};
@@ -63,7 +64,7 @@ impl Prometheus {
     }
 
     fn query(&self, expression: &str) -> Value {
-        self.ask(&format!("query?query={}", escaped(expression)))
+        self.ask(&format!("query?query={}", utf8_percent_encode(expression, NON_ALPHANUMERIC)))
     }
 
     fn log(&self) -> String {
@@ -77,10 +78,6 @@ impl Drop for Prometheus {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn escaped(text: &str) -> String {
-    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
 fn has_results(answer: &Value) -> bool {
