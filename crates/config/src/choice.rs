@@ -1,7 +1,10 @@
 //! Settings that are one word of a few.
 
+use model::Scheduler;
+
 use super::node::Node;
 use super::value::{Kind, Scalar};
+use crate::suggest::did_you_mean;
 
 /// An enum and the words for it. The empty word, where it is one, stands for the default.
 trait Choice: Copy + PartialEq + 'static {
@@ -20,7 +23,8 @@ impl<T: Choice> Scalar for T {
         found.ok_or_else(|| {
             let words = T::words();
             let (last, others) = words.split_last().unwrap_or((&"", &[]));
-            format!("{text:?} is not {}; use {} or {last}", T::WHAT, others.join(", "))
+            let meant = did_you_mean("", text, words.iter().copied());
+            format!("{text:?} is not {}; use {} or {last}{meant}", T::WHAT, others.join(", "))
         })
     }
 
@@ -53,6 +57,14 @@ impl Mode {
         }
     }
 
+    /// Whether the agent can run in it. A configuration for another build is read and written all the same.
+    pub(crate) const fn is_in_this_build(self) -> bool {
+        match self {
+            Mode::Nftables | Mode::Iptables => true,
+            Mode::Ipvs => false,
+        }
+    }
+
     /// The mode of this word.
     pub fn named(word: &str) -> Option<Mode> {
         Mode::ALL.into_iter().find(|mode| mode.word() == word)
@@ -67,6 +79,21 @@ impl Choice for Option<Mode> {
         [(first.word(), Some(first)), (second.word(), Some(second)), (third.word(), Some(third))]
     };
     const EMPTY: Option<Option<Mode>> = Some(None);
+}
+
+/// `None`: not set.
+impl Choice for Option<Scheduler> {
+    const WHAT: &'static str = "an IPVS scheduler";
+    const WORDS: &'static [(&'static str, Option<Scheduler>)] = &{
+        let mut words = [("", None); Scheduler::ALL.len()];
+        let mut index = 0;
+        while index < words.len() {
+            words[index] = (Scheduler::ALL[index].name(), Some(Scheduler::ALL[index]));
+            index += 1;
+        }
+        words
+    };
+    const EMPTY: Option<Option<Scheduler>> = Some(None);
 }
 
 /// How traffic of local pods is recognised.

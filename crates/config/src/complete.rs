@@ -5,11 +5,12 @@ use std::mem::swap;
 use model::Family;
 
 use super::choice::Mode;
-use super::configuration::Configuration;
+use super::configuration::{Configuration, Iptables, Ipvs};
 use super::default_mode::DefaultMode;
 use super::nodeport::NodePortItem;
 use super::origin::Origin;
 use super::settings::{self, Effect, Setting};
+use super::value::Span;
 
 /// A configuration with a mode, and where it came from.
 #[derive(Debug)]
@@ -34,7 +35,17 @@ pub(crate) fn complete(
             configuration.node_port_addresses.0.push(NodePortItem::Primary);
         }
     }
+    if mode == Mode::Ipvs {
+        default_min_sync_period(&mut configuration.ipvs, &origin);
+    }
     Completed { configuration, mode, origin }
+}
+
+/// Its default is zero, which kubeadm writes too, but upstream takes that of mode iptables.
+fn default_min_sync_period(ipvs: &mut Ipvs, origin: &Origin) {
+    if ipvs.min_sync_period == Span::default() && !origin.given.contains("ipvs.minSyncPeriod") {
+        ipvs.min_sync_period = Span(Iptables::default().min_sync_period.0.min(ipvs.sync_period.0));
+    }
 }
 
 /// What is adopted has its default so far, and leaves it behind.
@@ -64,7 +75,7 @@ pub(crate) fn ineffective(Completed { configuration, mode, origin }: &Completed)
         let value = setting.value(&mut configuration).show();
         let works = match setting.effect {
             Effect::Here => true,
-            Effect::Only(wanted) => wanted == *mode,
+            Effect::Only(modes) => modes.contains(mode),
             Effect::NotYet | Effect::Never => false,
         };
         if !works && value != setting.default() {

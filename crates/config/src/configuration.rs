@@ -4,6 +4,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use model::Scheduler;
+
 use super::address::{ClusterCidrs, Endpoint, Prefixes};
 use super::choice::{ContentType, LocalMode, Mode};
 use super::gates::FeatureGates;
@@ -142,7 +144,8 @@ impl Default for Nftables {
 pub struct Ipvs {
     pub sync_period: Period,
     pub min_sync_period: Span,
-    pub scheduler: String,
+    /// `None`: not set.
+    pub scheduler: Option<Scheduler>,
     pub exclude_cidrs: Prefixes,
     pub strict_arp: bool,
     pub tcp_timeout: Span,
@@ -155,7 +158,7 @@ impl Default for Ipvs {
         Ipvs {
             sync_period: Period(Duration::from_secs(30)),
             min_sync_period: Span::default(),
-            scheduler: String::new(),
+            scheduler: None,
             exclude_cidrs: Prefixes::default(),
             strict_arp: false,
             tcp_timeout: Span::default(),

@@ -18,6 +18,7 @@ pub mod fuzz;
 pub mod gates;
 pub mod json;
 mod logging;
+mod mode_settings;
 mod node;
 mod nodeport;
 mod options;

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use model::{LocalDetector, NodePortAddresses, Settings};
+use model::{IpvsSettings, LocalDetector, NodePortAddresses, Settings};
 
 use crate::{ConfigFile, ContentType, FeatureGates, Logging, Mode};
 
@@ -29,6 +29,8 @@ pub struct Options {
     pub sync_period: Duration,
     /// The most a change waits for its sync.
     pub min_sync_period: Duration,
+    /// What only mode ipvs reads.
+    pub ipvs: IpvsSettings,
     /// Where the probes are served; `None` serves none.
     pub healthz_bind_address: Option<SocketAddr>,
     /// Where metrics and the pages beside them are served; `None` serves none.

@@ -1,20 +1,18 @@
 //! From a completed [`Configuration`] to [`Options`]: what one setting asks of another, and of this build.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use model::{Family, LocalDetector, Settings};
 
-use super::choice::{LocalMode, LogFormat, Mode};
+use super::choice::{LocalMode, LogFormat};
 use super::complete::Completed;
 use super::configuration::Configuration;
-use super::gates::{EXTERNAL_IPS, FLAGZ, IPVS, LOGGING_ALPHA, LOGGING_BETA, STATUSZ};
+use super::gates::{EXTERNAL_IPS, FLAGZ, LOGGING_ALPHA, LOGGING_BETA, STATUSZ};
+use super::mode_settings::{ModeSettings, check_gate, check_periods, ipvs};
 use super::origin::{Origin, Place};
 use super::value::Span;
 use crate::json::to_json;
-use crate::{
-    ApiserverOptions, ConntrackOptions, DetectLocal, NodeOptions, Options, PageOptions, Source, duration,
-};
+use crate::{ApiserverOptions, ConntrackOptions, DetectLocal, NodeOptions, Options, PageOptions, Source};
 
 /// What the agent runs with, and the configuration that it stands for: the next one is compared with it.
 #[derive(Clone, Debug)]
@@ -67,6 +65,7 @@ pub(crate) fn resolve(completed: Completed, flags: &SourceFlags) -> Result<Resol
         service_counters: flags.service_counters,
         sync_period: settings.sync_period,
         min_sync_period: settings.min_sync_period,
+        ipvs: ipvs(&configuration),
         healthz_bind_address: configuration.healthz_bind_address.address(),
         metrics_bind_address: configuration.metrics_bind_address.address(),
         pages: pages(&configuration),
@@ -116,64 +115,6 @@ impl Found<'_> {
     }
 }
 
-/// Whether this build has the mode. Apart from the rest, because a configuration for another build is written too.
-pub(crate) fn check_mode(Completed { mode, origin, .. }: &Completed) -> Result<(), String> {
-    match mode {
-        Mode::Nftables | Mode::Iptables => Ok(()),
-        Mode::Ipvs => Err(format!(
-            "{}: {} is not in this build; use nftables (Linux 5.13 or later) or iptables",
-            origin.name("mode"),
-            mode.word()
-        )),
-    }
-}
-
-/// What every mode has.
-struct ModeSettings {
-    masquerade_mark: u32,
-    masquerade_all: bool,
-    sync_period: Duration,
-    min_sync_period: Duration,
-}
-
-impl ModeSettings {
-    /// As the chosen mode reads it.
-    fn of(configuration: &Configuration, mode: Mode) -> ModeSettings {
-        let Configuration { iptables, ipvs, nftables, .. } = configuration;
-        let (bit, all) = match mode {
-            Mode::Nftables => (&nftables.masquerade_bit, nftables.masquerade_all),
-            Mode::Iptables | Mode::Ipvs => (&iptables.masquerade_bit, iptables.masquerade_all),
-        };
-        let (period, least) = match mode {
-            Mode::Nftables => (&nftables.sync_period, &nftables.min_sync_period),
-            Mode::Iptables => (&iptables.sync_period, &iptables.min_sync_period),
-            Mode::Ipvs => (&ipvs.sync_period, &ipvs.min_sync_period),
-        };
-        ModeSettings {
-            masquerade_mark: 1 << bit.0,
-            masquerade_all: all,
-            sync_period: period.0,
-            min_sync_period: least.0,
-        }
-    }
-}
-
-fn check_periods(settings: &ModeSettings, mode: Mode, origin: &Origin) -> Option<String> {
-    let ModeSettings { sync_period: period, min_sync_period: least, .. } = *settings;
-    let name = |field| {
-        let section = match mode {
-            Mode::Iptables => "iptables",
-            Mode::Ipvs => "ipvs",
-            Mode::Nftables => origin.section(field),
-        };
-        origin.name(&format!("{section}.{field}"))
-    };
-    (least > period).then(|| {
-        let (least, period) = (duration::format(least), duration::format(period));
-        format!("{}: {least} is longer than {}, {period}", name("minSyncPeriod"), name("syncPeriod"))
-    })
-}
-
 /// Upstream refuses these combinations too.
 fn check_logging(configuration: &Configuration, origin: &Origin) -> Vec<String> {
     let logging = &configuration.logging;
@@ -200,13 +141,6 @@ fn check_logging(configuration: &Configuration, origin: &Origin) -> Vec<String> 
         }
     }
     problems
-}
-
-fn check_gate(configuration: &Configuration, mode: Mode) -> Result<(), String> {
-    match mode == Mode::Ipvs && !configuration.feature_gates.is_on(IPVS) {
-        true => Err(format!("ipvs needs the feature gate {IPVS}, which is turned off")),
-        false => Ok(()),
-    }
 }
 
 /// Two servers cannot have one port, unless their addresses differ.

@@ -1,3 +1,5 @@
+mod modes;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -6,7 +8,7 @@ use complete::{Completed, complete, ineffective};
 use file::{Loaded, read};
 use model::{LocalDetector, NodePortAddresses};
 use origin::{Origin, Place};
-use resolve::{SourceFlags, check_mode, resolve};
+use resolve::{SourceFlags, resolve};
 use yaml::to_yaml;
 
 const KUBEADM: &str = include_str!("examples/kubeadm.yaml");
@@ -301,83 +303,6 @@ fn fields_are_checked_against_each_other() {
     }
 }
 
-#[test]
-fn other_modes_are_not_in_this_build() {
-    let check = |body: &str| check_mode(&completed(with(body)));
-    let problem = "mode: ipvs is not in this build; use nftables (Linux 5.13 or later) or iptables";
-    assert_eq!(check("mode: ipvs\n"), Err(problem.into()));
-    for body in ["", "mode: nftables\n", "mode: iptables\n"] {
-        assert_eq!(check(body), Ok(()), "{body}");
-    }
-}
-
-/// Without a mode, what was wished for iptables is wished for its successor, unless that has wishes of its own.
-#[test]
-fn an_unset_mode_adopts_what_was_set_for_iptables() {
-    let body =
-        "iptables: {masqueradeBit: 3, masqueradeAll: true, syncPeriod: 50s}\nnftables: {syncPeriod: 10s}\n";
-    let adopted = |mode: &str| {
-        let completed = completed(with(&format!("{mode}{body}")));
-        let idle = ineffective(&completed);
-        (completed.configuration.nftables, idle)
-    };
-    let (unset, idle) = adopted("");
-    assert_eq!((unset.masquerade_bit, unset.masquerade_all), (Whole(3), true));
-    assert_eq!(unset.sync_period, Period(Duration::from_secs(10)));
-    assert_eq!(idle, ["iptables.syncPeriod"]);
-    let (chosen, idle) = adopted("mode: nftables\n");
-    assert_eq!((chosen.masquerade_bit, chosen.masquerade_all), (Whole(14), false));
-    assert_eq!(idle, ["iptables.masqueradeBit", "iptables.masqueradeAll", "iptables.syncPeriod"]);
-}
-
-#[test]
-fn mode_iptables_reads_its_own_section() {
-    let body = "iptables: {masqueradeBit: 3, masqueradeAll: true, syncPeriod: 50s, minSyncPeriod: 2s}\n\
-        nftables: {syncPeriod: 10s}\nnodePortAddresses: [127.0.0.0/8, 10.0.0.0/8]\n";
-    let completed = completed(with(&format!("mode: iptables\n{body}")));
-    assert_eq!(ineffective(&completed), ["nftables.syncPeriod"]);
-    let options = resolve(completed, &SourceFlags::default()).unwrap().options;
-    let periods = (options.sync_period, options.min_sync_period);
-    assert_eq!(periods, (Duration::from_secs(50), Duration::from_secs(2)));
-    assert_eq!((options.masquerade_mark, options.settings.masquerade_all), (1 << 3, true));
-    assert!(options.nodeports_on_loopback);
-    let off = idle(with(
-        &format!("mode: iptables\n{body}")
-            .replace("{masqueradeBit", "{localhostNodePorts: false, masqueradeBit"),
-    ));
-    assert_eq!(off, ["nftables.syncPeriod", "loopback addresses in nodePortAddresses"]);
-}
-
-#[test]
-fn mode_iptables_serves_node_ports_everywhere_unless_told() {
-    let of = |body: &str| resolve(completed(with(body)), &SourceFlags::default()).unwrap().options;
-    let options = of("mode: iptables\n");
-    assert_eq!(options.nodeport_addresses, NodePortAddresses::Within(Vec::new()), "none named is all");
-    assert!(options.nodeports_on_loopback);
-    assert!(!of("mode: nftables\n").nodeports_on_loopback);
-    assert!(!of("mode: iptables\niptables: {localhostNodePorts: false}\n").nodeports_on_loopback);
-}
-
-#[test]
-fn a_kernel_without_nftables_gets_iptables_and_the_reason_why() {
-    let (configuration, origin) = clean(with("iptables: {masqueradeBit: 3}\n"));
-    let old = || DefaultMode { mode: Mode::Iptables, why: "the kernel is old".into() };
-    let completed = complete(configuration, origin, old);
-    assert_eq!(ineffective(&completed), Vec::<String>::new());
-    let options = resolve(completed, &SourceFlags::default()).unwrap().options;
-    assert_eq!((options.mode, options.masquerade_mark), (Mode::Iptables, 1 << 3));
-    assert_eq!(options.mode_because.as_deref(), Some("the kernel is old"));
-}
-
-#[test]
-fn a_default_that_was_given_for_nftables_counts() {
-    let body =
-        "iptables: {syncPeriod: 50s, masqueradeBit: 3}\nnftables: {syncPeriod: 30s, masqueradeBit: 14}\n";
-    let completed = completed(with(body));
-    assert_eq!(completed.configuration.nftables, Nftables::default());
-    assert_eq!(ineffective(&completed), ["iptables.masqueradeBit", "iptables.syncPeriod"]);
-}
-
 /// As in kubeadm's ConfigMap, of which an operator changed one line.
 #[test]
 fn a_zero_that_was_only_filled_in_does_not_count() {
@@ -438,7 +363,9 @@ fn documented() -> String {
             settings::Effect::Here => "yes".to_owned(),
             _ if has_counterpart(setting.path) => "yes, see [Modes](#modes)".to_owned(),
             settings::Effect::NotYet => "not yet".to_owned(),
-            settings::Effect::Only(mode) => format!("mode {}", mode.word()),
+            settings::Effect::Only(modes) => {
+                format!("mode {}", modes.iter().map(|mode| mode.word()).collect::<Vec<_>>().join(", "))
+            }
             settings::Effect::Never => "none".to_owned(),
         };
         let change = match setting.effect {

@@ -71,7 +71,9 @@ impl Ours {
             let limit = match setting.effect {
                 Effect::Here => continue,
                 Effect::Only(_) if setting.works_somewhere() => continue,
-                Effect::Only(mode) => of_mode(mode.word()),
+                Effect::Only(modes) => {
+                    of_mode(&modes.iter().map(|mode| mode.word()).collect::<Vec<_>>().join(", "))
+                }
                 Effect::NotYet => "no effect yet: read and checked".to_owned(),
                 Effect::Never => "same: none on Linux".to_owned(),
             };

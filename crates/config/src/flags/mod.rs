@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use crate::complete::{Completed, complete, ineffective};
 use crate::file::{self, ConfigFile, Loaded, load};
 use crate::origin::{Origin, Place};
-use crate::resolve::{SourceFlags, check_mode, resolve};
+use crate::resolve::{SourceFlags, resolve};
 use crate::yaml::to_yaml;
 use crate::{Configuration, DefaultMode, Logging, Mode, Options, Resolved, Value, version};
 use orders::Orders;
@@ -214,11 +214,10 @@ fn command(
         return Ok(Command::Cleanup);
     }
     warnings.extend(idle(orders, &completed));
-    let mode = check_mode(&completed);
-    match (mode, resolve(completed, &flags)) {
-        (Ok(()), Ok(resolved)) if orders.init_only => Ok(Command::InitOnly(Box::new(resolved.options))),
-        (Ok(()), Ok(resolved)) => Ok(Command::Run(Box::new(resolved))),
-        (mode, resolved) => Err(mode.err().into_iter().chain(resolved.err().unwrap_or_default()).collect()),
+    let resolved = resolve(completed, &flags)?;
+    match orders.init_only {
+        true => Ok(Command::InitOnly(Box::new(resolved.options))),
+        false => Ok(Command::Run(Box::new(resolved))),
     }
 }
 

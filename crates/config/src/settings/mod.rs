@@ -68,8 +68,8 @@ pub enum Effect {
     Here,
     /// Read and kept; nothing looks at it yet.
     NotYet,
-    /// Only in this mode.
-    Only(Mode),
+    /// Only in these modes.
+    Only(&'static [Mode]),
     /// Of another system, or of the past.
     Never,
 }
@@ -174,7 +174,7 @@ impl Setting {
     pub fn works_somewhere(&self) -> bool {
         match self.effect {
             Effect::Here => true,
-            Effect::Only(mode) => mode != Mode::Ipvs,
+            Effect::Only(modes) => modes.iter().any(|mode| mode.is_in_this_build()),
             Effect::NotYet | Effect::Never => false,
         }
     }

@@ -1,27 +1,28 @@
-//! What only one mode reads. With flags, mode nftables takes the periods and --masquerade-all from the flags
+//! What not every mode reads. Mode ipvs marks packets for masquerade as mode iptables does. With flags, mode nftables takes the periods and --masquerade-all from the flags
 //! named after iptables, as Kubernetes' own kube-proxy does.
 
 use super::super::choice::Mode;
 use super::OnChange::{Live, Rewrite};
 use super::{Effect, Group, Setting, setting};
 
-const IPTABLES: Effect = Effect::Only(Mode::Iptables);
-const IPVS: Effect = Effect::Only(Mode::Ipvs);
-const NFTABLES: Effect = Effect::Only(Mode::Nftables);
+const IPTABLES: Effect = Effect::Only(&[Mode::Iptables]);
+const IPTABLES_AND_IPVS: Effect = Effect::Only(&[Mode::Iptables, Mode::Ipvs]);
+const IPVS: Effect = Effect::Only(&[Mode::Ipvs]);
+const NFTABLES: Effect = Effect::Only(&[Mode::Nftables]);
 
 pub(super) const ALL: &[Setting] = &[
     setting("nftables.masqueradeBit", Rewrite, |c| &mut c.nftables.masquerade_bit).effect(NFTABLES),
     setting("nftables.masqueradeAll", Rewrite, |c| &mut c.nftables.masquerade_all).effect(NFTABLES),
     setting("nftables.syncPeriod", Live, |c| &mut c.nftables.sync_period).zero_is_unset().effect(NFTABLES),
     setting("nftables.minSyncPeriod", Live, |c| &mut c.nftables.min_sync_period).zero_is_unset().effect(NFTABLES),
-    setting("iptables.masqueradeBit", Rewrite, |c| &mut c.iptables.masquerade_bit).effect(IPTABLES).flag(
+    setting("iptables.masqueradeBit", Rewrite, |c| &mut c.iptables.masquerade_bit).effect(IPTABLES_AND_IPVS).flag(
         Group::Traffic,
         "iptables-masquerade-bit",
         "BIT",
         "The bit of the packet mark that requests masquerading, 0 to 31. Not used with --proxy-mode=nftables, whose \
          bit is nftables.masqueradeBit in the file.",
     ),
-    setting("iptables.masqueradeAll", Rewrite, |c| &mut c.iptables.masquerade_all).effect(IPTABLES).flag(
+    setting("iptables.masqueradeAll", Rewrite, |c| &mut c.iptables.masquerade_all).effect(IPTABLES_AND_IPVS).flag(
         Group::Traffic,
         "masquerade-all",
         "",
@@ -58,13 +59,13 @@ pub(super) const ALL: &[Setting] = &[
         Group::Ipvs,
         "ipvs-min-sync-period",
         "DURATION",
-        "As --iptables-min-sync-period.",
+        "As --iptables-min-sync-period; 1s if unset.",
     ),
-    setting("ipvs.scheduler", Live, |c| &mut c.ipvs.scheduler).effect(IPVS).flag(
+    setting("ipvs.scheduler", Rewrite, |c| &mut c.ipvs.scheduler).effect(IPVS).flag(
         Group::Ipvs,
         "ipvs-scheduler",
         "NAME",
-        "How endpoints are chosen: rr, lc, dh, sh, sed, nq, ...",
+        "How endpoints are chosen: rr (if unset), wrr, lc, wlc, lblc, lblcr, sh, dh, sed, nq or mh.",
     ),
     setting("ipvs.excludeCIDRs", Live, |c| &mut c.ipvs.exclude_cidrs).effect(IPVS).flag(
         Group::Ipvs,

@@ -77,7 +77,6 @@ const DIFFERENCES: &[Difference] = &[
     differs(Written, "ipvs.syncPeriod: \"0s\" upstream*", OTHER_MODE),
     differs(Written, "nftables.minSyncPeriod: \"0s\" upstream*", OTHER_MODE),
     differs(Written, "nftables.syncPeriod: \"0s\" upstream*", OTHER_MODE),
-    differs(Written, "ipvs.minSyncPeriod: \"1s\" upstream, \"0s\" here*", "this build has no mode ipvs"),
     differs(Written, "mode: \"iptables\" upstream, \"nftables\" here*", "what an unset mode means"),
     differs(
         Written,

@@ -209,7 +209,7 @@ fn flags() {
         "--iptables-masquerade-bit=40",
         "--healthz-bind-address=everywhere",
         "--nodeport-addresses=eth0",
-        "--proxy-mode=ipvs",
+        "--proxy-mode=ipsv",
         "--masquerade-all=perhaps",
         "-v=loud",
     ]);
@@ -222,7 +222,7 @@ fn flags() {
         "--iptables-masquerade-bit: ",
         "--healthz-bind-address: \"everywhere\"",
         "\"eth0\"",
-        "--proxy-mode: ipvs is not in this build; use nftables",
+        "--proxy-mode: \"ipsv\" is not a proxy mode; use nftables, iptables or ipvs; did you mean ipvs?",
         "--masquerade-all: \"perhaps\" is neither true nor false",
         "--v: must be a whole number from 0, not loud",
     ]);
@@ -244,9 +244,14 @@ fn contradictions() {
         (&["--detect-local-mode=Guess"], "use ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix"),
         (&["--kubeconfig=/etc/kubeconfig"], "--manifests: objects come from manifests or from the apiserver"),
         (&["--cluster-cidr=10.0.0.0/8,10.1.0.0/16"], "at most one per family"),
+        (&["--proxy-mode=ipvs"], "mode ipvs is not in this build"),
         (
-            &["--proxy-mode=ipvs"],
-            "--proxy-mode: ipvs is not in this build; use nftables (Linux 5.13 or later) or iptables",
+            &["--proxy-mode=ipvs", "--feature-gates=KubeProxyIPVS=false"],
+            "needs the feature gate KubeProxyIPVS",
+        ),
+        (
+            &["--proxy-mode=ipvs", "--ipvs-scheduler=rrr"],
+            "--ipvs-scheduler: \"rrr\" is not an IPVS scheduler",
         ),
         (&["--proxy-mode=userspace"], "\"userspace\" is not a proxy mode; use nftables"),
         (&["--proxy-mode=magic"], "\"magic\" is not a proxy mode; use nftables"),

@@ -138,7 +138,7 @@ fn misconfigured() {
     let is_programmed = wait_until(DEADLINE, || tables(&namespace).len() == 2);
     let said = |words: &str| fs::read_to_string(&log).unwrap().matches(words).count();
     for (text, words) in [
-        (format!("{CONFIG}mode: ipvs\n"), ".config: mode: ipvs is not in this build"),
+        (format!("{CONFIG}mode: ipvs\n"), ".config: mode: a change from nftables to ipvs needs a restart"),
         (
             format!("{CONFIG}mode: iptables\n"),
             ".config: mode: a change from nftables to iptables needs a restart",
@@ -157,7 +157,7 @@ fn misconfigured() {
     assert!(wait_until(DEADLINE, || said(words) > 0), "a usable file is not used");
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(said("mode: ipvs"), 1, "reported more than once");
+    assert_eq!(said("to ipvs"), 1, "reported more than once");
     assert!(is_programmed && tables(&namespace).len() == 2, "{:?}", tables(&namespace));
 }
 

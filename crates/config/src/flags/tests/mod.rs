@@ -81,7 +81,7 @@ fn every_error_is_reported_at_once_with_its_flag() {
         "--iptables-masquerade-bit=32",
         "--healthz-bind-address=nowhere",
         "--metrics-bind-address=0.0.0.0:0",
-        "--proxy-mode=ipvs",
+        "--proxy-mode=ipsv",
         "--oom-score-adj=2000",
         "--conntrack-min=-1",
         "--config-sync-period=0s",
@@ -107,7 +107,7 @@ fn every_error_is_reported_at_once_with_its_flag() {
         "--iptables-masquerade-bit: must be a whole number from 0 to 31, not 32",
         "--healthz-bind-address: \"nowhere\" is not an address such as 0.0.0.0:10256",
         "--metrics-bind-address: \"0.0.0.0:0\" is not an address such as 0.0.0.0:10249",
-        "--proxy-mode: ipvs is not in this build; use nftables",
+        "--proxy-mode: \"ipsv\" is not a proxy mode; use nftables, iptables or ipvs; did you mean ipvs?",
         "--oom-score-adj: must be a whole number from -1000 to 1000, not 2000",
         "--conntrack-min: must be a whole number from 0, not -1",
         "--config-sync-period: must be greater than 0, not 0s",
@@ -131,13 +131,14 @@ fn every_error_is_reported_at_once_with_its_flag() {
 
 #[test]
 fn modes_are_never_exchanged_in_silence() {
-    for (mode, words) in [
-        ("ipvs", "--proxy-mode: ipvs is not in this build; use nftables (Linux 5.13 or later) or iptables"),
-        ("userspace", "\"userspace\" is not a proxy mode; use nftables, iptables or ipvs"),
-    ] {
-        let message = given(&[&format!("--proxy-mode={mode}")]).unwrap_err();
-        assert!(message.contains(words), "{message}");
-    }
+    let message = given(&["--proxy-mode=userspace"]).unwrap_err();
+    assert!(
+        message.contains("\"userspace\" is not a proxy mode; use nftables, iptables or ipvs"),
+        "{message}"
+    );
+    let message = given(&["--proxy-mode=ipvs", "--feature-gates=KubeProxyIPVS=false"]).unwrap_err();
+    assert_eq!(message, "--proxy-mode: ipvs needs the feature gate KubeProxyIPVS, which is turned off");
+    assert_eq!(options(&["--proxy-mode=ipvs"]).mode, Mode::Ipvs);
     assert_eq!(options(&[]).mode_because.as_deref(), Some("this kernel has it"));
     assert_eq!(options(&["--proxy-mode=nftables"]).mode_because, None);
 }
@@ -305,13 +306,13 @@ fn an_empty_name_leaves_that_of_the_file() {
 
 #[test]
 fn errors_of_a_file_come_with_those_of_the_flags() {
-    let file = ConfigFile::with("oomScoreAdj: 5000\nmode: ipvs\n");
+    let file = ConfigFile::with("oomScoreAdj: 5000\nmode: ipvs\nfeatureGates: {KubeProxyIPVS: false}\n");
     let message = given(&[&file.flag(), "--nonsense", "--v=loud"]).unwrap_err();
     for part in [
         "--nonsense",
         "--v: must be a whole number",
         "oomScoreAdj: must be a whole number from -1000",
-        ": mode: ipvs is not",
+        ": mode: ipvs needs the feature gate",
     ] {
         assert!(message.contains(part), "{part} is missing in:\n{message}");
     }
@@ -325,7 +326,7 @@ fn orders() {
     assert!(matches!(command(&["--cleanup", "--proxy-mode=iptables"]), Command::Cleanup));
     assert!(matches!(command(&["--init-only"]), Command::InitOnly(_)));
     assert!(matches!(command(&["--init-only", "--proxy-mode=iptables"]), Command::InitOnly(_)));
-    assert!(given(&["--init-only", "--proxy-mode=ipvs"]).is_err());
+    assert!(matches!(command(&["--init-only", "--proxy-mode=ipvs"]), Command::InitOnly(_)));
     assert!(given(&["--cleanup", "--nonsense"]).is_err());
     for help in ["--help", "-h"] {
         assert!(matches!(command(&[help, "--nonsense"]), Command::Print(text) if text == super::help()));
