@@ -112,19 +112,14 @@ async fn serve_until_stopped(resolved: Resolved, prepared: Box<dyn Prepared>) ->
 }
 
 /// What the rules depend on at the start. Ask once the node is set up.
-fn setup(options: &Options) -> Setup {
+pub(crate) fn setup(options: &Options) -> Setup {
     let detector = match &options.detect_local {
         DetectLocal::Fixed(detector) => detector.clone(),
         // The sync loop sets it before its first sync.
         DetectLocal::NodeCidr => LocalDetector::None,
     };
     let drop_invalid = node_setup::drops_invalid(options);
-    Setup {
-        detector,
-        masquerade_mark: options.masquerade_mark,
-        drop_invalid,
-        ipvs: model::IpvsSettings::default(),
-    }
+    Setup { detector, masquerade_mark: options.masquerade_mark, drop_invalid, ipvs: options.ipvs.clone() }
 }
 
 /// The running threads.

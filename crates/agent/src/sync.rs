@@ -97,7 +97,7 @@ impl SyncLoop {
     pub(crate) fn new(
         options: Options,
         setup: Setup,
-        backend: Box<dyn Backend + Send>,
+        mut backend: Box<dyn Backend + Send>,
         addresses: Vec<IpAddr>,
         outlets: Outlets,
         first_sync: FirstSync,
@@ -205,6 +205,7 @@ impl SyncLoop {
         }
         self.setup.masquerade_mark = new.masquerade_mark;
         self.setup.drop_invalid = node_setup::drops_invalid(new);
+        self.setup.ipvs = new.ipvs.clone();
         self.reconciler.configure(&self.setup);
         let looks = self.reconciler.backend().looks(new.sync_period);
         self.checks = CheckPace::new(looks, Instant::now());

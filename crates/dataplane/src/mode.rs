@@ -51,8 +51,9 @@ pub trait Prepared {
     /// What others may have left beside the rules that are going to be written.
     fn leftovers(&self) -> Leftovers;
 
-    /// Sysctls, as paths, that the mode needs, and their values.
-    fn node_settings(&self, _options: &BuildOptions<'_>) -> Vec<(&'static str, i64)> {
+    /// Set what the mode needs on the node and a running agent may lack the rights for. Returns what could not be set, in
+    /// words.
+    fn set_up_node(&self, _setup: &Setup) -> Vec<String> {
         Vec::new()
     }
 

@@ -54,11 +54,12 @@ fn drops_invalid_on(root: &Root, options: &Options) -> bool {
 /// `--init-only`: everything that needs more rights than an agent that runs. The message lists what
 /// was not done and could have been with more rights.
 pub fn init_only(options: &Options) -> Result<(), String> {
-    run::prepare(options).map_err(|error| error.to_string())?;
+    let prepared = run::prepare(options).map_err(|error| error.to_string())?;
     let (tolerable, serious): (Vec<_>, Vec<_>) =
         set_shared(&Root::system(), options).into_iter().partition(Undone::is_beyond_reach);
     tolerable.iter().for_each(Undone::log);
-    let lines: Vec<String> = serious.iter().map(Undone::to_string).collect();
+    let mut lines: Vec<String> = serious.iter().map(Undone::to_string).collect();
+    lines.extend(prepared.set_up_node(&run::setup(options)));
     if lines.is_empty() { Ok(()) } else { Err(lines.join("\nkube-proxy: ")) }
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use kernel::IpFamily;
 use kernel::link::{Action, LinkError, Links, LocalRoute, Mark, RoutingMonitor, Rule, TABLE_LOCAL, Wake};
-use kernel::sysctl::Root;
+use kernel::sysctl::{Root, SysctlError};
 use model::Family;
 
 use super::DEVICE;
@@ -327,7 +327,7 @@ fn ip_family(family: Family) -> IpFamily {
 }
 
 /// Sysctls that IPVS needs, and their values.
-pub(super) fn sysctls(strict_arp: bool) -> Vec<(&'static str, i64)> {
+fn sysctls(strict_arp: bool) -> Vec<(&'static str, i64)> {
     let mut wanted = vec![
         // Without it, what IPVS redirects cannot be masqueraded.
         ("/proc/sys/net/ipv4/vs/conntrack", 1),
@@ -344,7 +344,23 @@ pub(super) fn sysctls(strict_arp: bool) -> Vec<(&'static str, i64)> {
     wanted
 }
 
-/// Write the sysctls that are different. Those that cannot be written are told once.
+/// Write the sysctls that are different. Returns those that cannot be written, and why.
+pub(super) fn set_sysctls(strict_arp: bool) -> Vec<(&'static str, SysctlError)> {
+    let root = Root::system();
+    let is_right = |name, value: i64| root.read(name).is_ok_and(|found| found.trim() == value.to_string());
+    let mut failures = Vec::new();
+    for (name, value) in sysctls(strict_arp).into_iter().filter(|(name, value)| !is_right(*name, *value)) {
+        match root.write(name, value) {
+            Ok(()) => {
+                tracing::info!(file = name, after = value, "Changed a node setting that mode ipvs needs")
+            }
+            Err(error) => failures.push((name, error)),
+        }
+    }
+    failures
+}
+
+/// Keeps the sysctls as they are to be. What cannot be written is told once.
 #[derive(Debug, Default)]
 pub(super) struct Sysctls {
     told: HashSet<&'static str>,
@@ -352,20 +368,11 @@ pub(super) struct Sysctls {
 
 impl Sysctls {
     pub(super) fn keep(&mut self, strict_arp: bool) {
-        let root = Root::system();
-        for (name, value) in sysctls(strict_arp) {
-            if root.read(name).is_ok_and(|found| found.trim() == value.to_string()) {
-                self.told.remove(name);
-                continue;
-            }
-            match root.write(name, value) {
-                Ok(()) => {
-                    tracing::info!(file = name, after = value, "Changed a node setting that mode ipvs needs")
-                }
-                Err(error) if self.told.insert(name) => {
-                    tracing::error!(%error, "Mode ipvs needs this node setting; set it on the node");
-                }
-                Err(_) => {}
+        let failures = set_sysctls(strict_arp);
+        self.told.retain(|name| failures.iter().any(|(failed, _)| failed == name));
+        for (name, error) in failures {
+            if self.told.insert(name) {
+                tracing::error!(%error, "Failed to set what mode ipvs needs; set it on the node, or run --init-only");
             }
         }
     }

@@ -4,6 +4,7 @@ use kernel::{ipvs, nft};
 use model::Scheduler;
 
 use super::{Ipvs, NAME, ground, leftovers, statistics};
+use crate::backend::Setup;
 use crate::iptables;
 use crate::leftovers::{Leftovers, Removal, Search};
 use crate::metrics::ModeMetrics;
@@ -50,8 +51,8 @@ impl Prepared for Ready {
         Leftovers::new(NAME, leftovers::remove_strays).beside(nftables::MODE.name())
     }
 
-    fn node_settings(&self, options: &BuildOptions<'_>) -> Vec<(&'static str, i64)> {
-        ground::sysctls(options.setup.ipvs.strict_arp)
+    fn set_up_node(&self, setup: &Setup) -> Vec<String> {
+        ground::set_sysctls(setup.ipvs.strict_arp).into_iter().map(|(_, error)| error.to_string()).collect()
     }
 
     fn build(self: Box<Self>, options: &BuildOptions<'_>) -> Result<Running, Unavailable> {
