@@ -21,6 +21,11 @@ pub(crate) fn default_mode(node: &str, mode: &str, because: &str) -> Event {
     about_node(node, "KubeProxyDefaultMode", true, note)
 }
 
+/// What the mode says to those who choose it.
+pub(crate) fn mode_advice(node: &str, reason: &'static str, note: &str) -> Event {
+    about_node(node, reason, true, note.to_owned())
+}
+
 pub(crate) fn probes_not_served(node: &str, address: SocketAddr, why: &std::io::Error) -> Event {
     let note = format!("Failed to serve the health probes on {address}: {why}");
     about_node(node, "FailedToStartProxierHealthcheck", true, note)

@@ -154,6 +154,10 @@ impl Agent {
             tracing::warn!("{}", event.note);
             source.recorder.record(event);
         }
+        if let Some((reason, note)) = mode(&options)?.advice() {
+            tracing::warn!("{note}");
+            source.recorder.record(events::mode_advice(&options.node_name, reason, note));
+        }
         source.recorder.record(events::starting(&options.node_name));
         node_setup::apply(&options, &source.recorder);
         prepared.tell();

@@ -37,6 +37,11 @@ pub trait Mode: Sync {
     /// Whether there are rules of this mode.
     fn is_there(&self) -> bool;
 
+    /// What whoever chooses this mode should know, as an event: its reason and its note.
+    fn advice(&self) -> Option<(&'static str, &'static str)> {
+        None
+    }
+
     /// An agent that runs in this mode has written its rules again by then, if they are removed.
     fn rewritten_within(&self) -> Duration {
         AGENTS_TURN

@@ -93,8 +93,9 @@ fn remove_sets() -> Option<Leftover> {
     };
     let failures =
         names.iter().filter(|name| name.starts_with(IPSETS)).filter_map(|name| ipset::destroy(name).err());
-    let first = failures.last()?;
-    Some(failed("ipsets of ipvs mode are still there").idle().because(first))
+    // All are tried.
+    let last = failures.fold(None, |_, error| Some(error))?;
+    Some(failed("ipsets of ipvs mode are still there").idle().because(last))
 }
 
 fn failed(what: &str) -> Leftover {

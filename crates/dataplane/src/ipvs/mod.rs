@@ -14,13 +14,13 @@ mod steps;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use kernel::ipvs::{self, DumpedServer};
 use kernel::nft;
-use model::{Family, IpvsSettings, NodePlan, ServiceKey, ServicePlan, merged_ports};
+use model::{Family, IpvsSettings, NodePlan, Scheduler, ServiceKey, ServicePlan, merged_ports};
 
 use crate::backend::{Backend, Change, Committed, Setup, SyncError};
 use crate::check_pace::Looks;
@@ -50,6 +50,8 @@ struct Held {
     servers: [AtomicUsize; 2],
     destinations: [AtomicUsize; 2],
     draining: [AtomicUsize; 2],
+    /// Only where traffic of services is asked for.
+    names: OnceLock<statistics::Names>,
 }
 
 impl Held {
@@ -77,7 +79,8 @@ struct FamilyState {
     audit: Audit,
     /// Cluster IPs outside every ServiceCIDR, which have a route of their own, and how many services have each.
     single: HashMap<IpAddr, u32>,
-    configured: IpvsSettings,
+    /// Of its virtual servers.
+    scheduler: Scheduler,
 }
 
 /// The data plane over real or simulated kernels.
@@ -102,7 +105,7 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
             draining: Draining::default(),
             audit: Audit::default(),
             single: HashMap::new(),
-            configured: setup.ipvs.clone(),
+            scheduler: setup.ipvs.scheduler,
         };
         Ipvs {
             rules,
@@ -165,6 +168,15 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
         Ok(steps)
     }
 
+    /// Tell the counters of services whose each server is.
+    fn name_all(&self, family: Family, plans: &HashMap<ServiceKey, ServicePlan>, node: &NodePlan) {
+        let Some(names) = self.held.names.get() else { return };
+        names.clear(family);
+        for (service, plan) in plans {
+            plan.ports.iter().for_each(|port| names.add(service, port, &node.nodeport_ips));
+        }
+    }
+
     /// What has drained goes.
     fn collect(&mut self, family: Family) -> Result<(), SyncError> {
         let draining = &mut self.families[family.index()].draining;
@@ -209,6 +221,7 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
             node.service_cidrs.iter().copied().chain(single.keys().copied().map(IpNet::from)).collect();
         self.families[family.index()].single = single;
         self.ground.lay(family, &prefixes, self.local_mark)?;
+        self.name_all(family, plans, node);
         let mut wanted = Offers::new();
         plans.values().for_each(|plan| add_plan(&mut wanted, plan, &node.nodeport_ips));
         let steps = self.rewrite_steps(family, &wanted, node)?;
@@ -236,6 +249,9 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
                 before.into_iter().for_each(|port| add_port(&mut old, port, &node.0.nodeport_ips));
                 after.into_iter().for_each(|port| add_port(&mut new, port, &node.1.nodeport_ips));
             }
+        }
+        if let Some(names) = self.held.names.get() {
+            name_changes(names, changes, node);
         }
         let mut planning =
             Planning { draining: &mut state.draining, options: &self.options, now: Instant::now() };
@@ -281,8 +297,8 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
             sysctls.keep(setup.ipvs.strict_arp);
         }
         self.local_mark = local_mark(setup.masquerade_mark);
-        let configured = &mut self.families[family.index()].configured;
-        let is_other = std::mem::replace(configured, setup.ipvs.clone()) != setup.ipvs;
+        let scheduler = &mut self.families[family.index()].scheduler;
+        let is_other = std::mem::replace(scheduler, setup.ipvs.scheduler) != setup.ipvs.scheduler;
         self.rules.configure(family, setup) || is_other
     }
 
@@ -326,6 +342,15 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
 
     fn cleanup(&mut self, family: Family) -> Result<(), SyncError> {
         self.rules.cleanup(family)
+    }
+}
+
+fn name_changes(names: &statistics::Names, changes: &[Change<'_>], node: (&NodePlan, &NodePlan)) {
+    for change in changes {
+        ports_of(change.old).iter().for_each(|port| names.remove(port, &node.0.nodeport_ips));
+    }
+    for change in changes {
+        ports_of(change.new).iter().for_each(|port| names.add(change.service, port, &node.1.nodeport_ips));
     }
 }
 

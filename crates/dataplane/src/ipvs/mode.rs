@@ -33,6 +33,14 @@ impl Mode for IpvsMode {
         Ok(Box::new(Ready(servers)))
     }
 
+    fn advice(&self) -> Option<(&'static str, &'static str)> {
+        Some((
+            "IPVSDeprecation",
+            "Mode ipvs works here and is kept, but Kubernetes has deprecated its own. Mode nftables needs no kernel modules \
+             beyond nf_tables and keeps connections of deleted services; set mode: nftables unless you rely on a scheduler.",
+        ))
+    }
+
     fn remove(&self, search: Search) -> Removal {
         leftovers::remove(search)
     }
@@ -65,7 +73,12 @@ impl Prepared for Ready {
         backend.rules = backend.rules.notified_beside(own_port).room_for_pins(nftables::room_for_pins_here());
         backend.sysctls = Some(ground::Sysctls::default());
         backend.set_timeouts();
-        let collectors = vec![statistics::collector(backend.held.clone()), nftables::fullness_collector()];
+        let mut collectors =
+            vec![statistics::collector(backend.held.clone()), nftables::fullness_collector()];
+        if options.count_services {
+            let counters = statistics::count_services(&backend.held)?;
+            collectors.insert(0, counters);
+        }
         Ok(Running { backend: Box::new(backend), collectors })
     }
 }

@@ -1,12 +1,20 @@
-//! What the mode counts: virtual servers, destinations, those that drain.
+//! What the mode counts: virtual servers, destinations, those that drain; and traffic of services, which IPVS counts
+//! anyway.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use model::Family;
+use kernel::ipvs::{self, Transport as _, VirtualServer};
+use model::{Family, PortPlan, ServiceKey};
 
 use super::Held;
+use super::servers::{Offers, add_port};
 use crate::metrics::{Collector, Description, Kind, Page, label_text};
+use crate::mode::Unavailable;
+use crate::nftables::service_counters::{self, Figures};
+use crate::nftables::{Count, PortTraffic, ServicePortName};
 
 const OF_FAMILY: &[&str] = &["ip_family"];
 
@@ -29,7 +37,10 @@ const DRAINING: Description = Description {
     help: "Destinations whose endpoint is gone and that stay until their connections end",
 };
 
-pub(super) const METRICS: [Description; 3] = [SERVERS, DESTINATIONS, DRAINING];
+pub(super) const METRICS: [Description; 6] = {
+    let [packets, bytes, connections] = service_counters::METRICS;
+    [packets, bytes, connections, SERVERS, DESTINATIONS, DRAINING]
+};
 
 pub(super) fn collector(held: Arc<Held>) -> Arc<dyn Collector> {
     Arc::new(Gauges(held))
@@ -50,4 +61,71 @@ impl Collector for Gauges {
             }
         }
     }
+}
+
+/// Which service port a virtual server belongs to; only where traffic of services is asked for.
+#[derive(Debug, Default)]
+pub(super) struct Names(Mutex<HashMap<VirtualServer, Arc<ServicePortName>>>);
+
+impl Names {
+    fn lock(&self) -> MutexGuard<'_, HashMap<VirtualServer, Arc<ServicePortName>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn clear(&self, family: Family) {
+        self.lock().retain(|server, _| Family::of(server.address) != family);
+    }
+
+    pub(super) fn add(&self, service: &ServiceKey, port: &PortPlan, nodeport_ips: &[IpAddr]) {
+        let (name, protocol) = (port.name.clone(), port.protocol);
+        let name = Arc::new(ServicePortName { service: (&**service).into(), port: name, protocol });
+        let mut names = self.lock();
+        for_each_server(port, nodeport_ips, |server| {
+            names.insert(server, name.clone());
+        });
+    }
+
+    pub(super) fn remove(&self, port: &PortPlan, nodeport_ips: &[IpAddr]) {
+        let mut names = self.lock();
+        for_each_server(port, nodeport_ips, |server| {
+            names.remove(&server);
+        });
+    }
+}
+
+fn for_each_server(port: &PortPlan, nodeport_ips: &[IpAddr], each: impl FnMut(VirtualServer)) {
+    let mut offers = Offers::new();
+    add_port(&mut offers, port, nodeport_ips);
+    offers.into_keys().for_each(each);
+}
+
+/// Show what IPVS counts of each service port, from the first sync on.
+pub(super) fn count_services(held: &Arc<Held>) -> Result<Arc<dyn Collector>, Unavailable> {
+    let mut servers = ipvs::Connection::open().map_err(Unavailable::new)?;
+    let held = held.clone();
+    held.names.get_or_init(Names::default);
+    let started = service_counters::start_reading(move || {
+        let found = servers.services()?;
+        Ok::<_, ipvs::Error>(held.names.get().map(|names| figures(&found, names)).unwrap_or_default())
+    });
+    started.map_err(|error| Unavailable::because("cannot start reading the counters of services", error))
+}
+
+/// The sum over all virtual servers of a service port.
+fn figures(found: &[ipvs::DumpedServer], names: &Names) -> Vec<Figures> {
+    let mut figures = Family::BOTH.map(|family| (family, BTreeMap::<ServicePortName, PortTraffic>::new()));
+    let names = names.lock();
+    for one in found {
+        let Some(name) = names.get(&one.server) else { continue };
+        let (_, ports) = &mut figures[Family::of(one.server.address).index()];
+        let traffic = ports.entry(ServicePortName::clone(name)).or_default();
+        let add = |count: &mut Count, packets, bytes| {
+            count.packets += packets;
+            count.bytes += bytes;
+        };
+        add(&mut traffic.requests, one.statistics.in_packets, one.statistics.in_bytes);
+        add(&mut traffic.replies, one.statistics.out_packets, one.statistics.out_bytes);
+        traffic.connections += one.statistics.connections;
+    }
+    figures.into()
 }

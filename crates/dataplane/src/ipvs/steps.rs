@@ -180,3 +180,7 @@ fn differences(old: &[PlannedEndpoint], new: &[PlannedEndpoint]) -> (Vec<Destina
     come.retain(|endpoint| !before.contains(endpoint));
     (gone, come)
 }
+
+#[cfg(test)]
+#[path = "steps_tests.rs"]
+mod tests;

@@ -24,7 +24,7 @@ mod pinning;
 pub mod pins;
 mod pool;
 mod render;
-mod service_counters;
+pub(crate) mod service_counters;
 mod sets;
 mod sweep;
 mod table;

@@ -6,8 +6,9 @@
 mod pace;
 mod text;
 
-pub(super) use text::METRICS;
+pub(crate) use text::{Figures, METRICS};
 
+use std::fmt;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -36,10 +37,23 @@ struct State {
 
 /// Start to read while what is returned is scraped.
 pub(super) fn start() -> io::Result<Arc<dyn Collector>> {
+    let mut connection = Connection::open()?;
+    start_reading(move || {
+        let mut figures = Vec::new();
+        for family in Family::BOTH {
+            figures.push((family, read_traffic(&mut connection, family)?));
+        }
+        Ok::<_, nft::Error>(figures)
+    })
+}
+
+/// The same for a mode that counts elsewhere.
+pub(crate) fn start_reading<E: fmt::Display>(
+    read: impl FnMut() -> Result<Vec<Figures>, E> + Send + 'static,
+) -> io::Result<Arc<dyn Collector>> {
     let board = Arc::new(Board::default());
-    let connection = Connection::open()?;
     let reader = board.clone();
-    std::thread::Builder::new().name("counters".into()).spawn(move || reader.keep_reading(connection))?;
+    std::thread::Builder::new().name("counters".into()).spawn(move || reader.keep_reading(read))?;
     Ok(board)
 }
 
@@ -60,15 +74,15 @@ impl Board {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn keep_reading(&self, mut connection: Connection) {
+    fn keep_reading<E: fmt::Display>(&self, mut read: impl FnMut() -> Result<Vec<Figures>, E>) {
         let mut pace = Pace::default();
         let mut is_failing = false;
         loop {
             self.await_turn(&pace);
             let started = Instant::now();
-            match read(&mut connection) {
-                Ok(text) => {
-                    self.lock().text = text;
+            match read() {
+                Ok(figures) => {
+                    self.lock().text = text::families(&figures).into();
                     is_failing = false;
                 }
                 Err(error) if !is_failing => {
@@ -95,12 +109,4 @@ impl Board {
             };
         }
     }
-}
-
-fn read(connection: &mut Connection) -> Result<Arc<str>, nft::Error> {
-    let mut figures = Vec::new();
-    for family in Family::BOTH {
-        figures.push((family, read_traffic(connection, family)?));
-    }
-    Ok(text::families(&figures).into())
 }

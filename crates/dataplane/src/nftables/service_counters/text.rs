@@ -7,7 +7,7 @@ use model::Family;
 use super::super::{PortTraffic, ServicePortName};
 use crate::metrics::{Description, Kind, Page, label_text};
 
-type Figures = (Family, BTreeMap<ServicePortName, PortTraffic>);
+pub(crate) type Figures = (Family, BTreeMap<ServicePortName, PortTraffic>);
 
 const OF_PORT: &[&str] = &["namespace", "service", "port", "protocol", "ip_family"];
 const OF_DIRECTION: &[&str] = &["namespace", "service", "port", "protocol", "ip_family", "direction"];
