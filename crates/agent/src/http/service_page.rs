@@ -2,6 +2,7 @@
 
 use hyper::StatusCode;
 use model::{Family, ServiceKey};
+use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
 use super::answer::{self, Answer};
@@ -30,14 +31,16 @@ async fn respond(query: Option<&str>, sync_thread: &Asker) -> Answer {
     }
 }
 
-/// Namespace and name. In names of Kubernetes nothing is ever escaped; the slash may be.
+/// Namespace and name; clients may escape the slash.
 fn service_name(query: &str) -> Option<String> {
     let name = query.split('&').find_map(|pair| pair.strip_prefix("name="))?;
-    let name = name.replace("%2F", "/").replace("%2f", "/");
+    let name = percent_decode_str(name).decode_utf8().ok()?;
     let is_name = |part: &str| {
         !part.is_empty() && part.bytes().all(|c| c.is_ascii_alphanumeric() || b"-.".contains(&c))
     };
-    name.split_once('/').is_some_and(|(namespace, name)| is_name(namespace) && is_name(name)).then_some(name)
+    name.split_once('/')
+        .is_some_and(|(namespace, name)| is_name(namespace) && is_name(name))
+        .then(|| name.into_owned())
 }
 
 fn document(name: &str, ServiceStatus(families): &ServiceStatus) -> Value {
