@@ -244,7 +244,6 @@ fn contradictions() {
         (&["--detect-local-mode=Guess"], "use ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix"),
         (&["--kubeconfig=/etc/kubeconfig"], "--manifests: objects come from manifests or from the apiserver"),
         (&["--cluster-cidr=10.0.0.0/8,10.1.0.0/16"], "at most one per family"),
-        (&["--proxy-mode=ipvs"], "mode ipvs is not in this build"),
         (
             &["--proxy-mode=ipvs", "--feature-gates=KubeProxyIPVS=false"],
             "needs the feature gate KubeProxyIPVS",
