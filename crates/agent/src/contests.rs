@@ -1,24 +1,19 @@
 //! Tells people which services claim addresses that others have: once per pair of services, in the log and in an event
 //! on the service that goes without, and again when it is over.
 //!
-//! Any tenant can begin and end contests as often as he likes. So all of this keeps to a rate, of which each namespace and
-//! each service has a share; pairs that cannot be named are summed up, and named later.
+//! Pairs that cannot be named at once are summed up, and named later.
 
-use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
 
 use cluster::apiserver::Recorder;
-use cluster::{Allowance, Rate, SharedAllowance};
+use cluster::{Allowance, Rate};
 use model::{Contest, ContestNews, Family, Pair};
 
 use crate::events;
+use crate::notices::Notices;
 
 /// Pairs that are named after one sync; the others are summed up.
 const NAMED_PER_SYNC: usize = 10;
-/// Pairs that are named and not over yet. More than this is too many to work through one by one.
-const MOST_NAMED: usize = 1000;
-/// Pairs that wait to be named; there may be more, which are named if they change.
-const MOST_WAITING: usize = 1000;
 /// How often those that are not named are summed up.
 const SUMS: Rate = Rate { burst: 1, pace: Duration::from_secs(60) };
 
@@ -26,9 +21,7 @@ const SUMS: Rate = Rate { burst: 1, pace: Duration::from_secs(60) };
 pub(crate) struct Contests {
     family: Family,
     recorder: Recorder,
-    allowance: SharedAllowance,
-    named: HashSet<Pair>,
-    waiting: BTreeMap<Pair, Contest>,
+    notices: Notices<Pair, Contest>,
     sums: Allowance,
     /// Pairs that began since the last sum and could not be named.
     left_out: usize,
@@ -41,9 +34,7 @@ impl Contests {
         Contests {
             family,
             recorder,
-            allowance: SharedAllowance::default(),
-            named: HashSet::new(),
-            waiting: BTreeMap::new(),
+            notices: Notices::default(),
             sums: Allowance::new(SUMS),
             left_out: 0,
             has_unnamed: false,
@@ -56,20 +47,18 @@ impl Contests {
 
     fn report_at(&mut self, news: &ContestNews, now: Instant) {
         self.report_ended(news);
-        let mut room = MOST_NAMED.saturating_sub(self.named.len()).min(NAMED_PER_SYNC);
+        let mut room = self.notices.room().min(NAMED_PER_SYNC);
         // What is new before what waits: those who wait are no obstacle to anybody else.
         for (pair, contest) in &news.pairs {
-            let Some(contest) = contest.filter(|_| !self.named.contains(pair)) else { continue };
-            if room > 0 && self.allowance.take(&pair.loser, now) {
+            let Some(contest) = contest.filter(|_| !self.notices.is_named(pair)) else { continue };
+            if room > 0 && self.notices.try_name(pair, &pair.loser, now) {
                 room -= 1;
                 self.name(pair, &contest);
-            } else {
-                self.put_off(pair, contest);
+            } else if self.notices.put_off(pair, contest) {
+                self.left_out += 1;
             }
         }
-        let may_be_named = |(pair, _): &(&Pair, &Contest)| self.allowance.take(&pair.loser, now);
-        let due = self.waiting.iter().filter(may_be_named).take(room);
-        let due: Vec<(Pair, Contest)> = due.map(|(pair, contest)| (pair.clone(), *contest)).collect();
+        let due = self.notices.take_due(room, now, |pair| &pair.loser);
         due.iter().for_each(|(pair, contest)| self.name(pair, contest));
         if self.left_out > 0 && self.sums.take(now) {
             self.has_unnamed = true;
@@ -80,32 +69,18 @@ impl Contests {
         }
     }
 
-    fn put_off(&mut self, pair: &Pair, contest: Contest) {
-        if let Some(waiting) = self.waiting.get_mut(pair) {
-            *waiting = contest;
-            return;
-        }
-        self.left_out += 1;
-        if self.waiting.len() < MOST_WAITING {
-            self.waiting.insert(pair.clone(), contest);
-        }
-    }
-
-    fn name(&mut self, pair: &Pair, contest: &Contest) {
+    fn name(&self, pair: &Pair, contest: &Contest) {
         let Pair { owner, loser } = pair;
         let note = sentence(pair, contest);
         tracing::warn!(
             family = %self.family, service = %loser, %owner, addresses = contest.addresses, "{note}"
         );
         self.recorder.record(events::addresses_taken(loser, note));
-        self.waiting.remove(pair);
-        self.named.insert(pair.clone());
     }
 
     fn report_ended(&mut self, news: &ContestNews) {
         let ended = news.pairs.iter().filter(|(_, contest)| contest.is_none()).map(|(pair, _)| pair);
-        let was_named = |pair: &&Pair| self.waiting.remove(*pair).is_none() && self.named.remove(*pair);
-        let ended: Vec<&Pair> = ended.filter(was_named).collect();
+        let ended: Vec<&Pair> = ended.filter(|pair| self.notices.end(pair)).collect();
         for Pair { owner, loser } in ended.iter().take(NAMED_PER_SYNC) {
             tracing::info!(
                 family = %self.family, service = %loser, %owner,
@@ -141,6 +116,7 @@ mod tests {
 
     use super::*;
     use crate::logging::capture::heard;
+    use crate::notices::MOST_NAMED;
 
     fn claim(claims: &mut Claims, service: &str, created: i64, ports: std::ops::RangeInclusive<u16>) {
         let at =
@@ -205,12 +181,12 @@ mod tests {
             let later = start + Duration::from_secs(600 * u64::try_from(turn).unwrap());
             report_at(&mut contests, &mut claims, later);
         }
-        assert_eq!(contests.named.len(), MOST_NAMED);
+        assert_eq!(contests.notices.named_count(), MOST_NAMED);
         claim(&mut claims, "default/aa", 1, 6000..=6000);
         let log = report(&mut contests, &mut claims);
         assert_eq!(log.lines().count(), NAMED_PER_SYNC + 2, "{log}");
         assert!(log.contains("Resolved: no address is claimed by two services any more"), "{log}");
-        assert!(contests.named.is_empty() && contests.waiting.is_empty());
+        assert_eq!(contests.notices.known().count(), 0);
     }
 
     /// A tenant who keeps starting and ending a contest neither fills the log nor silences it.
@@ -229,7 +205,7 @@ mod tests {
         let log: String = (0..500).map(|_| toggle(&mut contests, &mut claims, start)).collect();
         let named = log.lines().filter(|line| line.contains("Change tenant/bad")).count();
         assert!((1..=3).contains(&named) && log.lines().count() < 20, "{log}");
-        assert!(contests.waiting.is_empty() && contests.named.is_empty());
+        assert_eq!(contests.notices.known().count(), 0);
         claim(&mut claims, "other/web", 2, 81..=81);
         let log = report_at(&mut contests, &mut claims, start);
         assert!(log.contains("default/aa keeps it. Change other/web"), "{log}");

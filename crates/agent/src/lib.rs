@@ -24,6 +24,7 @@ pub mod logging;
 mod metrics;
 mod missed_prefixes;
 mod node_setup;
+mod notices;
 mod own_node;
 mod profiling;
 mod questions;

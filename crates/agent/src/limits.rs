@@ -1,33 +1,24 @@
 //! Tells people which services ask for more than one service may have: once, in the log and in an event on the service.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::time::Instant;
 
-use cluster::SharedAllowance;
 use cluster::apiserver::Recorder;
 use model::{Excess, Family, ServiceKey};
 
 use crate::events;
+use crate::notices::Notices;
 
-/// Services that are named and still too large. More than this is too many to work through one by one.
-const MOST_NAMED: usize = 1000;
-/// Services that wait to be named.
-const MOST_WAITING: usize = 1000;
-
-/// What was said about the services of one family. Any tenant can make services too large as often as he likes, so that
-/// this keeps to a rate, of which each namespace and each service has a share.
+/// What was said about the services of one family.
 pub(crate) struct Limits {
     family: Family,
     recorder: Recorder,
-    allowance: SharedAllowance,
-    named: HashSet<ServiceKey>,
-    waiting: BTreeMap<ServiceKey, Excess>,
+    notices: Notices<ServiceKey, Excess>,
 }
 
 impl Limits {
     pub(crate) fn new(family: Family, recorder: Recorder) -> Limits {
-        let allowance = SharedAllowance::default();
-        Limits { family, recorder, allowance, named: HashSet::new(), waiting: BTreeMap::new() }
+        Limits { family, recorder, notices: Notices::default() }
     }
 
     /// `is_all`: every service that is too large is among these.
@@ -38,38 +29,31 @@ impl Limits {
     fn report_at(&mut self, limited: &[(ServiceKey, Excess)], is_all: bool, now: Instant) {
         if is_all {
             let still: HashSet<&ServiceKey> = limited.iter().map(|(service, _)| service).collect();
-            let known = self.named.iter().chain(self.waiting.keys());
-            let gone: Vec<ServiceKey> = known.filter(|service| !still.contains(service)).cloned().collect();
+            let gone = self.notices.known().filter(|service| !still.contains(service));
+            let gone: Vec<ServiceKey> = gone.cloned().collect();
             gone.iter().for_each(|service| self.resolve(service));
         }
         for (service, excess) in limited {
             if excess.is_none() {
                 self.resolve(service);
-            } else if !self.named.contains(service) && self.waiting.len() < MOST_WAITING {
-                self.waiting.insert(service.clone(), *excess);
+            } else if !self.notices.is_named(service) {
+                self.notices.put_off(service, *excess);
             }
         }
-        let room = MOST_NAMED.saturating_sub(self.named.len());
-        let may_be_named = |(service, _): &(&ServiceKey, &Excess)| self.allowance.take(service, now);
-        let due = self.waiting.iter().filter(may_be_named).take(room);
-        let due: Vec<(ServiceKey, Excess)> =
-            due.map(|(service, excess)| (service.clone(), *excess)).collect();
+        let due = self.notices.take_due(self.notices.room(), now, |service| service);
         due.iter().for_each(|(service, excess)| self.name(service, *excess));
     }
 
-    fn name(&mut self, service: &ServiceKey, excess: Excess) {
+    fn name(&self, service: &ServiceKey, excess: Excess) {
         let note = sentence(self.family, excess);
         tracing::warn!(
             family = %self.family, %service, ports = excess.ports, endpoints = excess.endpoints, "{note}"
         );
         self.recorder.record(events::too_large(service, note));
-        self.waiting.remove(service);
-        self.named.insert(service.clone());
     }
 
     fn resolve(&mut self, service: &ServiceKey) {
-        self.waiting.remove(service);
-        if self.named.remove(service) {
+        if self.notices.end(service) {
             tracing::info!(family = %self.family, %service, "Resolved: the service is no longer too large");
         }
     }
@@ -103,7 +87,7 @@ mod tests {
         for (line, service) in lines[2..].iter().zip(["default/b", "default/a"]) {
             assert!(line.contains("Resolved") && line.contains(service), "{log}");
         }
-        assert!(limits.named.is_empty());
+        assert_eq!(limits.notices.known().count(), 0);
     }
 
     #[test]
