@@ -75,7 +75,8 @@ impl Settings {
     }
 }
 
-/// Counted since the server or destination was made.
+/// Counted since the server or destination was made. The kernel adds the counters up every two seconds, and not at
+/// all while the sysctl `net.ipv4.vs.run_estimation` is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     pub connections: u64,

@@ -5,3 +5,4 @@ mod config;
 mod failures;
 mod place;
 mod servers;
+mod traffic;
