@@ -8,6 +8,15 @@ pub trait Hooks {
     /// Ask the rules on a hook, and change the packet and its connection as they say.
     #[doc(hidden)]
     fn hook(&mut self, way: &mut Way<'_>, hook: HookPoint, interface: &str) -> Result<(), Ended>;
+
+    /// Send a packet from hook to hook, in an order of its own if something on them sends packets elsewhere.
+    #[doc(hidden)]
+    fn route(&mut self, way: &mut Way<'_>) -> Arrived
+    where
+        Self: Sized,
+    {
+        way.route(self)
+    }
 }
 
 /// A packet under way.
@@ -20,7 +29,12 @@ pub struct Way<'w> {
     pub(crate) flow: Flow,
     pub(crate) draw: &'w mut dyn FnMut(u32) -> u32,
     pub(crate) trace: Vec<TraceStep>,
+    /// Whether a packet that goes out goes to the loopback interface; `None` if its destination says.
+    pub(crate) loops: Option<bool>,
 }
+
+/// What became of a packet, and the last hook it met.
+pub(crate) type Arrived = Result<(Outcome, HookPoint), Ended>;
 
 /// A packet that does not go on: what became of it, and where.
 pub(crate) type Ended = (Outcome, Place);
@@ -45,8 +59,8 @@ pub fn walk_with(
     draw: &mut dyn FnMut(u32) -> u32,
 ) -> Journey {
     let flow = flows.track(&packet);
-    let mut way = Way { host, flows, packet, flow, draw, trace: Vec::new() };
-    let (outcome, ended) = match way.route(rules) {
+    let mut way = Way { host, flows, packet, flow, draw, trace: Vec::new(), loops: None };
+    let (outcome, ended) = match rules.route(&mut way) {
         Ok((outcome, hook)) => (outcome, Place { hook, chain: None }),
         Err((outcome, place)) => (outcome, place),
     };
@@ -54,7 +68,7 @@ pub fn walk_with(
 }
 
 impl Way<'_> {
-    fn route(&mut self, rules: &mut impl Hooks) -> Result<(Outcome, HookPoint), Ended> {
+    fn route(&mut self, rules: &mut impl Hooks) -> Arrived {
         let Origin::Interface(interface) = self.packet.origin.clone() else {
             return self.route_own(rules);
         };
@@ -70,7 +84,7 @@ impl Way<'_> {
 
     /// What the host sends to itself goes out and comes in again over the loopback interface, as the same
     /// connection: still "new", but confirmed and with its NAT decided.
-    fn route_own(&mut self, rules: &mut impl Hooks) -> Result<(Outcome, HookPoint), Ended> {
+    fn route_own(&mut self, rules: &mut impl Hooks) -> Arrived {
         rules.hook(self, HookPoint::Output, "")?;
         rules.hook(self, HookPoint::Postrouting, "")?;
         self.flows.confirm(&mut self.flow);
@@ -81,13 +95,13 @@ impl Way<'_> {
         self.deliver(rules, "lo")
     }
 
-    fn deliver(&mut self, rules: &mut impl Hooks, interface: &str) -> Result<(Outcome, HookPoint), Ended> {
+    fn deliver(&mut self, rules: &mut impl Hooks, interface: &str) -> Arrived {
         rules.hook(self, HookPoint::Input, interface)?;
         self.flows.confirm(&mut self.flow);
         Ok((Outcome::Local(self.delivery()), HookPoint::Input))
     }
 
-    fn delivery(&self) -> Delivery {
+    pub(crate) fn delivery(&self) -> Delivery {
         Delivery {
             to: self.packet.destination,
             port: self.packet.destination_port,

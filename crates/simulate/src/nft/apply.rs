@@ -130,7 +130,7 @@ fn update_chain(
     to.touch();
     let Some(wanted) = wanted else { return Ok(()) };
     let Some(hook) = &mut chain.hook else { return Err(libc::EEXIST) };
-    if hook.nat != wanted.nat {
+    if hook.kind != wanted.kind {
         return Err(libc::EEXIST);
     }
     if (hook.number, hook.priority) != (wanted.number, wanted.priority) {

@@ -3,8 +3,8 @@
 //! Errors are those the kernel gives to a malformed message. What a rule contains is in `decode_rule`.
 
 use kernel::netlink::{Attribute, Message, attributes};
-use kernel::nft::TableFamily;
 use kernel::nft::sys::*;
+use kernel::nft::{HookKind, TableFamily};
 
 use super::Errno;
 use super::instruction::{Datum, Verdict};
@@ -78,15 +78,22 @@ pub(super) fn request<'a>(message: &Message<'a>) -> Result<Request<'a>, Errno> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hook {
-    pub(super) nat: bool,
+    pub(super) kind: HookKind,
     pub(super) number: u32,
     pub(super) priority: i32,
     pub(super) accept: bool,
 }
 
-/// Nat chains exist on prerouting, input, output and postrouting; filter chains on all five.
+impl Hook {
+    pub(super) fn is_nat(&self) -> bool {
+        self.kind == HookKind::Nat
+    }
+}
+
+/// Nat chains exist on prerouting, input, output and postrouting, route chains on output; filter chains on all five.
 const FILTER_HOOKS: u32 = 0b11111;
 const NAT_HOOKS: u32 = 0b11011;
+const ROUTE_HOOKS: u32 = 0b01000;
 /// `NF_IP_PRI_CONNTRACK`: a nat chain needs to come after it.
 const CONNTRACK_PRIORITY: i32 = -200;
 
@@ -99,16 +106,17 @@ pub(super) fn hook(fields: &Fields<'_>) -> Result<Option<Hook>, Errno> {
     let Some(nest) = fields.nest(NFTA_CHAIN_HOOK) else { return Ok(None) };
     let number = nest.number(NFTA_HOOK_HOOKNUM)?.ok_or(libc::ENOENT)?;
     let priority = nest.number(NFTA_HOOK_PRIORITY)?.ok_or(libc::ENOENT)? as i32;
-    let nat = match fields.name(NFTA_CHAIN_TYPE)? {
-        None | Some("filter") => false,
-        Some("nat") => true,
+    let (kind, hooks) = match fields.name(NFTA_CHAIN_TYPE)? {
+        None | Some("filter") => (HookKind::Filter, FILTER_HOOKS),
+        Some("nat") => (HookKind::Nat, NAT_HOOKS),
+        Some("route") => (HookKind::Route, ROUTE_HOOKS),
         Some(_) => return Err(libc::ENOENT),
     };
-    let hooks = if nat { NAT_HOOKS } else { FILTER_HOOKS };
-    if number > 4 || hooks & 1 << number == 0 || (nat && priority <= CONNTRACK_PRIORITY) {
+    let early = kind == HookKind::Nat && priority <= CONNTRACK_PRIORITY;
+    if number > 4 || hooks & 1 << number == 0 || early {
         return Err(libc::EOPNOTSUPP);
     }
-    Ok(Some(Hook { nat, number, priority, accept }))
+    Ok(Some(Hook { kind, number, priority, accept }))
 }
 
 /// What makes two declarations of a set the same.

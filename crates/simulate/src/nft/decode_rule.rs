@@ -84,6 +84,7 @@ fn meta(fields: &Fields<'_>) -> Result<Instruction, Errno> {
     let key = match key {
         NFT_META_MARK => Meta::Mark,
         NFT_META_IIFNAME => Meta::IifName,
+        NFT_META_OIFNAME => Meta::OifName,
         NFT_META_L4PROTO => Meta::L4Proto,
         _ => return Err(libc::EOPNOTSUPP),
     };

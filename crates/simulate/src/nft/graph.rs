@@ -54,9 +54,9 @@ impl<'t> Walk<'t> {
                 set.targets().try_fold(0, |deepest, chain| Ok(deepest.max(self.visit(chain)?)))
             }
             Instruction::Dnat { .. } => {
-                self.only(self.hook.nat && matches!(self.hook.number, PREROUTING | OUTPUT))
+                self.only(self.hook.is_nat() && matches!(self.hook.number, PREROUTING | OUTPUT))
             }
-            Instruction::Masquerade => self.only(self.hook.nat && self.hook.number == POSTROUTING),
+            Instruction::Masquerade => self.only(self.hook.is_nat() && self.hook.number == POSTROUTING),
             Instruction::Reject(_) => self.only(self.hook.number != POSTROUTING),
             _ => Ok(0),
         }

@@ -66,6 +66,7 @@ pub(super) enum Header {
 pub(super) enum Meta {
     Mark,
     IifName,
+    OifName,
     L4Proto,
 }
 
@@ -73,7 +74,7 @@ impl Meta {
     pub(super) fn length(self) -> usize {
         match self {
             Meta::Mark => 4,
-            Meta::IifName => 16,
+            Meta::IifName | Meta::OifName => 16,
             Meta::L4Proto => 1,
         }
     }

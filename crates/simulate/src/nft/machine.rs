@@ -19,6 +19,8 @@ pub(super) struct Situation<'a> {
     pub(super) packet: &'a mut Packet,
     /// Empty where no interface is involved yet.
     pub(super) interface: &'a str,
+    /// Empty where it is not decided, and for any but the loopback interface.
+    pub(super) output_interface: &'a str,
     pub(super) flow: &'a mut Flow,
     /// What masquerading would put in.
     pub(super) own_source: Option<IpAddr>,
@@ -149,13 +151,8 @@ impl Machine<'_, '_> {
         match key {
             Meta::Mark => self.store(to, &self.at.packet.mark.to_ne_bytes(), label),
             Meta::L4Proto => self.store(to, &[self.at.packet.protocol.number()], label),
-            Meta::IifName => {
-                let mut name = [0; 16];
-                for (to, from) in name.iter_mut().take(15).zip(self.at.interface.bytes()) {
-                    *to = from;
-                }
-                self.store(to, &name, label)
-            }
+            Meta::IifName => self.store(to, &padded(self.at.interface), label),
+            Meta::OifName => self.store(to, &padded(self.at.output_interface), label),
         }
     }
 
@@ -267,4 +264,12 @@ pub(super) fn end(verdict: Verdict) -> Step {
         Verdict::Break => Step::Break,
         other => Step::End(Effect::Verdict(other)),
     }
+}
+
+fn padded(interface: &str) -> [u8; 16] {
+    let mut name = [0; 16];
+    for (to, from) in name.iter_mut().take(15).zip(interface.bytes()) {
+        *to = from;
+    }
+    name
 }

@@ -21,7 +21,7 @@ mod state;
 mod tests;
 mod transaction;
 mod transport;
-mod walk;
+pub(crate) mod walk;
 mod words;
 
 use std::fmt;

@@ -1,9 +1,10 @@
 //! What happens to a packet on a hook: the chains there by priority, and NAT.
 
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use kernel::nft::TableFamily;
+use kernel::nft::{HookKind, TableFamily};
 
 use super::Simulator;
 use super::instruction::Verdict;
@@ -14,8 +15,60 @@ use crate::{HookPoint, Outcome, Place, TraceStep};
 
 impl Hooks for Simulator {
     fn hook(&mut self, way: &mut Way<'_>, hook: HookPoint, interface: &str) -> Result<(), Ended> {
+        self.before_nat(way, hook, interface, &ALL)?;
+        self.nat(way, hook, interface)?;
+        self.after_nat(way, hook, interface, &ALL)
+    }
+}
+
+/// The priorities of all chains.
+pub(crate) const ALL: RangeInclusive<i32> = i32::MIN..=i32::MAX;
+
+impl Simulator {
+    /// The chains that are asked before NAT, as far as their priority is among these.
+    pub(crate) fn before_nat(
+        &mut self,
+        way: &mut Way<'_>,
+        hook: HookPoint,
+        interface: &str,
+        priorities: &RangeInclusive<i32>,
+    ) -> Result<(), Ended> {
+        let mut walker = self.walker(way);
+        let chains = walker.chains(hook).0;
+        walker.filters(hook, &chains, interface, priorities)
+    }
+
+    /// Nat chains are asked once for a connection, until one decides; when all have been asked, having decided nothing
+    /// is a decision too.
+    pub(crate) fn nat(&mut self, way: &mut Way<'_>, hook: HookPoint, interface: &str) -> Result<(), Ended> {
+        let mut walker = self.walker(way);
+        for chain in &walker.chains(hook).1 {
+            if walker.nat_pending(hook) {
+                walker.chain(hook, chain, interface)?;
+            }
+        }
+        if walker.has_nat() {
+            walker.translate(hook);
+        }
+        Ok(())
+    }
+
+    /// The chains that are asked behind NAT, as far as their priority is among these.
+    pub(crate) fn after_nat(
+        &mut self,
+        way: &mut Way<'_>,
+        hook: HookPoint,
+        interface: &str,
+        priorities: &RangeInclusive<i32>,
+    ) -> Result<(), Ended> {
+        let mut walker = self.walker(way);
+        let chains = walker.chains(hook).2;
+        walker.filters(hook, &chains, interface, priorities)
+    }
+
+    fn walker<'a, 'w>(&'a mut self, way: &'a mut Way<'w>) -> Walker<'a, 'w> {
         let family = if way.packet.destination.is_ipv4() { TableFamily::Ip } else { TableFamily::Ip6 };
-        Walker { simulator: self, way, family }.hook(hook, interface)
+        Walker { simulator: self, way, family }
     }
 }
 
@@ -28,29 +81,22 @@ struct Walker<'a, 'w> {
 struct BaseChain {
     table: String,
     name: String,
-    nat: bool,
+    kind: HookKind,
     priority: i32,
     registered: u64,
     accept: bool,
 }
 
 impl Walker<'_, '_> {
-    /// Ask every chain on the hook. Nat chains are asked once for a connection, until one decides; when all
-    /// have been asked, having decided nothing is a decision too.
-    fn hook(&mut self, hook: HookPoint, interface: &str) -> Result<(), Ended> {
-        let (before, nat, after) = self.chains(hook);
-        for chain in &before {
-            self.chain(hook, chain, interface)?;
-        }
-        for chain in &nat {
-            if self.nat_pending(hook) {
-                self.chain(hook, chain, interface)?;
-            }
-        }
-        if self.has_nat() {
-            self.translate(hook);
-        }
-        after.iter().try_for_each(|chain| self.chain(hook, chain, interface))
+    fn filters(
+        &mut self,
+        hook: HookPoint,
+        chains: &[BaseChain],
+        interface: &str,
+        priorities: &RangeInclusive<i32>,
+    ) -> Result<(), Ended> {
+        let mut asked = chains.iter().filter(|chain| priorities.contains(&chain.priority));
+        asked.try_for_each(|chain| self.chain(hook, chain, interface))
     }
 
     /// Without any nat chain, the kernel translates nothing, not even known connections.
@@ -58,7 +104,7 @@ impl Walker<'_, '_> {
         let tables = self.simulator.state.tables(self.family).values();
         tables
             .flat_map(|table| table.chains.values())
-            .any(|chain| chain.hook.as_ref().is_some_and(|hook| hook.nat))
+            .any(|chain| chain.hook.as_ref().is_some_and(|hook| hook.is_nat()))
     }
 
     fn nat_pending(&self, hook: HookPoint) -> bool {
@@ -87,7 +133,7 @@ impl Walker<'_, '_> {
     /// The chains on a hook, by priority: those before NAT, the nat chains, those behind.
     fn chains(&self, hook: HookPoint) -> (Vec<BaseChain>, Vec<BaseChain>, Vec<BaseChain>) {
         let all = self.base_chains(hook);
-        let (nat, filter): (Vec<_>, Vec<_>) = all.into_iter().partition(|chain| chain.nat);
+        let (nat, filter): (Vec<_>, Vec<_>) = all.into_iter().partition(|chain| chain.kind == HookKind::Nat);
         let turn = if hook == HookPoint::Prerouting || hook == HookPoint::Output { -100 } else { 100 };
         let (before, after) = filter.into_iter().partition(|chain| chain.priority < turn);
         (before, nat, after)
@@ -103,7 +149,7 @@ impl Walker<'_, '_> {
                 found.push(BaseChain {
                     table: table.clone(),
                     name: name.clone(),
-                    nat: base.nat,
+                    kind: base.kind,
                     priority: base.priority,
                     registered: chain.registered,
                     accept: base.accept,
@@ -114,7 +160,17 @@ impl Walker<'_, '_> {
         found
     }
 
+    /// Through one base chain. A change of the mark in a route chain has the packet routed again.
     fn chain(&mut self, hook: HookPoint, base: &BaseChain, interface: &str) -> Result<(), Ended> {
+        let mark = self.way.packet.mark;
+        self.rules(hook, base, interface)?;
+        if base.kind == HookKind::Route && self.way.packet.mark != mark {
+            self.way.loops = None;
+        }
+        Ok(())
+    }
+
+    fn rules(&mut self, hook: HookPoint, base: &BaseChain, interface: &str) -> Result<(), Ended> {
         let place = |chain: &str| Place { hook, chain: Some(chain.to_owned()) };
         let mut callers: Vec<(String, usize)> = Vec::new();
         let (mut chain, mut index) = (base.name.clone(), 0);
@@ -157,11 +213,15 @@ impl Walker<'_, '_> {
         interface: &str,
     ) -> Effect {
         let own_source: Option<IpAddr> = self.way.host.source_towards(self.way.packet.destination);
+        let outgoing = matches!(hook, HookPoint::Output | HookPoint::Postrouting);
+        let way = &*self.way;
+        let loops = outgoing && way.loops.unwrap_or_else(|| way.host.is_local(way.packet.destination));
         let mut situation = Situation {
             family: self.family,
             table: &base.table,
             packet: &mut self.way.packet,
             interface,
+            output_interface: if loops { "lo" } else { "" },
             flow: &mut self.way.flow,
             own_source,
             now: self.simulator.now,

@@ -46,6 +46,7 @@ impl Label {
         match key {
             Meta::Mark => Label::new("mark", Kind::Bits(&[])),
             Meta::IifName => Label::new("interface", Kind::Name),
+            Meta::OifName => Label::new("outgoing interface", Kind::Name),
             Meta::L4Proto => Label::new("protocol", Kind::Protocol),
         }
     }

@@ -100,6 +100,9 @@ cases! {
     "chain exclusively": furnished, |w| { w.chain_with("a", CREATE | EXCL); }, libc::EEXIST;
     "nat chain on forward": a_table, |w| { w.base("n", "nat", 2, 0); }, libc::EOPNOTSUPP;
     "nat chain before conntrack": a_table, |w| { w.base("n", "nat", 0, -250); }, libc::EOPNOTSUPP;
+    "route chain on output": a_table, |w| { w.base("r", "route", 3, -90); }, 0;
+    "route chain on input": a_table, |w| { w.base("r", "route", 1, 0); }, libc::EOPNOTSUPP;
+    "route chain becomes a filter chain": |w| { a_table(w); w.base("r", "route", 3, 0); }, |w| { w.base("r", "filter", 3, 0); }, libc::EEXIST;
     "chain of an unknown type": a_table, |w| { w.base("n", "nothing", 0, 0); }, libc::ENOENT;
     "base chain again": furnished, |w| { w.base("in", "filter", 1, 0); }, 0;
     "base chain moved to another hook": furnished, |w| { w.base("in", "filter", 2, 0); }, libc::EOPNOTSUPP;
