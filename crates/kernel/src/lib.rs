@@ -1,4 +1,5 @@
-//! Linux networking state over raw netlink: nf_tables, conntrack, IPVS, links, addresses and routes, sysctls.
+//! Linux networking state over raw netlink: nf_tables, conntrack, IPVS, links, addresses and routes, sysctls; and SCTP
+//! sockets.
 //!
 //! No external program is run but the iptables tools, and nothing here knows Kubernetes. Every `unsafe` block of the workspace lives
 //! in this crate; the system calls that rustix offers as safe ones (poll, inotify) are made where they are
@@ -22,6 +23,7 @@ pub mod nfacct;
 pub mod nft;
 pub mod process;
 pub mod profile;
+pub mod sctp;
 pub mod sysctl;
 
 pub use ip_family::IpFamily;

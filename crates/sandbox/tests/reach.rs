@@ -53,6 +53,31 @@ fn everybody_reaches_every_pod_by_tcp_and_udp() {
 }
 
 #[test]
+fn everybody_reaches_a_pod_by_sctp() {
+    privileged_test(|| {
+        let world = world();
+        let pod = world.pod("a").unwrap();
+        for (family, ip) in pod.addresses().into_iter().enumerate() {
+            let at = SocketAddr::new(ip, 3868);
+            if let Err(error) = kernel::sctp::socket(at) {
+                return println!("SKIPPED: this kernel has no SCTP: {error}");
+            }
+            let server = Server::sctp(&pod.namespace, "a", at).unwrap();
+            for (name, from, addresses) in everybody(&world) {
+                println!("{name} at {ip}");
+                let source = addresses[family];
+                let outcome = probe::sctp(from, Some(source), at, TIMEOUT);
+                assert_eq!((outcome.by(), outcome.seen_as()), (Some("a"), Some(source)), "{outcome:?}");
+            }
+            assert_eq!(server.answered(), 5);
+            drop(server);
+            let outcome = probe::sctp(&world.client, None, at, TIMEOUT);
+            assert_eq!(outcome, Outcome::Refused, "by an abort");
+        }
+    });
+}
+
+#[test]
 fn both_addresses_of_the_node_are_reached_from_everywhere() {
     privileged_test(|| {
         let world = world();

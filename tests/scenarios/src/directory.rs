@@ -59,7 +59,7 @@ pub fn node_of(endpoint: &str) -> &'static str {
     }
 }
 
-/// Every server: its name and address. Each listens for TCP and UDP.
+/// Every server: its name and address. Each listens for TCP, UDP and, where the kernel has it, SCTP.
 pub fn servers() -> impl Iterator<Item = (&'static str, String, SocketAddr)> {
     ENDPOINTS.into_iter().flat_map(|endpoint| {
         Family::BOTH.into_iter().flat_map(move |family| {

@@ -3,7 +3,7 @@
 pub mod table;
 mod tunnel;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Deref;
 use std::path::Path;
 use std::time::Duration;
@@ -112,6 +112,9 @@ fn start_servers(sandbox: &Sandbox, far: &Namespace) -> Result<Vec<Server>, sand
         let namespace = if endpoint == "far" { far } else { namespace_of(sandbox, endpoint) };
         servers.push(Server::tcp(namespace, &name, at)?);
         servers.push(Server::udp(namespace, &name, at)?);
+        if no_sctp().is_none() {
+            servers.push(Server::sctp(namespace, &name, at)?);
+        }
     }
     Ok(servers)
 }
@@ -164,7 +167,7 @@ impl Asker for Calls<'_> {
         let outcome = match self.protocol {
             Protocol::Tcp => probe::tcp(self.from, Some(source), self.to, self.timeout),
             Protocol::Udp => probe::udp(self.from, Some(source), self.to, self.timeout),
-            Protocol::Sctp => Outcome::Failed("the sandbox speaks no SCTP".to_owned()),
+            Protocol::Sctp => probe::sctp(self.from, Some(source), self.to, self.timeout),
         };
         let own_datagram = self.position.is_node() && self.protocol == Protocol::Udp;
         match outcome {
@@ -188,11 +191,8 @@ fn untouched(to: SocketAddr) -> Observed {
     if of_node { Observed::Rejected } else { Observed::Silent }
 }
 
-/// Why SCTP flows cannot be asked here.
-pub fn no_sctp() -> String {
-    use rustix::net::{AddressFamily, SocketType, ipproto, socket};
-    match socket(AddressFamily::INET, SocketType::STREAM, Some(ipproto::SCTP)) {
-        Ok(_) => "the sandbox has no SCTP servers".to_owned(),
-        Err(error) => format!("this kernel has no SCTP: {error}"),
-    }
+/// Why SCTP flows cannot be asked here, if they cannot.
+pub fn no_sctp() -> Option<String> {
+    let any = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+    kernel::sctp::socket(any).err().map(|error| format!("this kernel has no SCTP: {error}"))
 }

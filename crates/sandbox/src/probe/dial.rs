@@ -1,18 +1,34 @@
-//! TCP connections from a chosen source address, with a deadline: what `std` cannot do together.
+//! TCP and SCTP connections from a chosen source address, with a deadline: what `std` cannot do together.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
 
-/// Connect from the namespace the calling thread is in.
+/// Connect by TCP from the namespace the calling thread is in.
 pub(super) fn dial(source: Option<IpAddr>, to: SocketAddr, deadline: Instant) -> io::Result<TcpStream> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    let stream = connected(socket_with(family, SocketType::STREAM, flags, None)?, source, to, deadline)?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// The same by SCTP, whose streams are read and written as those of TCP are.
+pub(super) fn dial_sctp(source: Option<IpAddr>, to: SocketAddr, deadline: Instant) -> io::Result<TcpStream> {
+    connected(kernel::sctp::socket(to)?, source, to, deadline)
+}
+
+fn connected(
+    socket: OwnedFd,
+    source: Option<IpAddr>,
+    to: SocketAddr,
+    deadline: Instant,
+) -> io::Result<TcpStream> {
     if let Some(source) = source {
         bind(&socket, &SocketAddr::new(source, 0))?;
     }
@@ -26,7 +42,6 @@ pub(super) fn dial(source: Option<IpAddr>, to: SocketAddr, deadline: Instant) ->
     }
     let stream = TcpStream::from(socket);
     stream.set_nonblocking(false)?;
-    stream.set_nodelay(true)?;
     Ok(stream)
 }
 

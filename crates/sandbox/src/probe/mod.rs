@@ -17,10 +17,26 @@ use crate::Namespace;
 
 /// Connect, ask over HTTP, read the answer; `timeout` is for all of it.
 pub fn tcp(from: &Namespace, source: Option<IpAddr>, to: SocketAddr, timeout: Duration) -> Outcome {
+    over(dial::dial, from, source, to, timeout)
+}
+
+/// The same over SCTP. Give a source address: without one the client offers all that it has, and only one of them is
+/// translated on the way.
+pub fn sctp(from: &Namespace, source: Option<IpAddr>, to: SocketAddr, timeout: Duration) -> Outcome {
+    over(dial::dial_sctp, from, source, to, timeout)
+}
+
+fn over(
+    dial: fn(Option<IpAddr>, SocketAddr, Instant) -> std::io::Result<TcpStream>,
+    from: &Namespace,
+    source: Option<IpAddr>,
+    to: SocketAddr,
+    timeout: Duration,
+) -> Outcome {
     let deadline = Instant::now() + timeout;
     let asked = from.try_run(|| {
         let started = Instant::now();
-        let answer = dial::dial(source, to, deadline).and_then(|stream| ask_http(stream, deadline));
+        let answer = dial(source, to, deadline).and_then(|stream| ask_http(stream, deadline));
         Outcome::from_answer(answer, started)
     });
     asked.unwrap_or_else(|error| Outcome::Failed(error.to_string()))

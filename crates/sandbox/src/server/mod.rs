@@ -2,6 +2,7 @@
 //!
 //! Each has one thread, waiting on all its sockets; hundreds in a process are fine.
 
+mod sctp;
 mod tcp;
 mod udp;
 
@@ -38,6 +39,11 @@ impl Server {
     /// open. `name` has no spaces.
     pub fn tcp(namespace: &Namespace, name: &str, at: SocketAddr) -> Result<Server, SandboxError> {
         start(namespace, name, at, TcpListener::bind, TcpListener::local_addr, tcp::serve)
+    }
+
+    /// The same for SCTP; an error where the kernel has none.
+    pub fn sctp(namespace: &Namespace, name: &str, at: SocketAddr) -> Result<Server, SandboxError> {
+        start(namespace, name, at, sctp::listen, TcpListener::local_addr, tcp::serve)
     }
 
     /// Listen for UDP inside `namespace` and answer each datagram with `NAME CLIENT_IP CLIENT_PORT`.

@@ -1,4 +1,4 @@
-//! Lines and minimal HTTP over any number of connections, in one thread.
+//! Lines and minimal HTTP over any number of connections, of TCP or SCTP, in one thread.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};

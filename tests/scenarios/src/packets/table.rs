@@ -34,10 +34,10 @@ pub fn cases<'a>(
 ) -> Vec<Case<'a>> {
     let sctp = no_sctp();
     let case = |&(flow, family): &(&'a Flow, Family)| {
-        let sctp = sctp.clone();
-        Case::new(format!("{prefix}{}", name(variant, flow, family)), move || match flow.protocol {
-            Protocol::Sctp => Verdict::Skipped(sctp.clone()),
-            Protocol::Tcp | Protocol::Udp => review(flow, ask(ground, world, flow, variant, family)),
+        let obstacle = sctp.clone().filter(|_| flow.protocol == Protocol::Sctp);
+        Case::new(format!("{prefix}{}", name(variant, flow, family)), move || match &obstacle {
+            Some(why) => Verdict::Skipped(why.clone()),
+            None => review(flow, ask(ground, world, flow, variant, family)),
         })
     };
     asked.iter().map(case).collect()
