@@ -1,12 +1,12 @@
 //! The table of packet flows against the real binary and the real kernel, in network namespaces, in every mode: all of
-//! it under the base settings, and under each variant the flows that it changes.
+//! it under the base settings, and under each variant the flows that it changes; or a sample of it.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use scenarios::flows;
 use scenarios::packets::Rig;
-use scenarios::packets::table::{AT_ONCE, Asked, asked_in, cases, name};
+use scenarios::packets::table::{AT_ONCE, Asked, asked_in, cases, name, sampled};
 use scenarios::world::World;
 use scenarios::{Carrier, Case, Report, SettingsVariant, Verdict, binary};
 
@@ -19,7 +19,14 @@ fn main() -> ExitCode {
     let flows = flows::all();
     for carrier in Carrier::ALL {
         for variant in SettingsVariant::ALL.into_iter().filter(|variant| carrier.knows(*variant)) {
-            let part = Part { carrier, variant, asked: asked_in(variant, &flows) };
+            let asked = match sampled(asked_in(variant, &flows)) {
+                Ok(asked) => asked,
+                Err(problem) => {
+                    report.count("sample", Verdict::Failed(problem));
+                    return report.finish();
+                }
+            };
+            let part = Part { carrier, variant, asked };
             if !part.is_wanted(&report) {
                 continue;
             }

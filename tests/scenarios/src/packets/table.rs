@@ -1,5 +1,7 @@
 //! The table of flows as cases of a report: which are asked under which variant, and how.
 
+use std::collections::HashMap;
+
 use model::{Family, Protocol};
 
 use super::{Calls, Ground, no_sctp};
@@ -17,6 +19,27 @@ pub fn asked_in(variant: SettingsVariant, flows: &[Flow]) -> Asked<'_> {
     let asked =
         flows.iter().filter(|flow| variant == SettingsVariant::ClusterCidr || flow.differs_in(variant));
     asked.flat_map(|flow| flow.families.iter().map(move |family| (flow, *family))).collect()
+}
+
+/// How many flows of a protocol and family one is asked of, if not all; see docs/testing.md.
+pub const SAMPLE: &str = "POINTSMAN_FLOWS_SAMPLE";
+
+/// The sample that the environment asks for: the first flow of each protocol and family, and every so many after it.
+pub fn sampled(asked: Asked<'_>) -> Result<Asked<'_>, String> {
+    let every = match std::env::var(SAMPLE) {
+        Err(_) => return Ok(asked),
+        Ok(text) => match text.parse::<usize>() {
+            Ok(every) if every > 0 => every,
+            _ => return Err(format!("{SAMPLE} is {text:?}, not a number from 1")),
+        },
+    };
+    let mut met: HashMap<(Protocol, Family), usize> = HashMap::new();
+    let mut is_due = |flow: &Flow, family: Family| {
+        let before = met.entry((flow.protocol, family)).or_default();
+        *before += 1;
+        (*before - 1).is_multiple_of(every)
+    };
+    Ok(asked.into_iter().filter(|(flow, family)| is_due(flow, *family)).collect())
 }
 
 pub fn name(variant: SettingsVariant, flow: &Flow, family: Family) -> String {
