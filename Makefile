@@ -1,7 +1,7 @@
-.PHONY: help run test conformance fuzz bench compare check build
+.PHONY: help run test test-vm conformance fuzz bench compare check build
 
 help: ## Show this list
-	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
 
 run: ## Build a small cluster out of network namespaces and show traffic being steered in it
 	cargo build --release -p pointsman-agent -p pointsman-demo
@@ -9,6 +9,9 @@ run: ## Build a small cluster out of network namespaces and show traffic being s
 
 test: ## Format, lints and all tests; ends with "N passed, N failed, N skipped"
 	@scripts/test
+
+test-vm: ## The tests that are about the kernel on stock Debian kernels under QEMU, with SCTP; SHORT=1 for a sample
+	@scripts/test-vm $(if $(SHORT),--short)
 
 conformance: ## The agent against a real etcd and kube-apiserver, and beside upstream's kube-proxy; needs Go
 	@scripts/conformance
