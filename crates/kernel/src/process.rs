@@ -1,4 +1,4 @@
-//! Child processes that do not outlive their parent, and signals to single processes.
+//! Child processes that do not outlive their parent, signals to single processes, and limits of the own one.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -22,6 +22,23 @@ impl Signal {
             Signal::Kill => libc::SIGKILL,
         }
     }
+}
+
+/// Ticks per second, the unit of times in `/proc`.
+pub fn clock_ticks_per_second() -> u64 {
+    known_to_libc(libc::_SC_CLK_TCK, 100)
+}
+
+/// The unit of memory in `/proc`.
+pub fn page_size() -> u64 {
+    known_to_libc(libc::_SC_PAGESIZE, 4096)
+}
+
+/// What the C library was told when the process started, so that no system call is made. rustix opens a file for it on
+/// kernels before 6.4, by a call that our seccomp profile refuses, and panics then.
+fn known_to_libc(name: libc::c_int, usual: u64) -> u64 {
+    // SAFETY: takes no pointers.
+    u64::try_from(unsafe { libc::sysconf(name) }).unwrap_or(usual)
 }
 
 /// Let this process open as many files as it could ask for; the limit at the start is often a thousand.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::SystemTime;
 
-use rustix::param::{clock_ticks_per_second, page_size};
+use kernel::process::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
