@@ -28,6 +28,8 @@ pub(super) struct Connections {
     known: HashMap<Key, Connection>,
     /// Clients bound to a destination.
     bound: HashMap<(VirtualServer, IpAddr), Bond>,
+    /// Bonds that others replaced. They bind nobody, but the kernel counts them until their connections end.
+    replaced: Vec<(VirtualServer, IpAddr, Destination)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +63,18 @@ impl Connections {
     pub(super) fn bound_to(&self, server: VirtualServer, at: Destination) -> u32 {
         let bound =
             self.bound.iter().filter(|(key, bond)| key.0 == server && bond.to == at && !bond.orphaned);
-        u32::try_from(bound.count()).unwrap_or(u32::MAX)
+        let replaced = self.replaced.iter().filter(|(of, client, to)| {
+            let live = |key: &Key| key.0 == server && key.1 == *client;
+            (*of, *to) == (server, at) && self.known.iter().any(|(key, one)| live(key) && one.to == at)
+        });
+        u32::try_from(bound.count() + replaced.count()).unwrap_or(u32::MAX)
+    }
+
+    fn bind(&mut self, server: VirtualServer, client: IpAddr, bond: Bond) {
+        let before = self.bound.insert((server, client), bond);
+        if let Some(before) = before.filter(|before| before.to != bond.to) {
+            self.replaced.push((server, client, before.to));
+        }
     }
 
     /// The destination was deleted.
@@ -143,9 +156,7 @@ impl Simulator {
         if persistent {
             let seconds = found.settings.persistence_timeout;
             let expires_at = self.now + u64::from(seconds) * 1000;
-            self.connections
-                .bound
-                .insert((server, client), Bond { to, seconds, expires_at, orphaned: false });
+            self.connections.bind(server, client, Bond { to, seconds, expires_at, orphaned: false });
         }
         Some(to)
     }

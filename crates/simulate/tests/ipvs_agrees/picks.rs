@@ -18,6 +18,10 @@ enum Step {
     Delete(u8),
     Add(u8, u32),
     Scheduler(&'static str),
+    /// Clients keep their destination; seconds.
+    Persistent(u32),
+    /// `expire_quiescent_template`.
+    ExpireQuiescent,
 }
 use Step::*;
 
@@ -43,6 +47,16 @@ const SCRIPTS: &[(&str, &[Step])] = &[
     ("fo", &[Weight(2, 5), Connect(2), Weight(2, 0), Connect(2)]),
     ("ovf", &[Weight(2, 2), Connect(5)]),
     ("none", &[Connect(1)]),
+    ("rr", &[Persistent(60), Connect(4), Weight(3, 0), Connect(2), Weight(3, 1), Connect(2)]),
+    (
+        "rr",
+        &[ExpireQuiescent, Persistent(60), Connect(4), Weight(3, 0), Connect(2), Weight(3, 1), Connect(2)],
+    ),
+    ("rr", &[Persistent(60), Connect(2), Delete(3), Connect(3), Add(3, 1), Connect(2)]),
+    ("rr", &[Persistent(60), Connect(2), Delete(3), Add(3, 1), Connect(2)]),
+    ("rr", &[Connect(1), Persistent(60), Connect(2), Scheduler("rr"), Connect(3)]),
+    ("lblc", &[Connect(6), Weight(3, 0), Connect(3)]),
+    ("sh", &[Connect(3)]),
 ];
 
 fn at(last: u8) -> Destination {
@@ -54,6 +68,7 @@ trait Side {
     fn transport(&mut self) -> &mut dyn Transport;
     /// Who answered, or `None` if the connection was refused.
     fn connect(&mut self) -> Option<u8>;
+    fn expire_quiescent(&mut self);
 }
 
 struct Real {
@@ -81,6 +96,10 @@ impl Real {
 }
 
 impl Side for Real {
+    fn expire_quiescent(&mut self) {
+        kernel::sysctl::write("net/ipv4/vs/expire_quiescent_template", 1).unwrap();
+    }
+
     fn transport(&mut self) -> &mut dyn Transport {
         &mut self.connection
     }
@@ -108,6 +127,10 @@ struct Simulated {
 }
 
 impl Side for Simulated {
+    fn expire_quiescent(&mut self) {
+        self.simulator.sysctls.expire_quiescent_template = true;
+    }
+
     fn transport(&mut self) -> &mut dyn Transport {
         &mut self.simulator
     }
@@ -125,8 +148,22 @@ impl Side for Simulated {
     }
 }
 
+fn fill(batch: &mut Batch, scheduler: &str, step: Step) {
+    let web = server(WEB);
+    let _place = match step {
+        Weight(last, weight) => batch.set_destination(web, at(last), weight),
+        Delete(last) => batch.delete_destination(web, at(last)),
+        Add(last, weight) => batch.new_destination(web, at(last), weight),
+        Scheduler(name) => batch.set_service(web, &Settings::new(name)),
+        Persistent(seconds) => batch.set_service(web, &Settings::new(scheduler).persistent(seconds)),
+        Connect(_) | ExpireQuiescent => return,
+    };
+}
+
+/// Whom each connection of a script reached.
 fn run(side: &mut dyn Side, scheduler: &str, script: &[Step]) -> Vec<Option<u8>> {
     let web = server(WEB);
+    assert_eq!(side.transport().scheduler_available(scheduler).unwrap(), scheduler != "none");
     let mut batch = Batch::new();
     batch.new_service(web, &Settings::new(scheduler));
     for last in POOL {
@@ -138,10 +175,8 @@ fn run(side: &mut dyn Side, scheduler: &str, script: &[Step]) -> Vec<Option<u8>>
         let mut batch = Batch::new();
         match *step {
             Connect(count) => picks.extend((0..count).map(|_| side.connect())),
-            Weight(last, weight) => drop(batch.set_destination(web, at(last), weight)),
-            Delete(last) => drop(batch.delete_destination(web, at(last))),
-            Add(last, weight) => drop(batch.new_destination(web, at(last), weight)),
-            Scheduler(name) => drop(batch.set_service(web, &Settings::new(name))),
+            ExpireQuiescent => side.expire_quiescent(),
+            _ => fill(&mut batch, scheduler, *step),
         }
         assert_eq!(side.transport().commit(&batch).unwrap(), []);
     }
@@ -150,7 +185,7 @@ fn run(side: &mut dyn Side, scheduler: &str, script: &[Step]) -> Vec<Option<u8>>
 
 fn counted(side: &mut dyn Side) -> Vec<(Destination, u32, u32, u32)> {
     let pool = side.transport().destinations(server(WEB)).unwrap();
-    pool.iter().map(|one| (one.destination, one.weight, one.active, one.inactive)).collect()
+    pool.iter().map(|one| (one.destination, one.weight, one.active, one.persistent)).collect()
 }
 
 #[test]
