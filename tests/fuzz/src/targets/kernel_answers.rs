@@ -1,5 +1,5 @@
 //! What the kernel answers over netlink: acknowledgements and errors, tables, sets, chains, elements, counters; flows;
-//! interfaces and addresses.
+//! interfaces, addresses, local routes and policy rules; virtual servers and their destinations.
 
 use kernel::netlink::Writer;
 use kernel::nft::{Batch, ElementData, TableFamily};
@@ -43,6 +43,10 @@ fn seeds() -> Vec<Vec<u8>> {
         flow(true),
         interface(),
         address(),
+        local_route(),
+        policy_rule(),
+        virtual_server(),
+        destination(),
     ]
 }
 
@@ -105,6 +109,57 @@ fn address() -> Vec<u8> {
         writer.attribute(1, &[10, 0, 0, 1]);
         writer.attribute(2, &[10, 0, 0, 1]);
         writer.u32(8, 0x80);
+    })
+}
+
+fn local_route() -> Vec<u8> {
+    // RTM_NEWROUTE of type local, RTA_DST, RTA_OIF, RTA_TABLE.
+    message(24, 0, &[2, 12, 0, 0, 255, 77, 254, 2, 0, 0, 0, 0], |writer| {
+        writer.attribute(1, &[10, 96, 0, 0]);
+        writer.u32(4, 7);
+        writer.u32(15, 255);
+    })
+}
+
+fn policy_rule() -> Vec<u8> {
+    // RTM_NEWRULE to a table, FRA_IIFNAME, FRA_PRIORITY, FRA_FWMARK, FRA_FWMASK, FRA_TABLE, FRA_PROTOCOL.
+    message(32, 0, &[2, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0], |writer| {
+        writer.string(3, "lo");
+        for (kind, value) in [(6, 90), (10, 0x2000), (16, 0x2000), (15, 7001)] {
+            writer.u32(kind, value);
+        }
+        writer.u8(21, 77);
+    })
+}
+
+fn virtual_server() -> Vec<u8> {
+    // NEW_SERVICE of IPVS: key, scheduler, flags, timeout, mask, statistics.
+    message(0x20, 2, &[1, 1, 0, 0], |writer| {
+        let server = writer.nest(1);
+        writer.u16(1, 2);
+        writer.u16(2, 6);
+        writer.attribute(3, &[10; 16]);
+        writer.be16(4, 80);
+        writer.string(6, "rr");
+        writer.attribute(7, &[3, 0, 0, 0, 255, 255, 255, 255]);
+        writer.u32(8, 10800);
+        writer.u32(9, u32::MAX);
+        let statistics = writer.nest(12);
+        (1..=5).for_each(|kind| writer.attribute(kind, &[1; 8]));
+        writer.end_nest(statistics);
+        writer.end_nest(server);
+    })
+}
+
+fn destination() -> Vec<u8> {
+    // NEW_DEST of IPVS: key, forwarding, weight, thresholds, connections, family.
+    message(0x20, 2, &[5, 1, 0, 0], |writer| {
+        let destination = writer.nest(2);
+        writer.attribute(1, &[10; 16]);
+        writer.be16(2, 8080);
+        (3..=9).for_each(|kind| writer.u32(kind, 0));
+        writer.u16(11, 10);
+        writer.end_nest(destination);
     })
 }
 
