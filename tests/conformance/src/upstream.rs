@@ -4,16 +4,14 @@ use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
-use std::time::Duration;
 
 use sandbox::Namespace;
 use scenarios::node_agent::lock_beside;
-use scenarios::{Carrier, Variant};
+use scenarios::{Carrier, SOON, Variant, patient};
 
 use crate::daemon::Daemon;
 
 const METRICS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10249);
-const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub struct Upstream {
@@ -112,8 +110,8 @@ fn families_synced(namespace: &Namespace) -> usize {
 }
 
 fn metrics() -> Option<String> {
-    let mut stream = TcpStream::connect_timeout(&METRICS, PATIENCE).ok()?;
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let mut stream = TcpStream::connect_timeout(&METRICS, patient(SOON)).ok()?;
+    stream.set_read_timeout(Some(patient(SOON))).ok()?;
     write!(stream, "GET /metrics HTTP/1.0\r\nHost: node\r\n\r\n").ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;

@@ -29,4 +29,4 @@ pub use manifest::{EndpointManifest, ManifestFolder, ServiceManifest, SliceManif
 pub use node_agent::{LEAVE_ALONE, NodeAgent, Source};
 pub use report::{Case, Report, Verdict};
 pub use variant::Variant;
-pub use wait::{at_load, wait_until};
+pub use wait::{ANSWER, SOON, at_load, let_pass, patient, wait_until, watch_for};

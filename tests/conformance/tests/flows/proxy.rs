@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use conformance::{Kit, Running};
 use scenarios::flows::Flow;
-use scenarios::{Variant, Verdict, wait_until};
+use scenarios::{Variant, Verdict, patient, watch_for};
 
 use crate::differences;
 use crate::scene::Scene;
@@ -38,7 +38,7 @@ impl Proxy {
         }
         for _ in 0..TRIES {
             let mut running = Running::upstream(kit, &scene.plane, node, variant)?;
-            if wait_until(A_MOMENT, || scene.drops_unused_addresses()) {
+            if watch_for(patient(A_MOMENT), || scene.drops_unused_addresses()) {
                 return Ok(running);
             }
             running.stop()?;

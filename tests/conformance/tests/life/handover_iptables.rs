@@ -2,7 +2,6 @@
 //! traffic.
 
 use std::process::Command;
-use std::time::Duration;
 
 use conformance::log::end_of;
 use conformance::{Service, Traffic, User};
@@ -10,13 +9,11 @@ use model::Family;
 use sandbox::probe;
 use scenarios::netstat::sent_again;
 use scenarios::node_agent::lock_beside;
-use scenarios::{Carrier, carrier, wait_until};
+use scenarios::{ANSWER, Carrier, SOON, carrier, patient, wait_until};
 
 use crate::handover::use_every_set;
 use crate::world::World;
 
-const SOON: Duration = Duration::from_secs(30);
-const ANSWER: Duration = Duration::from_secs(5);
 /// Enough for trees, in each of the tables.
 const CROWD: u16 = 20;
 
@@ -135,7 +132,7 @@ impl Rules<'_> {
 
     /// Who answers a client with affinity.
     fn ask(&self, service: Service<'_>, family: Family) -> String {
-        let outcome = probe::tcp(self.world.guest(), None, service.at(family), ANSWER);
+        let outcome = probe::tcp(self.world.guest(), None, service.at(family), patient(ANSWER));
         outcome.by().unwrap_or_else(|| panic!("{} {family}: {outcome:?}", service.name)).to_owned()
     }
 

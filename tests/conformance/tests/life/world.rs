@@ -10,10 +10,9 @@ use model::Family;
 use sandbox::{Namespace, Outcome, address, probe};
 use scenarios::directory::{NODE, ZONE};
 use scenarios::packets::Ground;
-use scenarios::{Carrier, NodeAgent, Source, Variant, manifest, wait_until};
+use scenarios::{ANSWER, Carrier, NodeAgent, Source, Variant, manifest, patient, wait_until};
 use serde_json::json;
 
-const ANSWER: Duration = Duration::from_secs(5);
 /// How long to listen to what must be silence.
 const SILENCE: Duration = Duration::from_secs(1);
 /// Users beside the usual ones; what they may do is up to the cases.
@@ -102,7 +101,7 @@ impl World {
 
     /// Wait until the pod answers in both families, and say how long that took.
     pub(crate) fn await_answer(&self, service: Service<'_>, pod: &str) -> Duration {
-        self.await_outcome(service, ANSWER, |outcome| outcome.by() == Some(pod), pod)
+        self.await_outcome(service, patient(ANSWER), |outcome| outcome.by() == Some(pod), pod)
     }
 
     /// Its address is not in use: packets to it are dropped.

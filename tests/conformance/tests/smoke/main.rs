@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use conformance::site::SOON;
 use conformance::{ControlPlane, Kit, Options, Running, Service, paths};
@@ -11,7 +11,7 @@ use model::Family;
 use sandbox::{Outcome, address, probe};
 use scenarios::directory::{NODE, ZONE};
 use scenarios::packets::Ground;
-use scenarios::{Report, Variant, manifest, wait_until};
+use scenarios::{ANSWER, Report, Variant, manifest, patient, wait_until};
 
 type Start = fn(&Kit, &ControlPlane, &sandbox::Namespace, Variant) -> Result<Running, String>;
 
@@ -68,7 +68,7 @@ fn await_answer(ground: &Ground, to: SocketAddr, proxy: &Running) {
     let guest = &ground.sandbox.pod("guest").unwrap().namespace;
     let mut outcome = Outcome::TimedOut;
     let answered = wait_until(SOON, || {
-        outcome = probe::tcp(guest, None, to, Duration::from_secs(1));
+        outcome = probe::tcp(guest, None, to, patient(ANSWER));
         outcome.by() == Some("a")
     });
     assert!(answered, "{to}: {outcome:?}\n{}", proxy.log());

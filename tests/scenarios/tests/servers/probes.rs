@@ -1,12 +1,11 @@
 //! `/healthz`, `/livez` and `/readyz`.
 
-use scenarios::Case;
+use scenarios::{Case, SOON, wait_until};
 use serde_json::{Value, json};
 
 use crate::ask;
 use crate::case;
-use crate::site::{NODE, PROBES, SOON, Site};
-use scenarios::wait_until;
+use crate::site::{NODE, PROBES, Site};
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
