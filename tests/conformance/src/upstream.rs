@@ -42,9 +42,8 @@ impl Upstream {
         flags: &[String],
         folder: &Path,
     ) -> Result<Upstream, String> {
-        let mode = if carrier == Carrier::Nftables { "nftables" } else { "iptables" };
         let mut all = vec![
-            format!("--proxy-mode={mode}"),
+            format!("--proxy-mode={}", carrier.mode()),
             format!("--kubeconfig={}", kubeconfig.display()),
             format!("--hostname-override={name}"),
         ];
@@ -53,7 +52,7 @@ impl Upstream {
         all.extend(["established", "close-wait"].map(|state| format!("--conntrack-tcp-timeout-{state}=0")));
         all.extend_from_slice(flags);
         let mut daemon = Daemon::new("upstream-kube-proxy", binary, all, namespace, folder)?;
-        if carrier != Carrier::Nftables {
+        if carrier.has_tools() {
             let lock = lock_beside(&folder.join("log"));
             daemon = daemon.with("PATH", tools(carrier, folder)?).with("XTABLES_LOCKFILE", lock);
         }

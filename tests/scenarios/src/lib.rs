@@ -6,12 +6,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test harness may fail loudly")]
 
 pub mod binary;
-pub mod carrier;
 pub mod dice;
 pub mod directory;
 pub mod flows;
 pub mod interpreted;
 pub mod manifest;
+pub mod modes;
 pub mod netstat;
 pub mod node_agent;
 pub mod packets;
@@ -19,14 +19,15 @@ pub mod protobuf;
 pub mod report;
 pub mod seccomp;
 pub mod simulated;
+pub mod tools;
 pub mod variant;
 pub mod wait;
 pub mod world;
 
-pub use carrier::Carrier;
 pub use dice::Dice;
 pub use manifest::{EndpointManifest, ManifestFolder, ServiceManifest, SliceManifest};
+pub use modes::Carrier;
 pub use node_agent::{LEAVE_ALONE, NodeAgent, Source};
 pub use report::{Case, Report, Verdict};
 pub use variant::Variant;
-pub use wait::{ANSWER, SOON, at_load, let_pass, patient, wait_until, watch_for};
+pub use wait::{ANSWER, SOON, let_pass, patient, wait_until, watch_for};

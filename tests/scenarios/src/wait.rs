@@ -35,27 +35,21 @@ pub fn wait_until(deadline: Duration, condition: impl FnMut() -> bool) -> bool {
 
 /// Look for so long, whatever the machine, whether something comes about that may not or need not.
 pub fn watch_for(time: Duration, mut condition: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + time;
+    let started = Instant::now();
     loop {
         if condition() {
             return true;
         }
-        if Instant::now() >= end {
+        let waited = started.elapsed();
+        if waited >= time {
             return false;
         }
-        std::thread::sleep(Duration::from_millis(5));
+        // What is long in coming is asked for less often: most conditions run a tool.
+        std::thread::sleep((waited / 16).clamp(Duration::from_millis(2), Duration::from_millis(50)));
     }
 }
 
 /// Let time pass of which the test needs just so much, such as a timeout in the kernel.
 pub fn let_pass(time: Duration) {
     watch_for(time, || false);
-}
-
-/// A time limit on this machine as it is: in proportion to how many others want each of its processors.
-pub fn at_load(limit: Duration) -> Duration {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let wanting: f64 = text.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(1.0);
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    limit.mul_f64((wanting / processors as f64).max(1.0))
 }

@@ -18,15 +18,16 @@ fn main() -> ExitCode {
     let world = World::new();
     let flows = flows::all();
     for carrier in Carrier::ALL {
-        for variant in Variant::ALL.into_iter().filter(|variant| carrier.knows(*variant)) {
+        for variant in carrier.variants().iter().copied() {
             let part = Part { carrier, variant, asked: asked_in(variant, &flows) };
             if !part.is_wanted(&report) {
                 continue;
             }
-            match (&privilege, &binary) {
-                (Err(denied), _) => part.give_up(&mut report, &Verdict::Skipped(denied.to_string())),
-                (_, Err(problem)) => part.give_up(&mut report, &Verdict::Failed(problem.clone())),
-                (Ok(_), Ok(binary)) => part.run(&mut report, &world, binary),
+            match (&privilege, &binary, carrier.obstacle()) {
+                (Err(denied), ..) => part.give_up(&mut report, &Verdict::Skipped(denied.to_string())),
+                (_, Err(problem), _) => part.give_up(&mut report, &Verdict::Failed(problem.clone())),
+                (.., Some(obstacle)) => part.give_up(&mut report, &Verdict::Skipped(obstacle)),
+                (Ok(_), Ok(binary), None) => part.run(&mut report, &world, binary),
             }
         }
     }

@@ -9,7 +9,7 @@ use model::Family;
 use sandbox::probe;
 use scenarios::netstat::sent_again;
 use scenarios::node_agent::lock_beside;
-use scenarios::{ANSWER, Carrier, SOON, carrier, patient, wait_until};
+use scenarios::{ANSWER, Carrier, SOON, patient, tools, wait_until};
 
 use crate::handover::use_every_set;
 use crate::world::World;
@@ -111,17 +111,17 @@ struct Rules<'a> {
 impl Rules<'_> {
     fn run(&self, tool: &str, arguments: &[&str]) -> Result<String, String> {
         let lock = lock_beside(&self.world.log_of("any"));
-        carrier::run(&self.world.ground.sandbox.node, &lock, tool, arguments, "")
+        tools::run(&self.world.ground.sandbox.node, &lock, tool, arguments, "")
     }
 
     /// The kubelet uses this variant, whatever an earlier case left.
     fn prepare(&self) {
-        for other in Carrier::IPTABLES {
+        let (node, lock) = (&self.world.ground.sandbox.node, lock_beside(&self.world.log_of("any")));
+        for other in Carrier::ALL {
             // Most often there is none.
-            let _ = self.run(&other.tool(false, ""), &["-t", "mangle", "-X", "KUBE-IPTABLES-HINT"]);
+            let _ = other.unprepare(node, &lock);
         }
-        let lock = lock_beside(&self.world.log_of("any"));
-        self.carrier.prepare(&self.world.ground.sandbox.node, &lock).unwrap();
+        self.carrier.prepare(node, &lock).unwrap();
     }
 
     fn ours(&self, case: &str) -> scenarios::NodeAgent {

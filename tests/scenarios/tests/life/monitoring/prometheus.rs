@@ -95,7 +95,7 @@ fn answers(binary: &Path) {
     // A rate needs two scrapes.
     let scraped = "count_over_time(up{job=\"kube-proxy\"}[1m]) > 3";
     assert!(
-        wait_until(SOON * 3, || has_results(&prometheus.query(scraped))),
+        wait_until(SOON, || has_results(&prometheus.query(scraped))),
         "{}\n{}",
         prometheus.query("up"),
         prometheus.log()
