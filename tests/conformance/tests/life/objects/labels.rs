@@ -3,7 +3,7 @@
 use conformance::site::Expect;
 use serde_json::json;
 
-use crate::stage::{At, Stage};
+use super::stage::{At, Stage};
 
 const OTHER_PROXY: &str = "service.kubernetes.io/service-proxy-name";
 

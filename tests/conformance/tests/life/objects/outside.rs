@@ -6,7 +6,7 @@ use sandbox::address;
 use scenarios::world::Range;
 use serde_json::json;
 
-use crate::stage::{At, Stage, Web};
+use super::stage::{At, Stage, Web};
 
 pub(crate) fn balancer(stage: &Stage) {
     let web = stage.web("balanced", 41).create_open().serve_by(&["a"]);

@@ -9,7 +9,7 @@ use model::Protocol;
 use sandbox::Server;
 use scenarios::manifest;
 
-use crate::stage::{At, Stage};
+use super::stage::{At, Stage};
 
 pub(crate) fn second_range(stage: &Stage) {
     let cidrs: [IpNet; 2] = ["10.97.0.0/24", "fd00:97::/112"].map(|cidr| cidr.parse().unwrap());

@@ -2,7 +2,7 @@
 
 use conformance::site::Expect;
 
-use crate::stage::{At, Stage};
+use super::stage::{At, Stage};
 
 /// Endpoints that terminate are used while they serve and no other is ready.
 pub(crate) fn terminating(stage: &Stage) {

@@ -11,7 +11,7 @@ use scenarios::world::{Range, address_in};
 use scenarios::{ANSWER, patient, wait_until};
 use serde_json::json;
 
-use crate::stage::{At, Stage, Web};
+use super::stage::{At, Stage, Web};
 
 const SILENCE: Duration = Duration::from_millis(300);
 /// Silence counts only if it lasts: a slow machine answers late.

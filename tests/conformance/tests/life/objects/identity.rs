@@ -9,7 +9,7 @@ use scenarios::directory::MAIN_PORT;
 use scenarios::world::Range;
 use serde_json::{Value, json};
 
-use crate::stage::{At, Stage};
+use super::stage::{At, Stage};
 
 pub(crate) fn moved(stage: &Stage) {
     let web = stage.web("moved", 26).create().serve_by(&["a"]);

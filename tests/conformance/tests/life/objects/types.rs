@@ -5,7 +5,7 @@ use model::Family;
 use scenarios::world::Range;
 use serde_json::json;
 
-use crate::stage::{At, Stage};
+use super::stage::{At, Stage};
 
 pub(crate) fn in_turn(stage: &Stage) {
     let web = stage.web("types", 20).create().serve_by(&["a"]);

@@ -7,7 +7,7 @@ use model::Family;
 use scenarios::world::Range;
 use serde_json::{Value, json};
 
-use crate::stage::{At, Stage};
+use super::stage::{At, Stage};
 
 pub(crate) fn upgraded(stage: &Stage) {
     let web = stage.web("families", 33);

@@ -8,8 +8,8 @@ use scenarios::{ANSWER, patient, wait_until};
 use serde_json::json;
 use std::net::IpAddr;
 
-use crate::nft;
-use crate::stage::{At, Stage, Web};
+use super::nft;
+use super::stage::{At, Stage, Web};
 
 /// Enough for both of two endpoints to be seen if the choice is free.
 const QUESTIONS: usize = 16;

@@ -10,8 +10,8 @@ use scenarios::wait_until;
 use scenarios::world::{Range, address_in};
 use serde_json::Value;
 
-use crate::nft;
-use crate::stage::{At, Stage};
+use super::nft;
+use super::stage::{At, Stage};
 
 const NUMBERS: std::ops::Range<u16> = 100..150;
 
