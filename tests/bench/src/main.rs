@@ -13,6 +13,7 @@ mod isolation;
 mod judge;
 mod load;
 mod manifests;
+mod reactions;
 mod report;
 mod results;
 mod scrape;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::iptables::IptablesResults;
 use crate::isolation::IsolationResult;
+use crate::reactions::ReactionResult;
 use gauges::gauge::{Cost, Resident, Summary};
 use gauges::machine::Machine;
 
@@ -15,6 +16,7 @@ pub(crate) struct Results {
     pub(crate) counting: Option<CountingResult>,
     pub(crate) iptables: IptablesResults,
     pub(crate) isolation: Vec<IsolationResult>,
+    pub(crate) reactions: Vec<ReactionResult>,
     pub(crate) agents: Vec<AgentResult>,
     pub(crate) yardsticks: Vec<YardstickResult>,
     pub(crate) skipped: Vec<String>,
