@@ -104,10 +104,16 @@ impl Scene {
             change_ms.push(millis(changed));
         }
         for _ in 0..times {
+            let repaired = || self.agent.log().matches("Rules are in place again").count();
+            let before = repaired();
             let damaged = Instant::now();
             self.damage()?;
             self.await_answer(SERVERS[times % 2])?;
             repair_ms.push(millis(damaged));
+            // What comes between the agent's writing and its noting what it wrote is found by a rarer look.
+            if !wait_until(SOON, || repaired() > before) {
+                return Err("the agent does not say that it repaired the rules".into());
+            }
         }
         for _ in 0..times {
             let asked = Instant::now();

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 /// Multiplies every deadline; see docs/testing.md.
 pub const PATIENCE: &str = "POINTSMAN_PATIENCE";
 
-/// The deadline of everything that should happen at once. [`wait_until`] multiplies it, others ask for [`patient`].
-pub const SOON: Duration = Duration::from_secs(60);
+/// The deadline of everything that should happen at once. [`wait_until`] multiplies it, others ask for [`patient`]. More
+/// than the minute after which the agent looks at iptables rules although nothing tells of a change.
+pub const SOON: Duration = Duration::from_secs(120);
 
 /// The deadline of one answer: long enough for lost packets to be sent again, so that a loss is seen as slowness and not
 /// as failure. Where silence is a possible answer, asking so long would only take time.

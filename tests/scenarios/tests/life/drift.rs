@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use model::{Family, Protocol};
-use scenarios::{Carrier, Case, ServiceManifest, let_pass};
+use scenarios::{Carrier, Case, ServiceManifest, let_pass, wait_until};
 use serde_json::json;
 
 use super::churn::{assert_no_drift, crowd_member};
 use super::places::{PORT, at_cluster_ip, cluster_ip};
 use super::rig::every_mode;
-use super::stage::{From, PROMPT, Stage, list};
+use super::stage::{From, PROMPT, SOON, Stage, list};
 
 /// Enough for a tree, where a mode has such.
 const CROWD: u16 = 40;
@@ -45,15 +45,28 @@ fn damage(carrier: Carrier) {
     for (in_v4, in_v6) in v4.into_iter().zip(v6) {
         let what = in_v4.what;
         let started = Instant::now();
+        let before = repairs(&stage);
         (in_v4.inflict)(&stage);
         (in_v6.inflict)(&stage);
         stage.await_rules(&whole, &format!("{what}: never repaired"));
         println!("{}: repair after {what}: {:?}", carrier.name(), started.elapsed());
         stage.assert_answers(&[1, 2], what);
+        // What comes between the agent's writing and its noting what it wrote is found by a rarer look.
+        let done = wait_until(SOON, || repairs(&stage).iter().zip(before).all(|(now, before)| *now > before));
+        assert!(done, "{what}: repaired without a word\n{}", stage.log());
     }
     let log = stage.log();
     assert!(log.lines().any(|line| stage.rig().tells_of_damage(line)), "nothing in the log\n{log}");
     assert_eq!(stage.agent().probe("/healthz"), Some(200));
+}
+
+/// How often each family was repaired, by the log.
+fn repairs(stage: &Stage) -> [usize; 2] {
+    let log = stage.log();
+    ["IPv4", "IPv6"].map(|family| {
+        let is_repair = |line: &&str| line.contains("Rules are in place again") && line.contains(family);
+        log.lines().filter(is_repair).count()
+    })
 }
 
 /// Changes, pins written by packets, sweeps of pins, restarts: none of it may look like a change by another process.
