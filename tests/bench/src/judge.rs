@@ -106,7 +106,7 @@ fn at_most(what: String, measured: f64, limit: f64, unit: &str) -> Limit {
 mod tests {
     use super::*;
     use crate::results::{AgentResult, YardstickResult};
-    use gauges::gauge::{Resident, Summary};
+    use bench_support::gauge::{Resident, Summary};
 
     #[test]
     fn at_the_limit_is_kept_and_above_is_missed() {

@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 
 use model::{Family, Protocol};
 use sandbox::{Sandbox, SandboxSpec, Server, address, probe};
-use scenarios::{
+use serde::Serialize;
+use test_support::{
     Carrier, EndpointManifest, ManifestFolder, NodeAgent, SOON, ServiceManifest, SliceManifest, manifest,
     tools, wait_until,
 };
-use serde::Serialize;
 
 use crate::results::Limit;
 use crate::{Failure, report, world};
-use gauges::gauge::quantile;
-use gauges::table::{self, row, time};
+use bench_support::gauge::quantile;
+use bench_support::table::{self, row, time};
 
 const CALLER: &str = "caller";
 /// The two pods that answer in turn.

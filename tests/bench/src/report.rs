@@ -8,9 +8,9 @@ use crate::children::{self, Part};
 use crate::load::Scope;
 use crate::results::{Changes, Limit, Results, SizeResult};
 use crate::{Failure, agent, iptables, isolation, reactions, yardstick};
-use gauges::gauge::Summary;
-use gauges::machine::Machine;
-use gauges::table::{self, kib, megabytes, row, time};
+use bench_support::gauge::Summary;
+use bench_support::machine::Machine;
+use bench_support::table::{self, kib, megabytes, row, time};
 
 const WIDE: u32 = 5_000;
 const COUNTED: u32 = 10_000;

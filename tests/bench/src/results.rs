@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::iptables::IptablesResults;
 use crate::isolation::IsolationResult;
 use crate::reactions::ReactionResult;
-use gauges::gauge::{Cost, Resident, Summary};
-use gauges::machine::Machine;
+use bench_support::gauge::{Cost, Resident, Summary};
+use bench_support::machine::Machine;
 
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Results {

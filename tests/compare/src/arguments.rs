@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gauges::variant::Variant;
+use bench_support::variant::Variant;
 
 use crate::Failure;
 use crate::cases::Case;

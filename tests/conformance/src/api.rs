@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use sandbox::Namespace;
-use scenarios::{SOON, patient};
 use serde_json::Value;
+use test_support::{SOON, patient};
 use ureq::http::{Method, Request};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 

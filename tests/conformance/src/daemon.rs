@@ -9,7 +9,7 @@ use std::sync::{Mutex, OnceLock};
 
 use kernel::process::{Signal, die_with_parent, send_signal};
 use sandbox::Namespace;
-use scenarios::{SOON, wait_until};
+use test_support::{SOON, wait_until};
 
 /// Dropping it kills the process.
 #[derive(Debug)]

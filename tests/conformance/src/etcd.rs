@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use sandbox::Namespace;
-use scenarios::{SOON, patient};
 use serde_json::{Value, json};
+use test_support::{SOON, patient};
 
 use crate::daemon::Daemon;
 

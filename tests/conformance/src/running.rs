@@ -1,8 +1,8 @@
 //! A proxy on the control plane: our agent or upstream's, as the user that RBAC knows as a kube-proxy.
 
 use sandbox::Namespace;
-use scenarios::directory::NODE;
-use scenarios::{NodeAgent, Source, Variant};
+use test_support::directory::NODE;
+use test_support::{NodeAgent, Source, Variant};
 
 use crate::control_plane::ControlPlane;
 use crate::credentials::User;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use model::Protocol;
 use sandbox::{Namespace, Outcome, probe};
-pub use scenarios::SOON;
-use scenarios::packets::Ground;
-use scenarios::{ANSWER, NodeAgent, Source, patient, wait_until};
+pub use test_support::SOON;
+use test_support::packets::Ground;
+use test_support::{ANSWER, NodeAgent, Source, patient, wait_until};
 
 use crate::control_plane::ControlPlane;
 use crate::gateway::Gateway;

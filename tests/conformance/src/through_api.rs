@@ -11,10 +11,10 @@ use std::time::SystemTime;
 
 use ipnet::IpNet;
 use sandbox::address;
-use scenarios::directory::{NODE, ZONE};
-use scenarios::world::{Entry, World};
-use scenarios::{SOON, manifest, wait_until};
 use serde_json::{Value, json};
+use test_support::directory::{NODE, ZONE};
+use test_support::world::{Entry, World};
+use test_support::{SOON, manifest, wait_until};
 
 use crate::api::{Api, ApiError};
 use crate::paths;

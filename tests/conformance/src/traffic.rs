@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use sandbox::{Namespace, probe};
-use scenarios::{ANSWER, SOON, patient, wait_until};
+use test_support::{ANSWER, SOON, patient, wait_until};
 
 /// Leaves the machine some time for what the connections are meant to watch.
 const PAUSE: Duration = Duration::from_millis(10);

@@ -6,8 +6,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 
 use sandbox::Namespace;
-use scenarios::node_agent::lock_beside;
-use scenarios::{Carrier, SOON, Variant, patient};
+use test_support::node_agent::lock_beside;
+use test_support::{Carrier, SOON, Variant, patient};
 
 use crate::daemon::Daemon;
 

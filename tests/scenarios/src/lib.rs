@@ -1,4 +1,4 @@
-//! What the scenario tests share: manifests, the real binary in a sandbox, and the table of packet flows.
+//! What tests share (`test_support`): manifests, the real binary in a sandbox, and the table of packet flows.
 //!
 //! [`flows`] says where packets must go, whatever mode carries them there; [`interpreted`] asks the rules
 //! through the simulator, [`packets`] asks the kernel. [`world`] holds the services the table is about, and

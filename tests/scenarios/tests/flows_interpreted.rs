@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use cluster::ClusterState;
 use model::Family;
-use scenarios::flows::{self, Flow, judge::judge};
-use scenarios::interpreted::{Walks, load, program};
-use scenarios::modes::{InMode, for_each_simulated};
-use scenarios::simulated::{Rules, Simulated};
-use scenarios::world::World;
-use scenarios::{Case, ManifestFolder, Report, Variant, Verdict};
+use test_support::flows::{self, Flow, judge::judge};
+use test_support::interpreted::{Walks, load, program};
+use test_support::modes::{InMode, for_each_simulated};
+use test_support::simulated::{Rules, Simulated};
+use test_support::world::World;
+use test_support::{Case, ManifestFolder, Report, Variant, Verdict};
 
 fn main() -> ExitCode {
     let world = World::new();

@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use scenarios::flows;
-use scenarios::packets::Rig;
-use scenarios::packets::table::{AT_ONCE, Asked, asked_in, cases, name};
-use scenarios::world::World;
-use scenarios::{Carrier, Case, Report, Variant, Verdict, binary};
+use test_support::flows;
+use test_support::packets::Rig;
+use test_support::packets::table::{AT_ONCE, Asked, asked_in, cases, name};
+use test_support::world::World;
+use test_support::{Carrier, Case, Report, Variant, Verdict, binary};
 
 fn main() -> ExitCode {
     let mut report = Report::from_args();

@@ -11,8 +11,8 @@ use std::sync::LazyLock;
 use std::time::Instant;
 
 use kernel::netns::{Namespace, enter_user_namespace};
-use scenarios::binary::{self, OVERRIDE};
-use scenarios::{SOON, patient};
+use test_support::binary::{self, OVERRIDE};
+use test_support::{SOON, patient};
 
 pub(crate) const DEMO: &str = env!("CARGO_BIN_EXE_pointsman-demo");
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use conformance::{Kit, Running};
-use scenarios::flows::Flow;
-use scenarios::{Variant, Verdict, patient, watch_for};
+use conformance_support::{Kit, Running};
+use test_support::flows::Flow;
+use test_support::{Variant, Verdict, patient, watch_for};
 
 use crate::differences;
 use crate::scene::Scene;

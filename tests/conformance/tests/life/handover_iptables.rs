@@ -3,13 +3,13 @@
 
 use std::process::Command;
 
-use conformance::log::end_of;
-use conformance::{Service, Traffic, User};
+use conformance_support::log::end_of;
+use conformance_support::{Service, Traffic, User};
 use model::Family;
 use sandbox::probe;
-use scenarios::netstat::sent_again;
-use scenarios::node_agent::lock_beside;
-use scenarios::{ANSWER, Carrier, SOON, patient, tools, wait_until};
+use test_support::netstat::sent_again;
+use test_support::node_agent::lock_beside;
+use test_support::{ANSWER, Carrier, SOON, patient, tools, wait_until};
 
 use crate::handover::use_every_set;
 use crate::world::World;
@@ -124,7 +124,7 @@ impl Rules<'_> {
         self.carrier.prepare(node, &lock).unwrap();
     }
 
-    fn ours(&self, case: &str) -> scenarios::NodeAgent {
+    fn ours(&self, case: &str) -> test_support::NodeAgent {
         let kubeconfig = self.world.plane.kubeconfig(User::PROXY).unwrap();
         let flags = self.carrier.flags();
         self.world.agent_with(case, &kubeconfig, &flags.iter().map(String::as_str).collect::<Vec<_>>())

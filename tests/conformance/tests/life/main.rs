@@ -22,8 +22,8 @@ mod world;
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use conformance::Kit;
-use scenarios::{Case, Report, Verdict};
+use conformance_support::Kit;
+use test_support::{Case, Report, Verdict};
 use world::World;
 
 type Run = fn(&mut World);
@@ -86,7 +86,7 @@ impl Plane {
     }
 
     fn case<'a>(&'a self, kit: &'a Result<Kit, Verdict>, name: &str, run: Run) -> Case<'a> {
-        conformance::case(format!("{}: {name}", self.name), kit, move |kit| {
+        conformance_support::case(format!("{}: {name}", self.name), kit, move |kit| {
             let mut world = self.lock();
             let world = world.get_or_insert_with(|| World::start(kit, self.streaming_lists));
             world.mend();

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use conformance::Service;
-use conformance::log::{end_of, errors, lines};
-use conformance::site::SOON;
-use scenarios::{NodeAgent, patient, wait_until, watch_for};
+use conformance_support::Service;
+use conformance_support::log::{end_of, errors, lines};
+use conformance_support::site::SOON;
+use test_support::{NodeAgent, patient, wait_until, watch_for};
 
 use crate::world::World;
 

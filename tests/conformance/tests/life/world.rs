@@ -3,15 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use conformance::log::end_of;
-use conformance::site::SOON;
-use conformance::{Api, ControlPlane, Kit, Options, Running, Service, Traffic, Upstream, User, paths};
+use conformance_support::log::end_of;
+use conformance_support::site::SOON;
+use conformance_support::{
+    Api, ControlPlane, Kit, Options, Running, Service, Traffic, Upstream, User, paths,
+};
 use model::Family;
 use sandbox::{Namespace, Outcome, address, probe};
-use scenarios::directory::{NODE, ZONE};
-use scenarios::packets::Ground;
-use scenarios::{ANSWER, Carrier, NodeAgent, Source, Variant, manifest, patient, wait_until};
 use serde_json::json;
+use test_support::directory::{NODE, ZONE};
+use test_support::packets::Ground;
+use test_support::{ANSWER, Carrier, NodeAgent, Source, Variant, manifest, patient, wait_until};
 
 /// How long to listen to what must be silence.
 const SILENCE: Duration = Duration::from_secs(1);

@@ -1,12 +1,12 @@
 //! Nodes about to go, and gone: load balancers learn to send elsewhere, and what still comes is served.
 
-use conformance::Traffic;
-use conformance::log::Mark;
-use conformance::site::SOON;
+use conformance_support::Traffic;
+use conformance_support::log::Mark;
+use conformance_support::site::SOON;
 use model::Family;
 use sandbox::probe::{Hold, Pulse};
-use scenarios::{ANSWER, NodeAgent, patient, wait_until};
 use serde_json::json;
+use test_support::{ANSWER, NodeAgent, patient, wait_until};
 
 use crate::cluster::{Cluster, Spot, remote};
 

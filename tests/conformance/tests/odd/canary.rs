@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use conformance::site::Caller;
+use conformance_support::site::Caller;
 use model::{Family, Protocol};
 use sandbox::Outcome;
-use scenarios::{ANSWER, SOON, patient, wait_until};
+use test_support::{ANSWER, SOON, patient, wait_until};
 
 use crate::scene::{CANARY, Scene};
 

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
 use sandbox::Namespace;
-use scenarios::{SOON, patient};
+use test_support::{SOON, patient};
 
 pub(crate) const PROBES: u16 = 10256;
 pub(crate) const PAGES: u16 = 10249;

@@ -12,7 +12,7 @@ use kernel::nfacct;
 use kernel::nft::Connection;
 use model::{Family, LocalDetector, NodePlan};
 use sandbox::Namespace;
-use scenarios::{Case, ManifestFolder, SOON, Verdict, wait_until};
+use test_support::{Case, ManifestFolder, SOON, Verdict, wait_until};
 
 use crate::{BINARY, Ended, is_ready, kube_proxy, open_to_all, run, run_in, tables};
 

@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 
 use kernel::nft::{self, Connection, ProbeError, Transport};
 use sandbox::Namespace;
-use scenarios::{Case, ManifestFolder, Report, SOON, Verdict, binary, wait_until};
+use test_support::{Case, ManifestFolder, Report, SOON, Verdict, binary, wait_until};
 
 const NOBODY: u32 = 65534;
 

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use kernel::nft::{self, Connection, Transport};
 use sandbox::Namespace;
-use scenarios::{Case, ManifestFolder, NodeAgent, SOON, ServiceManifest, Verdict, wait_until};
+use test_support::{Case, ManifestFolder, NodeAgent, SOON, ServiceManifest, Verdict, wait_until};
 
 use super::{BINARY, case, is_ready, is_root_outside, kube_proxy, open_to_all, public_copy, run, tables};
 

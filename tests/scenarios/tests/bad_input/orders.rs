@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use kernel::iptables::{Tables as _, Tools};
 use kernel::sysctl;
 use sandbox::Namespace;
-use scenarios::{Case, ManifestFolder, SOON, Verdict, wait_until};
+use test_support::{Case, ManifestFolder, SOON, Verdict, wait_until};
 
 use crate::{Ended, case, kube_proxy, run_in, tables};
 

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use kernel::link::Links;
 use model::{Family, Protocol};
 use sandbox::address;
-use scenarios::{Carrier, Case, ServiceManifest, wait_until};
+use test_support::{Carrier, Case, ServiceManifest, wait_until};
 
 use super::places::{at_node_port, cluster_ip};
 use super::rig::every_mode;

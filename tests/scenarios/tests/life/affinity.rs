@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use model::{Family, Protocol};
-use scenarios::{Carrier, Case, ServiceManifest, let_pass, patient, wait_until};
 use serde_json::json;
+use test_support::{Carrier, Case, ServiceManifest, let_pass, patient, wait_until};
 
 use super::places::{PORT, at_cluster_ip, at_node_port, cluster_ip, external_ip};
 use super::rig::every_mode;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::{Family, Protocol};
-use scenarios::{Carrier, Case};
+use test_support::{Carrier, Case};
 
 use super::places::at_cluster_ip;
 use super::rig::every_mode;

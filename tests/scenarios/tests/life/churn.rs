@@ -3,8 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 
 use model::{Family, Protocol};
-use scenarios::{Carrier, Case, ServiceManifest, wait_until};
 use serde_json::{Value, json};
+use test_support::{Carrier, Case, ServiceManifest, wait_until};
 
 use super::places::{at_cluster_ip, at_node_port};
 use super::rig::every_mode;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use model::{Family, Protocol};
-use scenarios::{Carrier, Case, ManifestFolder, Verdict};
 use serde_json::Value;
+use test_support::{Carrier, Case, ManifestFolder, Verdict};
 
 use super::places::at_cluster_ip;
 use super::stage::{BINARY, From, Stage, answer};

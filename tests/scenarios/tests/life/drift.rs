@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use model::{Family, Protocol};
-use scenarios::{Carrier, Case, ServiceManifest, let_pass, wait_until};
 use serde_json::json;
+use test_support::{Carrier, Case, ServiceManifest, let_pass, wait_until};
 
 use super::churn::{assert_no_drift, crowd_member};
 use super::places::{PORT, at_cluster_ip, cluster_ip};

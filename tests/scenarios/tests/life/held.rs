@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use model::{Family, Protocol};
 use sandbox::probe::{Hold, Pulse};
-use scenarios::{Carrier, Case, wait_until};
+use test_support::{Carrier, Case, wait_until};
 
 use super::places::{PORT, at_cluster_ip, at_node_port, external_ip};
 use super::rig::every_mode;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant, SystemTime};
 
 use model::{Family, Protocol};
-use scenarios::{Carrier, Case, ServiceManifest, wait_until};
+use test_support::{Carrier, Case, ServiceManifest, wait_until};
 
 use super::places::at_cluster_ip;
 use super::rig::{Destinations, every_mode};

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use scenarios::{Case, Verdict, patient, wait_until, watch_for};
+use test_support::{Case, Verdict, patient, wait_until, watch_for};
 
 use super::case;
 use super::churn::{assert_no_drift, crowd_member};

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use kernel::process::{Signal, send_signal};
 use model::{Family, Protocol};
 use sandbox::{Outcome, address};
-use scenarios::{Carrier, Case, ServiceManifest, manifest, node_agent, wait_until};
 use serde_json::json;
+use test_support::{Carrier, Case, ServiceManifest, manifest, node_agent, wait_until};
 
 use super::case;
 use super::churn::assert_no_drift;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use model::Family;
-use scenarios::{Carrier, Case, Verdict};
+use test_support::{Carrier, Case, Verdict};
 
 use super::iptables::IptablesRig;
 use super::nftables::NftablesRig;

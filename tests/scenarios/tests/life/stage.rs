@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use kernel::sysctl;
 use model::{Family, Protocol};
 use sandbox::{Outcome, Place, Sandbox, SandboxSpec, Server, address, probe};
-pub(crate) use scenarios::SOON;
-use scenarios::{
+use serde_json::{Value, json};
+pub(crate) use test_support::SOON;
+use test_support::{
     Carrier, EndpointManifest, ManifestFolder, NodeAgent, ServiceManifest, SliceManifest, manifest, patient,
     wait_until,
 };
-use serde_json::{Value, json};
 
 use super::places::{PORT, at_cluster_ip, client_address, cluster_ip};
 use super::rig::{self, Rig};
@@ -52,7 +52,7 @@ pub(crate) struct Stage {
 
 /// How long an answer may take.
 pub(crate) fn answer() -> Duration {
-    patient(scenarios::ANSWER)
+    patient(test_support::ANSWER)
 }
 
 /// Who asks.

@@ -10,7 +10,7 @@ use kernel::conntrack::{Conntrack, Filter};
 use model::{Family, Protocol};
 use sandbox::Outcome;
 use sandbox::probe::{Hold, UdpFlow};
-use scenarios::{Carrier, Case, ServiceManifest, patient, wait_until};
+use test_support::{Carrier, Case, ServiceManifest, patient, wait_until};
 
 use super::nft;
 use super::places::{PORT, at_cluster_ip, at_node_port, cluster_ip, external_ip};

@@ -1,7 +1,7 @@
 //! The end of the agent takes nothing away: its rules stay, and traffic goes on.
 
 use model::{Family, Protocol};
-use scenarios::{Carrier, Case};
+use test_support::{Carrier, Case};
 
 use super::places::at_cluster_ip;
 use super::rig::every_mode;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use kernel::process::{Signal, die_with_parent, send_signal};
 use sandbox::Namespace;
-use scenarios::{Case, LEAVE_ALONE, ManifestFolder, manifest, patient, wait_until};
 use serde_json::{Value, json};
+use test_support::{Case, LEAVE_ALONE, ManifestFolder, manifest, patient, wait_until};
 
 use super::case;
 use super::churn::crowd_member;

@@ -2,7 +2,7 @@
 //! the old ones go, and of those nothing is left.
 
 use model::{Family, Protocol};
-use scenarios::{Carrier, Case, Verdict, wait_until};
+use test_support::{Carrier, Case, Verdict, wait_until};
 
 use super::places::{at_cluster_ip, at_node_port};
 use super::stage::{ENDPOINTS, From, SOON, Stage};

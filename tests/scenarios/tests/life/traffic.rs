@@ -10,9 +10,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use sandbox::{Namespace, probe};
-pub(crate) use scenarios::netstat::sent_again;
+pub(crate) use test_support::netstat::sent_again;
 
-use scenarios::{SOON, wait_until};
+use test_support::{SOON, wait_until};
 
 use super::stage::{From, Stage, answer};
 

@@ -2,8 +2,8 @@
 //! affinity stay where they are, and nothing of it is left.
 
 use model::{Family, Protocol};
-use scenarios::{Carrier, Case};
 use serde_json::json;
+use test_support::{Carrier, Case};
 
 use super::places::at_cluster_ip;
 use super::rig::{OfUpstream, every_mode};

@@ -12,9 +12,9 @@ use std::ops::Range;
 use std::panic::catch_unwind;
 use std::process::ExitCode;
 
-use scenarios::modes::{InMode, for_each_simulated};
-use scenarios::simulated::Simulated;
-use scenarios::{Case, Report, Verdict, report};
+use test_support::modes::{InMode, for_each_simulated};
+use test_support::simulated::Simulated;
+use test_support::{Case, Report, Verdict, report};
 
 /// Of each mode, in as many cases as the processors of a small machine can share.
 const STATES: u64 = 240;

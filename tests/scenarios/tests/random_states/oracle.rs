@@ -7,10 +7,10 @@ use model::{
     Address, Backend, Destination, Family, Masquerade, NodePlan, Planner, PortPlan, Protocol, Role, Routing,
     ServiceKey, Verdict,
 };
-use scenarios::Variant;
-use scenarios::directory::node_addresses;
-use scenarios::flows::Position;
-use scenarios::interpreted::StatePlanner;
+use test_support::Variant;
+use test_support::directory::node_addresses;
+use test_support::flows::Position;
+use test_support::interpreted::StatePlanner;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {

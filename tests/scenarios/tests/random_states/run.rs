@@ -5,12 +5,12 @@ use std::net::{IpAddr, SocketAddr};
 use cluster::{ClusterState, Kind};
 use dataplane::Reconciler;
 use model::{Backend, Family, Protocol, ServiceKey};
-use scenarios::directory::node_addresses;
-use scenarios::flows::Position;
-use scenarios::interpreted::{StatePlanner, node_view, protocol, rejection};
-use scenarios::simulated::{Rules, Simulated};
-use scenarios::{Dice, Variant};
 use simulate::{Delivery, Host, Journey, Origin, Outcome, Packet};
+use test_support::directory::node_addresses;
+use test_support::flows::Position;
+use test_support::interpreted::{StatePlanner, node_view, protocol, rejection};
+use test_support::simulated::{Rules, Simulated};
+use test_support::{Dice, Variant};
 
 use crate::generator;
 use crate::oracle::{Answer, Oracle};

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 
 use sandbox::Namespace;
-use scenarios::{SOON, patient};
+use test_support::{SOON, patient};
 
 /// Who asks has an address of its own, as a kubelet or a load balancer has: a crowd has others.
 const ASKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);

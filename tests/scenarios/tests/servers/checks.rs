@@ -1,7 +1,7 @@
 //! The health checks of services that load balancers ask for.
 
 use model::Family;
-use scenarios::{Case, SOON, wait_until};
+use test_support::{Case, SOON, wait_until};
 
 use crate::ask::Reply;
 use crate::case;

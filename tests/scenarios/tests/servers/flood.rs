@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use model::Family;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sandbox::Namespace;
-use scenarios::{Case, SOON, Verdict, patient, wait_until};
+use test_support::{Case, SOON, Verdict, patient, wait_until};
 
 use crate::ask;
 use crate::site::{PAGES, PROBES, Site};

@@ -1,8 +1,8 @@
 //! What is served beside the metrics.
 
 use sandbox::Namespace;
-use scenarios::{Case, ManifestFolder};
 use serde_json::json;
+use test_support::{Case, ManifestFolder};
 
 use crate::ask::{self, Reply};
 use crate::case;

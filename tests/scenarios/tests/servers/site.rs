@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use model::{Family, Protocol};
 use sandbox::Namespace;
-use scenarios::{
+use test_support::{
     EndpointManifest, ManifestFolder, NodeAgent, SOON, ServiceManifest, SliceManifest, manifest, wait_until,
 };
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use kernel::nft::{self, Connection, Transport};
 use sandbox::Namespace;
-use scenarios::{Case, ManifestFolder, SOON, wait_until};
+use test_support::{Case, ManifestFolder, SOON, wait_until};
 
 use crate::case;
 use crate::site::{BINARY, PAGES, PROBES, Site};

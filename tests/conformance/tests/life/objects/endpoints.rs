@@ -1,6 +1,6 @@
 //! Endpoints on their way through life.
 
-use conformance::site::Expect;
+use conformance_support::site::Expect;
 
 use super::stage::{At, Stage};
 

@@ -2,10 +2,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use conformance::site::Expect;
+use conformance_support::site::Expect;
 use model::Family;
-use scenarios::world::Range;
 use serde_json::{Value, json};
+use test_support::world::Range;
 
 use super::stage::{At, Stage};
 

@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use conformance::site::{Caller, Expect, SOON};
+use conformance_support::site::{Caller, Expect, SOON};
 use model::Family;
 use sandbox::probe::{Hold, Pulse, UdpFlow};
 use sandbox::{Namespace, Outcome};
-use scenarios::world::{Range, address_in};
-use scenarios::{ANSWER, patient, wait_until};
 use serde_json::json;
+use test_support::world::{Range, address_in};
+use test_support::{ANSWER, patient, wait_until};
 
 use super::stage::{At, Stage, Web};
 

@@ -1,6 +1,6 @@
 //! Labels that say whose a slice is, and who proxies it.
 
-use conformance::site::Expect;
+use conformance_support::site::Expect;
 use serde_json::json;
 
 use super::stage::{At, Stage};

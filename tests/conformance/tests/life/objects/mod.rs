@@ -17,8 +17,8 @@ mod ranges;
 mod stage;
 mod types;
 
-use scenarios::Report;
 use stage::Stage;
+use test_support::Report;
 
 type Run = fn(&Stage);
 
@@ -60,7 +60,7 @@ const CASES: &[(&str, Run)] = &[
 ];
 
 pub(crate) fn run(report: &mut Report) {
-    let stage = conformance::cases(report, &[(ALONE, 1), (CASES, AT_ONCE)], |kit| Stage::set(&kit));
+    let stage = conformance_support::cases(report, &[(ALONE, 1), (CASES, AT_ONCE)], |kit| Stage::set(&kit));
     if let Ok(stage) = &stage {
         report.count("the agent had nothing to complain of", stage.complaints());
     }

@@ -1,10 +1,10 @@
 //! Ways in from outside: load balancers and external IPs.
 
-use conformance::site::{Caller, Expect};
+use conformance_support::site::{Caller, Expect};
 use model::Family;
 use sandbox::address;
-use scenarios::world::Range;
 use serde_json::json;
+use test_support::world::Range;
 
 use super::stage::{At, Stage, Web};
 

@@ -1,12 +1,12 @@
 //! Which endpoints a client gets: affinity and traffic policies.
 
-use conformance::site::{Expect, SOON};
+use conformance_support::site::{Expect, SOON};
 use model::{Family, Protocol};
 use sandbox::address;
-use scenarios::world::node_port;
-use scenarios::{ANSWER, patient, wait_until};
 use serde_json::json;
 use std::net::IpAddr;
+use test_support::world::node_port;
+use test_support::{ANSWER, patient, wait_until};
 
 use super::nft;
 use super::stage::{At, Stage, Web};

@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use conformance::site::Expect;
+use conformance_support::site::Expect;
 use model::Family;
-use scenarios::directory::{MAIN_PORT, SECOND_PORT};
 use serde_json::{Value, json};
+use test_support::directory::{MAIN_PORT, SECOND_PORT};
 
 use super::stage::{At, Stage, Web};
 

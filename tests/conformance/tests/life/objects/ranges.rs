@@ -2,12 +2,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use conformance::paths;
-use conformance::site::Expect;
+use conformance_support::paths;
+use conformance_support::site::Expect;
 use ipnet::IpNet;
 use model::Protocol;
 use sandbox::Server;
-use scenarios::manifest;
+use test_support::manifest;
 
 use super::stage::{At, Stage};
 

@@ -1,9 +1,9 @@
 //! The type of a service.
 
-use conformance::site::Expect;
+use conformance_support::site::Expect;
 use model::Family;
-use scenarios::world::Range;
 use serde_json::json;
+use test_support::world::Range;
 
 use super::stage::{At, Stage};
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 
 use model::{Family, Protocol};
-use scenarios::{Carrier, Case, let_pass, wait_until};
+use test_support::{Carrier, Case, let_pass, wait_until};
 
 use super::super::confined::{confined, launcher};
 use super::super::places::at_cluster_ip;

@@ -6,7 +6,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use model::{Family, Protocol};
-use scenarios::{Carrier, Case, let_pass, patient};
+use test_support::{Carrier, Case, let_pass, patient};
 
 use super::super::churn::assert_no_drift;
 use super::super::stage::{PROMPT, Stage};

@@ -10,9 +10,9 @@ use kernel::{nfacct, sysctl};
 use model::{Family, Protocol};
 use sandbox::Outcome;
 use sandbox::probe::{self, Hold, Pulse};
-use scenarios::node_agent::get;
-use scenarios::{Carrier, Case, wait_until};
 use serde_json::json;
+use test_support::node_agent::get;
+use test_support::{Carrier, Case, wait_until};
 
 use super::super::places::{at_cluster_ip, at_node_port, external_ip};
 use super::super::stage::{From, POD_PORT, SOON, Stage, answer};

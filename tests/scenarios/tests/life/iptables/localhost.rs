@@ -8,7 +8,7 @@ use kernel::sysctl;
 use model::{Family, Protocol};
 use sandbox::probe::UdpFlow;
 use sandbox::{Namespace, Outcome, Server, address, probe};
-use scenarios::{Carrier, Case, ServiceManifest, wait_until};
+use test_support::{Carrier, Case, ServiceManifest, wait_until};
 
 use super::super::places::{PORT, at_node_port, cluster_ip};
 use super::super::stage::{From, POD_PORT, SOON, Stage, answer};

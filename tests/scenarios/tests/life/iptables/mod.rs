@@ -12,7 +12,7 @@ mod rig;
 mod rules;
 mod upstream;
 
-use scenarios::{Carrier, Case};
+use test_support::{Carrier, Case};
 
 use super::rig::in_mode;
 

@@ -1,7 +1,7 @@
 //! What an operator sees: rules that name their services, and after `--cleanup` no rule that was not there before.
 
 use model::{Family, Protocol};
-use scenarios::{Carrier, Case, ServiceManifest, world::World};
+use test_support::{Carrier, Case, ServiceManifest, world::World};
 
 use super::super::stage::Stage;
 use super::both;

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use model::{Family, Protocol};
 use sandbox::address;
-use scenarios::{Carrier, Case, wait_until};
+use test_support::{Carrier, Case, wait_until};
 
 use super::super::churn::assert_no_drift;
 use super::super::places::{at_cluster_ip, at_node_port};

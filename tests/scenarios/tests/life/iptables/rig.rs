@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use model::{Family, Protocol};
-use scenarios::{Carrier, tools};
+use test_support::{Carrier, tools};
 
 use super::super::churn::crowd_ip;
 use super::super::places::at_cluster_ip;

@@ -5,9 +5,9 @@ use std::process::{Child, Command, Stdio};
 
 use kernel::process::{Signal, die_with_parent};
 use sandbox::Namespace;
-use scenarios::node_agent::get;
-use scenarios::{Case, wait_until};
 use serde_json::Value;
+use test_support::node_agent::get;
+use test_support::{Case, wait_until};
 
 use super::alerts::OF_APISERVER;
 use super::tools::with_tool;

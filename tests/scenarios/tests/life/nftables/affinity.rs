@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use kernel::sysctl;
 use model::{Family, Protocol};
-use scenarios::{Carrier, Case, wait_until};
 use serde_json::Value;
+use test_support::{Carrier, Case, wait_until};
 
 use super::super::affinity::{CLIENTS, ask_all_of, pinned_service, start_with};
 use super::super::case;

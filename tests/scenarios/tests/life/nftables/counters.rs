@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use model::{Family, Protocol};
 use sandbox::{Namespace, Server, address, probe};
-use scenarios::{Case, wait_until};
 use serde_json::Value;
+use test_support::{Case, wait_until};
 
 use super::super::case;
 use super::super::nft;
@@ -158,7 +158,7 @@ fn lines(counted: &BTreeMap<String, (u64, u64)>) -> Vec<String> {
 /// A service with an address of every kind.
 fn put_open(stage: &Stage, number: u8, name: &str, protocol: Protocol) {
     let ips = Family::BOTH.map(|family| cluster_ip(number, family));
-    let service = scenarios::ServiceManifest::new(name, &ips)
+    let service = test_support::ServiceManifest::new(name, &ips)
         .with("type", "LoadBalancer")
         .port("main", protocol, PORT, NODE_PORT)
         .external_ips(&Family::BOTH.map(external_ip));

@@ -7,7 +7,7 @@ mod rig;
 mod tables;
 mod upstream;
 
-use scenarios::Case;
+use test_support::Case;
 
 pub(crate) use rig::NftablesRig;
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use kernel::sysctl;
 use model::{Family, Protocol};
 use sandbox::Namespace;
-use scenarios::{Case, wait_until};
+use test_support::{Case, wait_until};
 
 use super::super::case;
 use super::super::churn::crowd_member;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use model::{Family, Protocol};
 use sandbox::Namespace;
-use scenarios::{Carrier, Case, patient, wait_until};
+use test_support::{Carrier, Case, patient, wait_until};
 
 use super::super::case;
 use super::super::churn::{assert_no_drift, crowd_member};
