@@ -12,7 +12,7 @@ use crate::SandboxError;
 use crate::error::PartError;
 
 /// Far more than the kernel needs to make a link ready.
-const SETTLED: Duration = Duration::from_secs(10);
+const SETTLED: Duration = Duration::from_secs(60);
 
 /// A namespace whose behaviour does not depend on the machine's defaults.
 pub(crate) fn namespace(part: &str, forwards: bool) -> Result<Namespace, SandboxError> {

@@ -11,7 +11,7 @@ use kernel::netns::Namespace;
 use crate::results::AgentResult;
 use crate::scratch::Scratch;
 use crate::{Failure, manifests, scrape, world};
-use gauges::gauge::{self, Resident, Ticks};
+use bench_support::gauge::{self, Resident, Ticks};
 
 const PROBES: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10256);
 const STEP: Duration = Duration::from_millis(5);

@@ -9,8 +9,8 @@ pub(crate) const HELP: &str = "\
 usage: bench [--quick] [--only PART] [--check] [--json FILE] [--agent-sizes N,N] [--kube-proxy FILE]
 
   --quick              only 1,000 and 10,000 services, few repetitions, the small yardstick
-  --only PART          nftables, iptables (loads, changes and first packets), first-packet or isolation (a change beside
-                       another tenant's costly objects)
+  --only PART          nftables, iptables (loads, changes and first packets), first-packet, isolation (a change beside
+                       another tenant's costly objects) or reactions (to changes, damage and SIGTERM)
   --check              exit with 1 if a limit is missed
   --json FILE          write every number there too
   --agent-sizes N,N    services the real agent is started with (default 10000)
@@ -33,6 +33,7 @@ pub(crate) enum Only {
     Iptables,
     FirstPacket,
     Isolation,
+    Reactions,
 }
 
 pub(crate) struct Arguments {
@@ -82,6 +83,10 @@ fn only(text: &str) -> Result<Only, Failure> {
         "iptables" => Ok(Only::Iptables),
         "first-packet" => Ok(Only::FirstPacket),
         "isolation" => Ok(Only::Isolation),
-        _ => Err(format!("--only {text}: there are nftables, iptables, first-packet and isolation").into()),
+        "reactions" => Ok(Only::Reactions),
+        _ => {
+            Err(format!("--only {text}: there are nftables, iptables, first-packet, isolation and reactions")
+                .into())
+        }
     }
 }

@@ -7,7 +7,7 @@ use dataplane::{Backend, Reconciler};
 use model::{Family, NodePortAddresses, NodeView, Settings};
 
 use crate::{Failure, world};
-use gauges::gauge::{Cost, Meter};
+use bench_support::gauge::{Cost, Meter};
 
 /// A backend that remembers how long its commits took.
 pub(crate) trait Clocked: Backend {

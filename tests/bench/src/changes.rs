@@ -7,7 +7,7 @@ use crate::bench::{Bench, Clocked};
 use crate::load::Scope;
 use crate::results::Changes;
 use crate::{Failure, world};
-use gauges::gauge::{Cost, Summary};
+use bench_support::gauge::{Cost, Summary};
 
 /// Services changed in one sync.
 const MANY: u32 = 1_000;

@@ -15,7 +15,7 @@ use sandbox::{Sandbox, SandboxSpec};
 use crate::bench::{Bench, Start};
 use crate::results::{CountingResult, PacketCost};
 use crate::{Failure, changes, load, world};
-use gauges::gauge::{Meter, Summary, kernel_memory_kib, quantile};
+use bench_support::gauge::{Meter, Summary, kernel_memory_kib, quantile};
 
 const LOADS: usize = 5;
 const READINGS: usize = 10;

@@ -23,6 +23,7 @@ pub(crate) fn judge(results: &Results) -> Vec<Limit> {
     agents(&mut limits, results);
     limits.extend(crate::iptables::judge(&results.iptables));
     limits.extend(crate::isolation::judge(&results.isolation));
+    limits.extend(crate::reactions::judge(&results.reactions));
     for yardstick in results.yardsticks.iter().filter(|one| one.services == YARDSTICK_SERVICES) {
         limits.push(Limit {
             what: format!("{} services: full load, against the yardstick", yardstick.services),
@@ -105,7 +106,7 @@ fn at_most(what: String, measured: f64, limit: f64, unit: &str) -> Limit {
 mod tests {
     use super::*;
     use crate::results::{AgentResult, YardstickResult};
-    use gauges::gauge::{Resident, Summary};
+    use bench_support::gauge::{Resident, Summary};
 
     #[test]
     fn at_the_limit_is_kept_and_above_is_missed() {

@@ -12,7 +12,7 @@ use crate::bench::{Bench, Clocked, Start};
 use crate::results::{FullLoad, SizeResult, Watched};
 use crate::timed::Timed;
 use crate::{Failure, changes, world};
-use gauges::gauge::{Resident, Summary, kernel_memory_kib};
+use bench_support::gauge::{Resident, Summary, kernel_memory_kib};
 
 pub(crate) const MASQUERADE_MARK: u32 = 1 << 14;
 const FULL_LOADS: usize = 5;

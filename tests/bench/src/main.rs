@@ -13,6 +13,7 @@ mod isolation;
 mod judge;
 mod load;
 mod manifests;
+mod reactions;
 mod report;
 mod results;
 mod scrape;
@@ -58,7 +59,7 @@ fn dispatch() -> Result<ExitCode, Failure> {
 }
 
 fn measure(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    if let Err(why) = gauges::privilege::check() {
+    if let Err(why) = bench_support::privilege::check() {
         println!("SKIPPED: {why}");
         return Ok(ExitCode::SUCCESS);
     }

@@ -7,10 +7,10 @@ use crate::arguments::{Arguments, Only};
 use crate::children::{self, Part};
 use crate::load::Scope;
 use crate::results::{Changes, Limit, Results, SizeResult};
-use crate::{Failure, agent, iptables, isolation, yardstick};
-use gauges::gauge::Summary;
-use gauges::machine::Machine;
-use gauges::table::{self, kib, megabytes, row, time};
+use crate::{Failure, agent, iptables, isolation, reactions, yardstick};
+use bench_support::gauge::Summary;
+use bench_support::machine::Machine;
+use bench_support::table::{self, kib, megabytes, row, time};
 
 const WIDE: u32 = 5_000;
 const COUNTED: u32 = 10_000;
@@ -30,6 +30,10 @@ pub(crate) fn gather(arguments: &Arguments) -> Result<Results, Failure> {
     }
     if is_wanted(&[Only::Isolation]) {
         results.isolation = isolation::measure(&kube_proxy(arguments)?, arguments.quick)?;
+    }
+    if is_wanted(&[Only::Reactions]) {
+        let kube_proxy = kube_proxy(arguments)?;
+        results.reactions = reactions::measure(&kube_proxy, arguments.quick, &mut results.skipped)?;
     }
     results.machine.done();
     Ok(results)
@@ -109,6 +113,7 @@ pub(crate) fn print(results: &Results) {
     }
     iptables::print(&results.iptables);
     isolation::print(&results.isolation);
+    reactions::print(&results.reactions);
     if !results.sizes.is_empty() {
         print_full(results);
         print_changes(results);

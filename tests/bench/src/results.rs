@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::iptables::IptablesResults;
 use crate::isolation::IsolationResult;
-use gauges::gauge::{Cost, Resident, Summary};
-use gauges::machine::Machine;
+use crate::reactions::ReactionResult;
+use bench_support::gauge::{Cost, Resident, Summary};
+use bench_support::machine::Machine;
 
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Results {
@@ -15,6 +16,7 @@ pub(crate) struct Results {
     pub(crate) counting: Option<CountingResult>,
     pub(crate) iptables: IptablesResults,
     pub(crate) isolation: Vec<IsolationResult>,
+    pub(crate) reactions: Vec<ReactionResult>,
     pub(crate) agents: Vec<AgentResult>,
     pub(crate) yardsticks: Vec<YardstickResult>,
     pub(crate) skipped: Vec<String>,

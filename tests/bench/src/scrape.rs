@@ -9,7 +9,7 @@ use kernel::nft::{Batch, Connection, TableFamily, Transport};
 
 use crate::Failure;
 use crate::results::ScrapeResult;
-use gauges::gauge::{Cost, Meter, Summary};
+use bench_support::gauge::{Cost, Meter, Summary};
 
 pub(crate) const METRICS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10249);
 const PATIENCE: Duration = Duration::from_secs(1);

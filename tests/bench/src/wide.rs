@@ -7,7 +7,7 @@ use model::Family;
 use crate::bench::Bench;
 use crate::results::WideResult;
 use crate::{Failure, world};
-use gauges::gauge::Summary;
+use bench_support::gauge::Summary;
 
 const SLICE: u32 = 100;
 const REPETITIONS: u32 = 30;

@@ -9,7 +9,7 @@ use kernel::netns::Namespace;
 use crate::results::YardstickResult;
 use crate::scratch::Scratch;
 use crate::{Failure, upstream};
-use gauges::gauge::{self, Resident, Ticks};
+use bench_support::gauge::{self, Resident, Ticks};
 
 const STEP: Duration = Duration::from_millis(5);
 

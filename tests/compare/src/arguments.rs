@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gauges::variant::ToolVariant;
+use bench_support::variant::ToolVariant;
 
 use crate::Failure;
 use crate::cases::Case;

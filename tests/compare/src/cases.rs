@@ -1,6 +1,6 @@
 //! What is compared in a mode: sizes, and in mode iptables the variants of its tools.
 
-use gauges::variant::ToolVariant;
+use bench_support::variant::ToolVariant;
 
 use crate::contestant::Mode;
 use crate::report::thousands;

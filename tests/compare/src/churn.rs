@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use conformance::{ControlPlane, User, paths};
+use conformance_support::{ControlPlane, User, paths};
 use serde::{Deserialize, Serialize};
 
 use crate::running::Running;

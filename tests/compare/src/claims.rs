@@ -1,6 +1,6 @@
 //! What the project claims in each mode, and whether a run bears it out. Claims are about some sizes only.
 
-use gauges::variant::ToolVariant;
+use bench_support::variant::ToolVariant;
 
 use crate::cases::Case;
 use crate::contestant::Mode;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use conformance::Kit;
+use conformance_support::Kit;
 use sandbox::address;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

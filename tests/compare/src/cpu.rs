@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use gauges::gauge::Ticks;
+use bench_support::gauge::Ticks;
 
 use crate::Failure;
 

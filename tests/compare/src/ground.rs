@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use conformance::{ControlPlane, Scratch, User};
+use conformance_support::{ControlPlane, Scratch, User};
 use ipnet::{IpNet, Ipv4Net};
 use kernel::link::{LinkError, Links, Veth};
 use sandbox::{Namespace, Pod, Sandbox, SandboxSpec, Server};

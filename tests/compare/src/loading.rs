@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use conformance::{Api, ControlPlane, User, paths};
+use conformance_support::{Api, ControlPlane, User, paths};
 use serde_json::Value;
 
 use crate::{Failure, objects};
@@ -16,7 +16,7 @@ pub(crate) fn foundations(plane: &ControlPlane) -> Result<(), Failure> {
         create(plane.api(), &namespace)?;
     }
     let addresses = [sandbox::address::NODE_V4.into(), sandbox::address::NODE_V6.into()];
-    create(plane.api(), &scenarios::manifest::node(objects::NODE, "zone-1", &addresses))
+    create(plane.api(), &test_support::manifest::node(objects::NODE, "zone-1", &addresses))
 }
 
 /// Services and their slices, by number.

@@ -22,9 +22,9 @@ mod traffic;
 use std::process::ExitCode;
 
 use arguments::Arguments;
-use conformance::Kit;
+use conformance_support::Kit;
 use results::Results;
-use scenarios::Verdict;
+use test_support::Verdict;
 
 /// Whatever stops a measurement; it is printed and ends the run.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -61,7 +61,7 @@ fn obtain(arguments: &Arguments) -> Result<Option<Results>, Failure> {
         let text = std::fs::read_to_string(path).map_err(|e| format!("reading {}: {e}", path.display()))?;
         return Ok(Some(serde_json::from_str(&text)?));
     }
-    if let Err(why) = gauges::privilege::check() {
+    if let Err(why) = bench_support::privilege::check() {
         println!("SKIPPED: {why}");
         return Ok(None);
     }

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use conformance::{ControlPlane, Kit, Options, Scratch};
-use gauges::machine::Machine;
-use gauges::variant::{self, ToolVariant};
+use bench_support::machine::Machine;
+use bench_support::variant::{self, ToolVariant};
+use conformance_support::{ControlPlane, Kit, Options, Scratch};
 use sandbox::Namespace;
 
 use crate::arguments::Scope;

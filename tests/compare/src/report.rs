@@ -1,7 +1,7 @@
 //! The numbers as tables: aligned on standard output, and as Markdown in the documents.
 
-use gauges::machine::Machine;
-use gauges::table::{self, row};
+use bench_support::machine::Machine;
+use bench_support::table::{self, row};
 
 use crate::claims::{self, Claim, Judged};
 use crate::contestant::{Contestant, Mode};

@@ -1,8 +1,8 @@
 //! Everything that was measured, as it is written to JSON and read back.
 
-use gauges::gauge::{Resident, quantile};
-use gauges::machine::Machine;
-use gauges::variant::ToolVariant;
+use bench_support::gauge::{Resident, quantile};
+use bench_support::machine::Machine;
+use bench_support::variant::ToolVariant;
 use serde::{Deserialize, Serialize};
 
 use crate::cases::Case;

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use gauges::gauge::Resident;
+use bench_support::gauge::Resident;
 use kernel::process::{Signal, die_with_parent, send_signal};
 use sandbox::Namespace;
-use scenarios::wait_until;
+use test_support::wait_until;
 
 use crate::Failure;
 use crate::cpu::CpuAccount;

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use conformance::{Api, paths};
+use conformance_support::{Api, paths};
 use sandbox::{Namespace, probe};
 use serde::{Deserialize, Serialize};
 

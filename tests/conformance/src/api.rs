@@ -4,16 +4,15 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use sandbox::Namespace;
 use serde_json::Value;
+use test_support::{SOON, patient};
 use ureq::http::{Method, Request};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::credentials::User;
 
-const PATIENCE: Duration = Duration::from_secs(30);
 const JSON: &str = "application/json";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
@@ -59,7 +58,7 @@ impl Api {
         let config = ureq::Agent::config_builder()
             .tls_config(tls)
             .http_status_as_error(false)
-            .timeout_global(Some(PATIENCE))
+            .timeout_global(Some(patient(SOON)))
             .proxy(None)
             .build();
         Ok(Api {

@@ -1,6 +1,6 @@
 //! Cases that need the control plane: run, or what kept it from them as their verdict.
 
-use scenarios::{Case, Report, Verdict};
+use test_support::{Case, Report, Verdict};
 
 use crate::kit::Kit;
 

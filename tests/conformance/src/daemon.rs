@@ -6,14 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, OnceLock};
-use std::time::Duration;
 
 use kernel::process::{Signal, die_with_parent, send_signal};
 use sandbox::Namespace;
-use scenarios::wait_until;
-
-/// Far more than any start or stop needs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+use test_support::{SOON, wait_until};
 
 /// Dropping it kills the process.
 #[derive(Debug)]
@@ -74,7 +70,7 @@ impl Daemon {
         let child = self.child.as_mut().ok_or_else(|| format!("{} does not run", self.name))?;
         send_signal(child.id(), Signal::Terminate).map_err(|e| format!("SIGTERM to {}: {e}", self.name))?;
         let mut status = None;
-        wait_until(PATIENCE, || {
+        wait_until(SOON, || {
             status = child.try_wait().ok().flatten();
             status.is_some()
         });
@@ -90,7 +86,7 @@ impl Daemon {
         }
         self.child = Some(self.spawn()?);
         let mut ended = None;
-        let in_time = wait_until(PATIENCE, || {
+        let in_time = wait_until(SOON, || {
             ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
             ended.is_some() || ready(self)
         });

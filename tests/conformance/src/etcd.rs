@@ -1,16 +1,15 @@
 //! etcd: one member, in memory as far as it goes.
 
 use std::path::Path;
-use std::time::Duration;
 
 use sandbox::Namespace;
 use serde_json::{Value, json};
+use test_support::{SOON, patient};
 
 use crate::daemon::Daemon;
 
 pub(crate) const CLIENTS: &str = "http://127.0.0.1:2379";
 const PEERS: &str = "http://127.0.0.1:2380";
-const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub struct Etcd {
@@ -78,7 +77,7 @@ impl Etcd {
 /// etcd's JSON gateway.
 fn ask(namespace: &Namespace, path: &str, wish: &Value) -> Result<Value, String> {
     let agent: ureq::Agent =
-        ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).proxy(None).build().into();
+        ureq::Agent::config_builder().timeout_global(Some(patient(SOON))).proxy(None).build().into();
     let sent = namespace.try_run(|| {
         let mut answer = agent.post(format!("{CLIENTS}{path}")).send(wish.to_string())?;
         answer.body_mut().read_to_string()

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use scenarios::{Report, Verdict, binary};
+use test_support::{Report, Verdict, binary};
 
 /// Names the folder with `etcd`, `kube-apiserver` and upstream's `kube-proxy`.
 const FOLDER: &str = "POINTSMAN_CONTROL_PLANE";

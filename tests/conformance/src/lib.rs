@@ -4,7 +4,7 @@
 //! [`Kit::find`] says where the binaries are, or why the tests cannot run here. [`ControlPlane::start`] runs
 //! them; [`Api`] creates and changes objects, [`Service`] those of a case; [`through_api`] brings the world of the
 //! flow table in. [`site`] is a node for an agent, [`log`] what it said, [`Traffic`] what watches over it.
-//! What must become of packets is not said here but in the table of `scenarios`.
+//! What must become of packets is not said here but in the table of `test_support`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test harness may fail loudly")]
 
 mod api;

@@ -1,6 +1,6 @@
 //! What stands in the log of an agent. klog puts a letter first: W, E and F are for the operator.
 
-use scenarios::{NodeAgent, wait_until};
+use test_support::{NodeAgent, wait_until};
 
 use crate::site::SOON;
 

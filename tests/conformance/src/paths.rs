@@ -29,7 +29,7 @@ pub fn object(object: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use scenarios::{ServiceManifest, SliceManifest, manifest};
+    use test_support::{ServiceManifest, SliceManifest, manifest};
 
     #[test]
     fn paths_of_the_kinds_we_use() {

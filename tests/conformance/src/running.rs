@@ -1,8 +1,8 @@
 //! A proxy on the control plane: our agent or upstream's, as the user that RBAC knows as a kube-proxy.
 
 use sandbox::Namespace;
-use scenarios::directory::NODE;
-use scenarios::{NodeAgent, SettingsVariant, Source};
+use test_support::directory::NODE;
+use test_support::{NodeAgent, SettingsVariant, Source};
 
 use crate::control_plane::ControlPlane;
 use crate::credentials::User;

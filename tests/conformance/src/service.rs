@@ -3,10 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 
 use model::{Family, Protocol};
-use scenarios::directory::{MAIN_PORT, address_of, node_of};
-use scenarios::world::{Range, address_in};
-use scenarios::{EndpointManifest, ServiceManifest, SliceManifest};
 use serde_json::{Value, json};
+use test_support::directory::{MAIN_PORT, address_of, node_of};
+use test_support::world::{Range, address_in};
+use test_support::{EndpointManifest, ServiceManifest, SliceManifest};
 
 use crate::api::Api;
 use crate::paths;

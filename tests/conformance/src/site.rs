@@ -7,16 +7,14 @@ use std::time::Duration;
 
 use model::Protocol;
 use sandbox::{Namespace, Outcome, probe};
-use scenarios::packets::Ground;
-use scenarios::{NodeAgent, Source, wait_until};
+pub use test_support::SOON;
+use test_support::packets::Ground;
+use test_support::{ANSWER, NodeAgent, Source, patient, wait_until};
 
 use crate::control_plane::ControlPlane;
 use crate::gateway::Gateway;
 use crate::kit::Kit;
 
-/// A deadline, not an expectation.
-pub const SOON: Duration = Duration::from_secs(30);
-const ANSWER: Duration = Duration::from_secs(5);
 /// How long to listen to what may be silence, and then to make sure of it: a slow machine answers late.
 const SILENCE: Duration = Duration::from_millis(300);
 const LASTING_SILENCE: Duration = Duration::from_secs(2);
@@ -81,7 +79,7 @@ impl Site {
         let came = wait_until(SOON, || {
             seen = match expected {
                 Expect::By(_) => self.spread(caller, protocol, to),
-                Expect::Refused => describe(&self.ask(caller, protocol, to, ANSWER)),
+                Expect::Refused => describe(&self.ask(caller, protocol, to, patient(ANSWER))),
                 Expect::Silence => describe(&self.listen(caller, protocol, to)),
             };
             seen == expected.description()
@@ -92,7 +90,7 @@ impl Site {
     /// Silence counts only if it lasts.
     fn listen(&self, caller: Caller, protocol: Protocol, to: SocketAddr) -> Outcome {
         match self.ask(caller, protocol, to, SILENCE) {
-            Outcome::TimedOut => self.ask(caller, protocol, to, LASTING_SILENCE),
+            Outcome::TimedOut => self.ask(caller, protocol, to, patient(LASTING_SILENCE)),
             outcome => outcome,
         }
     }
@@ -101,7 +99,7 @@ impl Site {
     pub fn expect_seen_as(&self, caller: Caller, to: SocketAddr, expected: impl Fn(IpAddr) -> bool) {
         let mut last = Outcome::Closed;
         let came = wait_until(SOON, || {
-            last = self.ask(caller, Protocol::Tcp, to, ANSWER);
+            last = self.ask(caller, Protocol::Tcp, to, patient(ANSWER));
             last.seen_as().is_some_and(&expected)
         });
         assert!(came, "{caller:?} asks {to}: {last:?}");
@@ -110,7 +108,7 @@ impl Site {
     fn spread(&self, caller: Caller, protocol: Protocol, to: SocketAddr) -> String {
         let mut answers = BTreeSet::new();
         for _ in 0..QUESTIONS {
-            let outcome = self.ask(caller, protocol, to, ANSWER);
+            let outcome = self.ask(caller, protocol, to, patient(ANSWER));
             match outcome.by() {
                 Some(by) => answers.insert(by.to_owned()),
                 None => return describe(&outcome),

@@ -7,14 +7,14 @@
 mod rules;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use ipnet::IpNet;
 use sandbox::address;
-use scenarios::directory::{NODE, ZONE};
-use scenarios::world::{Entry, World};
-use scenarios::{manifest, wait_until};
 use serde_json::{Value, json};
+use test_support::directory::{NODE, ZONE};
+use test_support::world::{Entry, World};
+use test_support::{SOON, manifest, wait_until};
 
 use crate::api::{Api, ApiError};
 use crate::paths;
@@ -80,7 +80,7 @@ pub fn bring_in(api: &Api, world: &World) -> Result<Amended, String> {
 fn await_next_second() -> Result<(), String> {
     let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let before = now();
-    let passed = wait_until(Duration::from_secs(5), || now() > before);
+    let passed = wait_until(SOON, || now() > before);
     if passed { Ok(()) } else { Err("the clock stands still".to_owned()) }
 }
 

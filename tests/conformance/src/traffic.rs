@@ -7,11 +7,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use sandbox::{Namespace, probe};
-use scenarios::wait_until;
+use test_support::{ANSWER, SOON, patient, wait_until};
 
-use crate::site::SOON;
-
-const ANSWER: Duration = Duration::from_secs(5);
 /// Leaves the machine some time for what the connections are meant to watch.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -33,7 +30,7 @@ impl Traffic {
             std::thread::spawn(move || {
                 let mut bad = Vec::new();
                 while !stop.load(Ordering::Relaxed) {
-                    let outcome = probe::tcp(&client, None, to, ANSWER);
+                    let outcome = probe::tcp(&client, None, to, patient(ANSWER));
                     asked.fetch_add(1, Ordering::Relaxed);
                     if outcome.by().is_none() {
                         bad.push(format!("{to}: {outcome:?}"));

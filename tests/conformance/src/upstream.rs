@@ -4,16 +4,14 @@ use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
-use std::time::Duration;
 
 use sandbox::Namespace;
-use scenarios::node_agent::lock_beside;
-use scenarios::{Carrier, SettingsVariant};
+use test_support::node_agent::lock_beside;
+use test_support::{Carrier, SOON, SettingsVariant, patient};
 
 use crate::daemon::Daemon;
 
 const METRICS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10249);
-const PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub struct Upstream {
@@ -44,9 +42,8 @@ impl Upstream {
         flags: &[String],
         folder: &Path,
     ) -> Result<Upstream, String> {
-        let mode = if carrier == Carrier::Nftables { "nftables" } else { "iptables" };
         let mut all = vec![
-            format!("--proxy-mode={mode}"),
+            format!("--proxy-mode={}", carrier.mode()),
             format!("--kubeconfig={}", kubeconfig.display()),
             format!("--hostname-override={name}"),
         ];
@@ -55,7 +52,7 @@ impl Upstream {
         all.extend(["established", "close-wait"].map(|state| format!("--conntrack-tcp-timeout-{state}=0")));
         all.extend_from_slice(flags);
         let mut daemon = Daemon::new("upstream-kube-proxy", binary, all, namespace, folder)?;
-        if carrier != Carrier::Nftables {
+        if carrier.has_tools() {
             let lock = lock_beside(&folder.join("log"));
             daemon = daemon.with("PATH", tools(carrier, folder)?).with("XTABLES_LOCKFILE", lock);
         }
@@ -112,8 +109,8 @@ fn families_synced(namespace: &Namespace) -> usize {
 }
 
 fn metrics() -> Option<String> {
-    let mut stream = TcpStream::connect_timeout(&METRICS, PATIENCE).ok()?;
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let mut stream = TcpStream::connect_timeout(&METRICS, patient(SOON)).ok()?;
+    stream.set_read_timeout(Some(patient(SOON))).ok()?;
     write!(stream, "GET /metrics HTTP/1.0\r\nHost: node\r\n\r\n").ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;

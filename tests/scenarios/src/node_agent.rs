@@ -5,15 +5,12 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
 
 use kernel::process::{Signal, die_with_parent, send_signal};
 use sandbox::Namespace;
 
-use crate::{ManifestFolder, wait_until};
+use crate::{ManifestFolder, SOON, patient, wait_until};
 
-/// Far more than any start or stop needs.
-const PATIENCE: Duration = Duration::from_secs(20);
 const HEALTHZ: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10256);
 const METRICS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10249);
 
@@ -123,7 +120,7 @@ impl NodeAgent {
     pub fn stop(&mut self) -> Result<ExitStatus, String> {
         send_signal(self.child.id(), Signal::Terminate).map_err(|e| format!("SIGTERM to kube-proxy: {e}"))?;
         let mut status = None;
-        let ended = wait_until(PATIENCE, || {
+        let ended = wait_until(SOON, || {
             status = self.child.try_wait().ok().flatten();
             status.is_some()
         });
@@ -155,7 +152,7 @@ impl NodeAgent {
     /// Wait until all rules are in place.
     pub fn await_ready(&mut self) -> Result<(), String> {
         let mut ended = None;
-        let ready = wait_until(PATIENCE, || {
+        let ready = wait_until(SOON, || {
             ended = self.child.try_wait().ok().flatten();
             ended.is_some() || self.probe("/readyz") == Some(200)
         });
@@ -194,8 +191,8 @@ impl Drop for NodeAgent {
 
 /// The whole answer to `GET path`, in the calling thread's namespace.
 pub fn get(server: SocketAddr, path: &str) -> Option<String> {
-    let mut stream = TcpStream::connect_timeout(&server, PATIENCE).ok()?;
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let mut stream = TcpStream::connect_timeout(&server, patient(SOON)).ok()?;
+    stream.set_read_timeout(Some(patient(SOON))).ok()?;
     write!(stream, "GET {path} HTTP/1.0\r\nHost: node\r\n\r\n").ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;

@@ -15,10 +15,8 @@ use crate::directory::{self, NODE, PODS};
 use crate::flows::judge::{Asker, CLIENTS, Observed, client_address};
 use crate::flows::{Expect, Flow, Position};
 use crate::world::World;
-use crate::{Carrier, ManifestFolder, NodeAgent, SettingsVariant};
+use crate::{ANSWER, Carrier, ManifestFolder, NodeAgent, SettingsVariant, patient};
 
-/// An answer that takes longer is none.
-const ANSWER: Duration = Duration::from_secs(5);
 /// How long to listen to what must be silence.
 const SILENCE: Duration = Duration::from_millis(300);
 const EPERM: i32 = 1;
@@ -157,7 +155,7 @@ impl<'a> Calls<'a> {
             position: flow.from,
             protocol: flow.protocol,
             to,
-            timeout: if silent { SILENCE } else { ANSWER },
+            timeout: if silent { SILENCE } else { patient(ANSWER) },
         }
     }
 }

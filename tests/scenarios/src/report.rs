@@ -39,7 +39,8 @@ impl<'a> Case<'a> {
     }
 }
 
-fn message(panic: &(dyn Any + Send)) -> String {
+/// What a panic said.
+pub fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words").to_owned()
 }

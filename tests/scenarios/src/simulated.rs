@@ -8,10 +8,16 @@ use std::collections::BTreeMap;
 use dataplane::iptables::{Counters, INVALID_COUNTER, Iptables, LOCALHOST_COUNTER};
 use dataplane::nftables::Nftables;
 use dataplane::{Backend, Setup};
+use kernel::iptables::{Table, Tables};
 use model::Family;
+use simulate::iptables::Fault;
 use simulate::{Host, Journey, Packet};
 
 use crate::variant::SettingsVariant;
+use crate::{Carrier, Dice};
+
+/// What a kernel short of memory says.
+const ENOMEM: i32 = 12;
 
 /// The packet mark of bit 14.
 pub const MASQUERADE_MARK: u32 = 0x4000;
@@ -22,7 +28,8 @@ pub type Contents = BTreeMap<String, Vec<String>>;
 
 /// A mode whose kernel is simulated.
 pub trait Simulated: Backend {
-    const MODE: &'static str;
+    /// What else tests know of the mode.
+    const CARRIER: Carrier;
 
     fn new(variant: SettingsVariant) -> Self;
 
@@ -36,6 +43,17 @@ pub trait Simulated: Backend {
 
     /// Move the clock, in milliseconds of any origin.
     fn set_now(&mut self, milliseconds: u64);
+
+    /// Let the next commit fail.
+    fn fail_next(&mut self, dice: &mut Dice);
+
+    /// What others do to our rules; nothing where their changes are reported instead of looked for.
+    fn damage(&mut self, _: Family, _: &mut Dice) {}
+
+    /// What packets met between these rules and the present ones, where a sync is not one transaction.
+    fn between(&mut self, _: Rules) -> Vec<Rules> {
+        Vec::new()
+    }
 }
 
 /// What a simulated kernel holds.
@@ -59,7 +77,7 @@ impl Rules {
 }
 
 impl Simulated for Nftables<simulate::nft::Simulator> {
-    const MODE: &'static str = "nftables";
+    const CARRIER: Carrier = Carrier::Nftables;
 
     fn new(variant: SettingsVariant) -> Self {
         Nftables::new(simulate::nft::Simulator::new(), &variant.detector(), MASQUERADE_MARK)
@@ -81,10 +99,14 @@ impl Simulated for Nftables<simulate::nft::Simulator> {
     fn set_now(&mut self, milliseconds: u64) {
         self.transport().set_now(milliseconds);
     }
+
+    fn fail_next(&mut self, _: &mut Dice) {
+        self.transport().fail_next(ENOMEM);
+    }
 }
 
 impl Simulated for Iptables<simulate::iptables::Simulator> {
-    const MODE: &'static str = "iptables";
+    const CARRIER: Carrier = Carrier::IptablesLegacy;
 
     fn new(variant: SettingsVariant) -> Self {
         let tables = Family::BOTH.map(|family| {
@@ -120,5 +142,52 @@ impl Simulated for Iptables<simulate::iptables::Simulator> {
         for family in Family::BOTH {
             self.tables(family).unwrap().set_now(milliseconds);
         }
+    }
+
+    /// Before anything, between two tables, or at some line, which there may be or not.
+    fn fail_next(&mut self, dice: &mut Dice) {
+        let faults = [
+            Fault::Locked,
+            Fault::AtCommit(Table::Filter),
+            Fault::AtCommit(Table::Nat),
+            Fault::AtLine(1 + dice.below(30) as usize),
+        ];
+        let (family, fault) = (dice.pick(&Family::BOTH), dice.pick(&faults));
+        self.tables(family).unwrap().fail_next(fault);
+    }
+
+    /// One rule goes, or all of a table.
+    fn damage(&mut self, family: Family, dice: &mut Dice) {
+        let table = dice.pick(&Table::BOTH);
+        let tables = self.tables(family).unwrap();
+        if dice.chance(30) {
+            return tables.run(table, "-F").unwrap();
+        }
+        let chains: Vec<String> = tables.chains(table).into_iter().map(str::to_owned).collect();
+        let chain = dice.pick(&chains);
+        if !tables.rules(table, &chain).unwrap().is_empty() {
+            tables.run(table, &format!("-D {chain} 1")).unwrap();
+        }
+    }
+
+    /// Each table is taken over by itself: the last script of each family, section by section.
+    fn between(&mut self, before: Rules) -> Vec<Rules> {
+        let Rules::Iptables(mut tables) = before else { return Vec::new() };
+        let mut steps = Vec::new();
+        for family in Family::BOTH {
+            let now = self.tables(family).unwrap();
+            if now.restores() != tables[family.index()].restores() + 1 {
+                // Nothing was to do, or an earlier fault took effect only now.
+                tables[family.index()] = now.clone();
+                continue;
+            }
+            for section in now.last_script().split_inclusive("COMMIT\n") {
+                tables[family.index()].restore(section).unwrap();
+                steps.push(Rules::Iptables(tables.clone()));
+            }
+        }
+        // The last is the present.
+        steps.pop();
+        steps
     }
 }

@@ -4,43 +4,38 @@
 use std::process::ExitCode;
 
 use cluster::ClusterState;
-use dataplane::iptables::Iptables;
-use dataplane::nftables::Nftables;
 use model::Family;
-use scenarios::flows::{self, Flow, judge::judge};
-use scenarios::interpreted::{Walks, load, program};
-use scenarios::simulated::{Rules, Simulated};
-use scenarios::world::World;
-use scenarios::{Case, ManifestFolder, Report, SettingsVariant, Verdict};
+use test_support::flows::{self, Flow, judge::judge};
+use test_support::interpreted::{Walks, load, program};
+use test_support::modes::{InMode, for_each_simulated};
+use test_support::simulated::{Rules, Simulated};
+use test_support::world::World;
+use test_support::{Case, ManifestFolder, Report, SettingsVariant, Verdict};
 
 fn main() -> ExitCode {
-    let mut report = Report::from_args();
     let world = World::new();
     let folder = ManifestFolder::create();
     world.write_to(&folder);
-    let state = load(&folder);
-    in_mode::<Nftables<simulate::nft::Simulator>>(&mut report, &world, &state, &SettingsVariant::ALL);
-    in_mode::<Iptables<simulate::iptables::Simulator>>(
-        &mut report,
-        &world,
-        &state,
-        &SettingsVariant::OF_EVERY_MODE,
-    );
-    report.finish()
+    let mut table = Table { report: Report::from_args(), state: load(&folder), world };
+    for_each_simulated(&mut table);
+    table.report.finish()
 }
 
-fn in_mode<B: Simulated>(
-    report: &mut Report,
-    world: &World,
-    state: &ClusterState,
-    variants: &[SettingsVariant],
-) {
-    let flows = flows::all();
-    for variant in variants {
-        let rules = program::<B>(state, *variant);
-        let cases: Vec<Case<'_>> =
-            flows.iter().flat_map(|flow| cases::<B>(flow, *variant, &rules, world)).collect();
-        report.run(&cases, 2);
+struct Table {
+    report: Report,
+    world: World,
+    state: ClusterState,
+}
+
+impl InMode for Table {
+    fn run<B: Simulated + 'static>(&mut self) {
+        let flows = flows::all();
+        for variant in B::CARRIER.variants() {
+            let rules = program::<B>(&self.state, *variant);
+            let cases: Vec<Case<'_>> =
+                flows.iter().flat_map(|flow| cases::<B>(flow, *variant, &rules, &self.world)).collect();
+            self.report.run(&cases, 2);
+        }
     }
 }
 
@@ -51,7 +46,7 @@ fn cases<'a, B: Simulated>(
     world: &'a World,
 ) -> impl Iterator<Item = Case<'a>> {
     flow.families.iter().map(move |family| {
-        let name = format!("{}, {}: {}", B::MODE, variant.name(), flow.name(*family));
+        let name = format!("{}, {}: {}", B::CARRIER.mode(), variant.name(), flow.name(*family));
         Case::new(name, move || ask(flow, variant, rules, world, *family))
     })
 }

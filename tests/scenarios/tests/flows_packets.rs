@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use scenarios::flows;
-use scenarios::packets::Rig;
-use scenarios::packets::table::{AT_ONCE, Asked, asked_in, cases, name, sampled};
-use scenarios::world::World;
-use scenarios::{Carrier, Case, Report, SettingsVariant, Verdict, binary};
+use test_support::flows;
+use test_support::packets::Rig;
+use test_support::packets::table::{AT_ONCE, Asked, asked_in, cases, name, sampled};
+use test_support::world::World;
+use test_support::{Carrier, Case, Report, SettingsVariant, Verdict, binary};
 
 fn main() -> ExitCode {
     let mut report = Report::from_args();
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     let world = World::new();
     let flows = flows::all();
     for carrier in Carrier::ALL {
-        for variant in SettingsVariant::ALL.into_iter().filter(|variant| carrier.knows(*variant)) {
+        for variant in carrier.variants().iter().copied() {
             let asked = match sampled(asked_in(variant, &flows)) {
                 Ok(asked) => asked,
                 Err(problem) => {
@@ -30,10 +30,11 @@ fn main() -> ExitCode {
             if !part.is_wanted(&report) {
                 continue;
             }
-            match (&privilege, &binary) {
-                (Err(denied), _) => part.give_up(&mut report, &Verdict::Skipped(denied.to_string())),
-                (_, Err(problem)) => part.give_up(&mut report, &Verdict::Failed(problem.clone())),
-                (Ok(_), Ok(binary)) => part.run(&mut report, &world, binary),
+            match (&privilege, &binary, carrier.obstacle()) {
+                (Err(denied), ..) => part.give_up(&mut report, &Verdict::Skipped(denied.to_string())),
+                (_, Err(problem), _) => part.give_up(&mut report, &Verdict::Failed(problem.clone())),
+                (.., Some(obstacle)) => part.give_up(&mut report, &Verdict::Skipped(obstacle)),
+                (Ok(_), Ok(binary), None) => part.run(&mut report, &world, binary),
             }
         }
     }

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use kernel::netns::enter_user_namespace;
 use kernel::process::{Signal, send_signal};
 use room::{DEMO, Room, kube_proxy, namespaces_in_use, possible, read_up_to, until};
-use scenarios::binary::OVERRIDE;
+use test_support::binary::OVERRIDE;
 
 const NOBODY: u32 = 65534;
 

@@ -8,13 +8,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use kernel::netns::{Namespace, enter_user_namespace};
-use scenarios::binary::{self, OVERRIDE};
+use test_support::binary::{self, OVERRIDE};
+use test_support::{SOON, patient};
 
 pub(crate) const DEMO: &str = env!("CARGO_BIN_EXE_pointsman-demo");
-const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The agent of all these runs.
 pub(crate) fn kube_proxy() -> &'static Path {
@@ -88,7 +88,7 @@ pub(crate) fn possible() -> bool {
 }
 
 pub(crate) fn until(what: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + DEADLINE;
+    let deadline = Instant::now() + patient(SOON);
     while !condition() {
         assert!(Instant::now() < deadline, "{what}");
         std::thread::yield_now();

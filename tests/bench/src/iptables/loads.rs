@@ -11,8 +11,8 @@ use super::tools::Tools;
 use super::upstream::{JUMPS, Layout};
 use crate::bench::Bench;
 use crate::{Failure, changes, load, world};
-use gauges::gauge::{Cost, Meter, Summary, Ticks, quantile};
-use gauges::variant::ToolVariant;
+use bench_support::gauge::{Cost, Meter, Summary, Ticks, quantile};
+use bench_support::variant::ToolVariant;
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Scope {

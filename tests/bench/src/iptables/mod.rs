@@ -15,7 +15,7 @@ pub(crate) use report::print;
 use crate::Failure;
 use crate::children::{self, Part};
 use crate::results::Limit;
-use gauges::variant::ToolVariant;
+use bench_support::variant::ToolVariant;
 
 /// The yardstick's layout grows with the square of its chains in iptables-nft: 3,000 services take 20 s, 10,000 more
 /// than eight minutes.
@@ -142,7 +142,7 @@ pub(crate) fn judge(results: &IptablesResults) -> Vec<Limit> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gauges::gauge::Summary;
+    use bench_support::gauge::Summary;
 
     #[test]
     fn limits_are_for_one_size_and_variant_each() {

@@ -18,8 +18,8 @@ use super::tools::Tools;
 use super::upstream::{JUMPS, Layout};
 use crate::bench::Bench;
 use crate::{Failure, world};
-use gauges::gauge::quantile;
-use gauges::variant::ToolVariant;
+use bench_support::gauge::quantile;
+use bench_support::variant::ToolVariant;
 
 /// Flows of a burst, spread over all services.
 const PACKETS: u32 = 500;

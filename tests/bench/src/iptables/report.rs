@@ -2,7 +2,7 @@
 
 use super::loads::Loaded;
 use super::{IptablesResults, LoadResult, PacketResult};
-use gauges::table::{self, megabytes, row, time};
+use bench_support::table::{self, megabytes, row, time};
 
 pub(crate) fn print(results: &IptablesResults) {
     if !results.loads.is_empty() {

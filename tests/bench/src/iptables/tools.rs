@@ -10,7 +10,7 @@ use model::Family;
 use crate::Failure;
 use crate::bench::{Bench, Clocked};
 use crate::load::{MASQUERADE_MARK, detector};
-use gauges::variant::ToolVariant;
+use bench_support::variant::ToolVariant;
 
 pub(crate) struct Tools {
     tools: iptables::Tools,

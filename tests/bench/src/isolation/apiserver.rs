@@ -9,8 +9,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kernel::netns::Namespace;
-use scenarios::protobuf;
 use serde_json::{Value, json};
+use test_support::protobuf;
 
 use crate::Failure;
 

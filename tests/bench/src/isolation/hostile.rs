@@ -179,7 +179,7 @@ mod tests {
         for hostile in Hostile::ALL {
             for object in hostile.objects() {
                 // etcd refuses more than 1.5 MB.
-                let bytes = scenarios::protobuf::object(&object).len();
+                let bytes = test_support::protobuf::object(&object).len();
                 assert!(bytes < 1_500_000, "{}: {bytes}", hostile.name());
             }
         }

@@ -18,8 +18,8 @@ use serde::Serialize;
 use crate::results::Limit;
 use crate::{Failure, report};
 use apiserver::Verb;
-use gauges::gauge::quantile;
-use gauges::table::{self, row, time};
+use bench_support::gauge::quantile;
+use bench_support::table::{self, row, time};
 use hostile::Hostile;
 use stage::{Ordinary, Stage};
 

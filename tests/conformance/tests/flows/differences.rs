@@ -1,9 +1,9 @@
 //! Where upstream's kube-proxy 1.37.1 does otherwise than the table says. Each entry is a decision of ours, or an
 //! open question; none is a reason to let our agent off.
 
-use scenarios::Verdict;
-use scenarios::flows::{Flow, Target};
-use scenarios::world::Range;
+use test_support::Verdict;
+use test_support::flows::{Flow, Target};
+use test_support::world::Range;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {

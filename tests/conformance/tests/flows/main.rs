@@ -8,11 +8,11 @@ mod scene;
 
 use std::process::ExitCode;
 
-use conformance::Kit;
-use scenarios::flows::{self, Flow};
-use scenarios::packets::table::{AT_ONCE, asked_in, cases, name};
-use scenarios::world::World;
-use scenarios::{Report, SettingsVariant, Verdict};
+use conformance_support::Kit;
+use test_support::flows::{self, Flow};
+use test_support::packets::table::{AT_ONCE, asked_in, cases, name};
+use test_support::world::World;
+use test_support::{Report, SettingsVariant, Verdict};
 
 use proxy::Proxy;
 use scene::Scene;

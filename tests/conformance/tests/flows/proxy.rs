@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use conformance::{Kit, Running};
-use scenarios::flows::Flow;
-use scenarios::{SettingsVariant, Verdict, wait_until};
+use conformance_support::{Kit, Running};
+use test_support::flows::Flow;
+use test_support::{SettingsVariant, Verdict, patient, watch_for};
 
 use crate::differences;
 use crate::scene::Scene;
@@ -38,7 +38,7 @@ impl Proxy {
         }
         for _ in 0..TRIES {
             let mut running = Running::upstream(kit, &scene.plane, node, variant)?;
-            if wait_until(A_MOMENT, || scene.drops_unused_addresses()) {
+            if watch_for(patient(A_MOMENT), || scene.drops_unused_addresses()) {
                 return Ok(running);
             }
             running.stop()?;

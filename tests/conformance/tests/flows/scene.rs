@@ -2,12 +2,12 @@
 
 use std::process::Command;
 
-use conformance::through_api::{Amended, bring_in};
-use conformance::{ControlPlane, Kit, Options};
+use conformance_support::through_api::{Amended, bring_in};
+use conformance_support::{ControlPlane, Kit, Options};
 use kernel::conntrack::{Conntrack, Filter, Flow};
-use scenarios::Verdict;
-use scenarios::packets::Ground;
-use scenarios::world::World;
+use test_support::Verdict;
+use test_support::packets::Ground;
+use test_support::world::World;
 
 /// Parts are dropped in this order.
 pub(crate) struct Scene {

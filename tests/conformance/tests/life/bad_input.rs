@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use conformance::log::{end_of, errors, lines};
-use conformance::site::SOON;
-use conformance::{Scratch, User};
+use conformance_support::log::{end_of, errors, lines};
+use conformance_support::site::SOON;
+use conformance_support::{Scratch, User};
 use sandbox::Namespace;
-use scenarios::{LEAVE_ALONE, wait_until};
 use serde_json::{Value, json};
+use test_support::{LEAVE_ALONE, wait_until};
 
 use crate::world::World;
 

@@ -1,7 +1,7 @@
 //! The plain way of things, in both encodings.
 
-use conformance::log::{end_of, errors};
-use conformance::{Service, User};
+use conformance_support::log::{end_of, errors};
+use conformance_support::{Service, User};
 
 use crate::world::World;
 

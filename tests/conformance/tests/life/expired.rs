@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use conformance::Service;
-use conformance::log::{end_of, lines};
-use scenarios::NodeAgent;
+use conformance_support::Service;
+use conformance_support::log::{end_of, lines};
+use test_support::NodeAgent;
 
 use crate::world::World;
 

@@ -1,7 +1,7 @@
 //! From our agent to upstream's kube-proxy and back, both in nftables mode, under traffic.
 
-use conformance::log::end_of;
-use conformance::{Service, paths};
+use conformance_support::log::end_of;
+use conformance_support::{Service, paths};
 use serde_json::json;
 
 use crate::world::World;

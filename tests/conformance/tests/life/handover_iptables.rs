@@ -2,21 +2,18 @@
 //! traffic.
 
 use std::process::Command;
-use std::time::Duration;
 
-use conformance::log::end_of;
-use conformance::{Service, Traffic, User};
+use conformance_support::log::end_of;
+use conformance_support::{Service, Traffic, User};
 use model::Family;
 use sandbox::probe;
-use scenarios::netstat::sent_again;
-use scenarios::node_agent::lock_beside;
-use scenarios::{Carrier, carrier, wait_until};
+use test_support::netstat::sent_again;
+use test_support::node_agent::lock_beside;
+use test_support::{ANSWER, Carrier, SOON, patient, tools, wait_until};
 
 use crate::handover::use_every_set;
 use crate::world::World;
 
-const SOON: Duration = Duration::from_secs(30);
-const ANSWER: Duration = Duration::from_secs(5);
 /// Enough for trees, in each of the tables.
 const CROWD: u16 = 20;
 
@@ -114,20 +111,20 @@ struct Rules<'a> {
 impl Rules<'_> {
     fn run(&self, tool: &str, arguments: &[&str]) -> Result<String, String> {
         let lock = lock_beside(&self.world.log_of("any"));
-        carrier::run(&self.world.ground.sandbox.node, &lock, tool, arguments, "")
+        tools::run(&self.world.ground.sandbox.node, &lock, tool, arguments, "")
     }
 
     /// The kubelet uses this variant, whatever an earlier case left.
     fn prepare(&self) {
-        for other in Carrier::IPTABLES {
+        let (node, lock) = (&self.world.ground.sandbox.node, lock_beside(&self.world.log_of("any")));
+        for other in Carrier::ALL {
             // Most often there is none.
-            let _ = self.run(&other.tool(false, ""), &["-t", "mangle", "-X", "KUBE-IPTABLES-HINT"]);
+            let _ = other.unprepare(node, &lock);
         }
-        let lock = lock_beside(&self.world.log_of("any"));
-        self.carrier.prepare(&self.world.ground.sandbox.node, &lock).unwrap();
+        self.carrier.prepare(node, &lock).unwrap();
     }
 
-    fn ours(&self, case: &str) -> scenarios::NodeAgent {
+    fn ours(&self, case: &str) -> test_support::NodeAgent {
         let kubeconfig = self.world.plane.kubeconfig(User::PROXY).unwrap();
         let flags = self.carrier.flags();
         self.world.agent_with(case, &kubeconfig, &flags.iter().map(String::as_str).collect::<Vec<_>>())
@@ -135,7 +132,7 @@ impl Rules<'_> {
 
     /// Who answers a client with affinity.
     fn ask(&self, service: Service<'_>, family: Family) -> String {
-        let outcome = probe::tcp(self.world.guest(), None, service.at(family), ANSWER);
+        let outcome = probe::tcp(self.world.guest(), None, service.at(family), patient(ANSWER));
         outcome.by().unwrap_or_else(|| panic!("{} {family}: {outcome:?}", service.name)).to_owned()
     }
 

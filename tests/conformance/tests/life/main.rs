@@ -1,7 +1,9 @@
-//! The agent's life with a real apiserver: restarts, outages, lost history, new tokens, missing rights.
+//! The agent's life with a real apiserver: restarts, outages, lost history, new tokens, missing rights, and services that
+//! are changed in every way ([`objects`]).
 //!
 //! Two control planes side by side, one that sends lists as streams and one that refuses to; on each, the cases run
-//! one after the other. Services are asked with real packets.
+//! one after the other. Services are asked with real packets. Changes of services then have a third plane and one agent
+//! that lives through all of them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bad_input;
@@ -10,6 +12,7 @@ mod expired;
 mod handover;
 mod handover_iptables;
 mod metrics;
+mod objects;
 mod odd_objects;
 mod outage;
 mod rights;
@@ -19,8 +22,8 @@ mod world;
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use conformance::Kit;
-use scenarios::{Case, Report, Verdict};
+use conformance_support::Kit;
+use test_support::{Case, Report, Verdict};
 use world::World;
 
 type Run = fn(&mut World);
@@ -63,6 +66,10 @@ fn main() -> ExitCode {
         ONCE.iter().zip(planes.iter().cycle()).map(|((name, run), plane)| plane.case(&kit, name, *run)),
     );
     report.run(&cases, planes.len());
+    drop(cases);
+    // Their processes would only be in the way of what follows.
+    drop(planes);
+    objects::run(&mut report);
     report.finish()
 }
 
@@ -79,7 +86,7 @@ impl Plane {
     }
 
     fn case<'a>(&'a self, kit: &'a Result<Kit, Verdict>, name: &str, run: Run) -> Case<'a> {
-        conformance::case(format!("{}: {name}", self.name), kit, move |kit| {
+        conformance_support::case(format!("{}: {name}", self.name), kit, move |kit| {
             let mut world = self.lock();
             let world = world.get_or_insert_with(|| World::start(kit, self.streaming_lists));
             world.mend();

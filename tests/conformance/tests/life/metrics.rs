@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use conformance::Service;
-use conformance::site::SOON;
-use scenarios::node_agent::get;
-use scenarios::wait_until;
+use conformance_support::Service;
+use conformance_support::site::SOON;
+use test_support::node_agent::get;
+use test_support::wait_until;
 
 use crate::world::World;
 

@@ -1,7 +1,7 @@
 //! Objects that the apiserver takes and that are not all text: no user who may write one stops those of others.
 
-use conformance::log::{end_of, lines};
-use conformance::{Service, protobuf};
+use conformance_support::log::{end_of, lines};
+use conformance_support::{Service, protobuf};
 use model::Family;
 
 use crate::world::World;

@@ -2,16 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use conformance::Service;
-use conformance::log::{end_of, errors, lines};
-use conformance::site::SOON;
-use scenarios::{NodeAgent, wait_until};
+use conformance_support::Service;
+use conformance_support::log::{end_of, errors, lines};
+use conformance_support::site::SOON;
+use test_support::{NodeAgent, patient, wait_until, watch_for};
 
 use crate::world::World;
 
 const OUTAGE: Duration = Duration::from_secs(30);
 /// From a server that is ready to traffic that follows a change.
-const CAUGHT_UP: Duration = Duration::from_secs(2);
+const CAUGHT_UP: Duration = Duration::from_secs(15);
 
 /// Clients do not notice the outage, and its end is noticed at once.
 pub(crate) fn long(world: &mut World) {
@@ -26,7 +26,7 @@ pub(crate) fn long(world: &mut World) {
     let began = Instant::now();
     let healthy = |path: &str| agent.probe(path) == Some(200);
     let unhealthy =
-        wait_until(OUTAGE.saturating_sub(began.elapsed()), || !(healthy("/healthz") && healthy("/readyz")));
+        watch_for(OUTAGE.saturating_sub(began.elapsed()), || !(healthy("/healthz") && healthy("/readyz")));
     assert!(
         !unhealthy,
         "the agent lost its health {:?} into the outage\n{}",
@@ -96,18 +96,8 @@ pub(crate) fn started_without(world: &mut World) {
     world.await_answer(service, "b");
 }
 
-/// A limit that is missed says something only if no other process wants the processors.
+/// A limit between the pause after a failed attempt and the half a minute and more of a client that backs off.
 fn expect_soon(took: Duration, what: &str, agent: &NodeAgent) {
     println!("{what}: {took:?} after the apiserver was ready");
-    if took < CAUGHT_UP {
-        return;
-    }
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load: f64 = load.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(0.0);
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let busy = load >= processors as f64;
-    assert!(busy, "{what}: {took:?}, not {CAUGHT_UP:?}\n{}", end_of(&agent.log()));
-    println!(
-        "SKIPPED: the limit of {CAUGHT_UP:?} for {what}: {took:?} at a load of {load} on {processors} processors"
-    );
+    assert!(took < patient(CAUGHT_UP), "{what}: {took:?}, not {CAUGHT_UP:?}\n{}", end_of(&agent.log()));
 }

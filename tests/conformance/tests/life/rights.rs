@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use conformance::log::{end_of, errors, lines};
-use conformance::site::SOON;
-use conformance::{Service, User};
-use scenarios::wait_until;
+use conformance_support::log::{end_of, errors, lines};
+use conformance_support::site::SOON;
+use conformance_support::{Service, User};
 use serde_json::{Value, json};
+use test_support::wait_until;
 
 use crate::world::{LIMITED, World};
 

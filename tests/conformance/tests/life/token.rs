@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use conformance::log::{end_of, errors, lines};
-use conformance::site::SOON;
-use conformance::{Service, User};
-use scenarios::wait_until;
+use conformance_support::log::{end_of, errors, lines};
+use conformance_support::site::SOON;
+use conformance_support::{Service, User};
+use test_support::wait_until;
 
 use crate::world::{ROTATING, World};
 

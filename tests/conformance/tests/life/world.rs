@@ -3,17 +3,18 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use conformance::log::end_of;
-use conformance::site::SOON;
-use conformance::{Api, ControlPlane, Kit, Options, Running, Service, Traffic, Upstream, User, paths};
+use conformance_support::log::end_of;
+use conformance_support::site::SOON;
+use conformance_support::{
+    Api, ControlPlane, Kit, Options, Running, Service, Traffic, Upstream, User, paths,
+};
 use model::Family;
 use sandbox::{Namespace, Outcome, address, probe};
-use scenarios::directory::{NODE, ZONE};
-use scenarios::packets::Ground;
-use scenarios::{Carrier, NodeAgent, SettingsVariant, Source, manifest, wait_until};
 use serde_json::json;
+use test_support::directory::{NODE, ZONE};
+use test_support::packets::Ground;
+use test_support::{ANSWER, Carrier, NodeAgent, SettingsVariant, Source, manifest, patient, wait_until};
 
-const ANSWER: Duration = Duration::from_secs(5);
 /// How long to listen to what must be silence.
 const SILENCE: Duration = Duration::from_secs(1);
 /// Users beside the usual ones; what they may do is up to the cases.
@@ -103,7 +104,7 @@ impl World {
 
     /// Wait until the pod answers in both families, and say how long that took.
     pub(crate) fn await_answer(&self, service: Service<'_>, pod: &str) -> Duration {
-        self.await_outcome(service, ANSWER, |outcome| outcome.by() == Some(pod), pod)
+        self.await_outcome(service, patient(ANSWER), |outcome| outcome.by() == Some(pod), pod)
     }
 
     /// Its address is not in use: packets to it are dropped.

@@ -1,7 +1,7 @@
 //! Node ports follow the addresses of the Node object.
 
-use conformance::log::Mark;
-use conformance::site::{Caller, Expect};
+use conformance_support::log::Mark;
+use conformance_support::site::{Caller, Expect};
 use sandbox::address;
 
 use crate::cluster::{Cluster, remote_at};

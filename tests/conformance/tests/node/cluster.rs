@@ -3,15 +3,15 @@
 use std::net::{IpAddr, SocketAddr};
 use std::process::Command;
 
-use conformance::log::Mark;
-use conformance::site::{Caller, Expect, Site};
-use conformance::{Api, ControlPlane, Kit, Options, Service, User, paths};
+use conformance_support::log::Mark;
+use conformance_support::site::{Caller, Expect, Site};
+use conformance_support::{Api, ControlPlane, Kit, Options, Service, User, paths};
 use model::{Family, Protocol};
 use sandbox::{Namespace, address};
-use scenarios::directory::ZONE;
-use scenarios::world::node_port;
-use scenarios::{NodeAgent, manifest};
 use serde_json::{Value, json};
+use test_support::directory::ZONE;
+use test_support::world::node_port;
+use test_support::{NodeAgent, manifest};
 
 /// Served by a pod of another node, so that masquerading shows; it has a node port.
 const REMOTE: Service<'_> = Service::tcp("remote", 20);

@@ -1,18 +1,15 @@
 //! Nodes about to go, and gone: load balancers learn to send elsewhere, and what still comes is served.
 
-use std::time::Duration;
-
-use conformance::Traffic;
-use conformance::log::Mark;
-use conformance::site::SOON;
+use conformance_support::Traffic;
+use conformance_support::log::Mark;
+use conformance_support::site::SOON;
 use model::Family;
 use sandbox::probe::{Hold, Pulse};
-use scenarios::{NodeAgent, wait_until};
 use serde_json::json;
+use test_support::{ANSWER, NodeAgent, patient, wait_until};
 
 use crate::cluster::{Cluster, Spot, remote};
 
-const ANSWER: Duration = Duration::from_secs(5);
 const TAINT: &str = "ToBeDeletedByClusterAutoscaler";
 
 fn expect_health(spot: &Spot<'_>, agent: &NodeAgent, health: u16) {
@@ -72,7 +69,7 @@ pub(crate) fn registered_anew(cluster: &Cluster) {
     traffic.go_on(20);
     traffic.finish();
     for hold in &mut held {
-        let pulse = hold.ping(ANSWER);
+        let pulse = hold.ping(patient(ANSWER));
         assert!(matches!(pulse, Pulse::Alive(_)), "{pulse:?}");
     }
 }

@@ -1,9 +1,9 @@
 //! How pods of this node are distinguished from other clients: they keep their addresses on the way to a cluster IP.
 
-use conformance::site::Caller;
+use conformance_support::site::Caller;
 use model::Family;
 use sandbox::address;
-use scenarios::directory::{address_of, node_addresses};
+use test_support::directory::{address_of, node_addresses};
 
 use crate::cluster::{Cluster, Spot, remote};
 

@@ -14,7 +14,7 @@ mod zone;
 use std::process::ExitCode;
 
 use cluster::Cluster;
-use scenarios::Report;
+use test_support::Report;
 
 type Run = fn(&Cluster);
 
@@ -39,7 +39,7 @@ const CASES: &[(&str, Run)] = &[
 
 fn main() -> ExitCode {
     let mut report = Report::from_args();
-    let cluster = conformance::cases(&mut report, &[(CASES, AT_ONCE)], Cluster::start);
+    let cluster = conformance_support::cases(&mut report, &[(CASES, AT_ONCE)], Cluster::start);
     drop(cluster);
     report.finish()
 }

@@ -1,8 +1,8 @@
 //! The node's name as people write it.
 
-use conformance::site::SOON;
-use scenarios::wait_until;
+use conformance_support::site::SOON;
 use serde_json::Value;
+use test_support::wait_until;
 
 use crate::cluster::Cluster;
 

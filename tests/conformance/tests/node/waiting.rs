@@ -1,10 +1,10 @@
 //! What the agent has to know of its node before it writes the first rule.
 
-use conformance::site::{Caller, Expect};
+use conformance_support::site::{Caller, Expect};
 use model::Family;
 use sandbox::address;
-use scenarios::directory::{address_of, node_addresses};
 use serde_json::{Value, json};
+use test_support::directory::{address_of, node_addresses};
 
 use crate::cluster::{Cluster, Spot, remote, remote_at};
 

@@ -1,6 +1,6 @@
 //! Hints are for zones, and the node's zone is a label.
 
-use conformance::site::{Caller, Expect};
+use conformance_support::site::{Caller, Expect};
 use model::Family;
 use serde_json::json;
 

@@ -1,8 +1,8 @@
 //! Metadata that says nothing to a proxy.
 
-use scenarios::Dice;
-use scenarios::protobuf::{RAW_FIELDS, raw_text};
 use serde_json::{Value, json};
+use test_support::Dice;
+use test_support::protobuf::{RAW_FIELDS, raw_text};
 
 /// The API allows 256 KiB of annotations together.
 const LARGE: usize = 250_000;

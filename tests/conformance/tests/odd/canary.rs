@@ -1,4 +1,4 @@
-//! An ordinary service whose endpoint changes all the time: soon after each change packets must follow it.
+//! An ordinary service whose endpoint changes all the time: packets must follow each change.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -6,15 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use conformance::site::Caller;
+use conformance_support::site::Caller;
 use model::{Family, Protocol};
 use sandbox::Outcome;
-use scenarios::{at_load, wait_until};
+use test_support::{ANSWER, SOON, patient, wait_until};
 
 use crate::scene::{CANARY, Scene};
 
-const SOON: Duration = Duration::from_secs(1);
-const ANSWER: Duration = Duration::from_millis(500);
 /// Who answers, in turn; for one turn none does.
 const TURNS: [&[&str]; 3] = [&["a"], &["b"], &[]];
 
@@ -80,18 +78,17 @@ impl Drop for Canary<'_> {
 fn change(scene: &Scene, pods: &[&str]) -> Result<Duration, String> {
     CANARY.serve_by(scene.api(), pods);
     let written = Instant::now();
-    let limit = at_load(SOON);
     for family in Family::BOTH {
         let mut last = Outcome::Closed;
-        let right = wait_until(limit.saturating_sub(written.elapsed()), || {
-            last = scene.site.ask(Caller::Pod("guest"), Protocol::Tcp, CANARY.at(family), ANSWER);
+        let right = wait_until(SOON, || {
+            last = scene.site.ask(Caller::Pod("guest"), Protocol::Tcp, CANARY.at(family), patient(ANSWER));
             match pods {
                 [] => last == Outcome::Refused,
                 _ => last.by().is_some_and(|by| pods.contains(&by)),
             }
         });
         if !right {
-            return Err(format!("{family}: not {pods:?} after {limit:?} but {last:?}"));
+            return Err(format!("{family}: not {pods:?} after {:?} but {last:?}", written.elapsed()));
         }
     }
     Ok(written.elapsed())

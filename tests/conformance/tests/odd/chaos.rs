@@ -1,8 +1,8 @@
 //! One random write after the other.
 
-use conformance::paths;
-use scenarios::Dice;
-use scenarios::directory::NODE;
+use conformance_support::paths;
+use test_support::Dice;
+use test_support::directory::NODE;
 
 use crate::scene::Scene;
 use crate::writer::{Spelling, Writer};

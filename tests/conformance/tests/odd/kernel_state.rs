@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-use conformance::site::SOON;
+use conformance_support::site::SOON;
 use kernel::nft::Connection;
 use sandbox::Namespace;
-use scenarios::simulated::Contents;
-use scenarios::simulated::elements::elements;
-use scenarios::wait_until;
+use test_support::simulated::Contents;
+use test_support::simulated::elements::elements;
+use test_support::wait_until;
 
 /// How much of a difference is shown.
 const SHOWN: usize = 12;

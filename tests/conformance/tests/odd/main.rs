@@ -21,8 +21,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use canary::Canary;
 use chaos::Chaos;
-use scenarios::Report;
 use scene::Scene;
+use test_support::Report;
 
 const SECONDS: u64 = 30;
 const WRITES_A_BATCH: usize = 40;
@@ -31,7 +31,7 @@ const ACCEPTED_PERCENT: usize = 50;
 
 fn main() -> ExitCode {
     let mut report = Report::from_args();
-    drop(conformance::cases(&mut report, &[(&[("odd objects", run as fn(&Scene))], 1)], |kit| {
+    drop(conformance_support::cases(&mut report, &[(&[("odd objects", run as fn(&Scene))], 1)], |kit| {
         Scene::set(kit)
     }));
     report.finish()

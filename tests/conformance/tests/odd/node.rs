@@ -1,9 +1,9 @@
 //! The agent's own Node, and ServiceCIDRs.
 
 use sandbox::address;
-use scenarios::Dice;
-use scenarios::protobuf::raw_text;
 use serde_json::{Value, json};
+use test_support::Dice;
+use test_support::protobuf::raw_text;
 
 use crate::pools::perhaps;
 

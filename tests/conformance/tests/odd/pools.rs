@@ -1,7 +1,7 @@
 //! Values to draw from: few, so that objects collide often, and odd ones among them.
 
-use scenarios::Dice;
 use serde_json::{Value, json};
+use test_support::Dice;
 
 use crate::scene;
 

@@ -1,13 +1,13 @@
 //! The control plane, a node with its agent, and a second node like it on which an agent is started repeatedly.
 
-use conformance::log::complaints;
-use conformance::site::Site;
-use conformance::{Api, ControlPlane, Kit, Options, Service, User, paths};
+use conformance_support::log::complaints;
+use conformance_support::site::Site;
+use conformance_support::{Api, ControlPlane, Kit, Options, Service, User, paths};
 use sandbox::{Namespace, address};
-use scenarios::directory::{NODE, ZONE};
-use scenarios::{NodeAgent, SettingsVariant, manifest};
 use serde_json::json;
 use std::process::Command;
+use test_support::directory::{NODE, ZONE};
+use test_support::{NodeAgent, SettingsVariant, manifest};
 
 use crate::{kernel_state, services};
 

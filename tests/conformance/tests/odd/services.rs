@@ -2,8 +2,8 @@
 
 use std::iter;
 
-use scenarios::Dice;
 use serde_json::{Value, json};
+use test_support::Dice;
 
 use crate::annotations::adorn;
 use crate::pools::{self, perhaps, several, without_nulls};

@@ -2,9 +2,9 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use scenarios::Dice;
-use scenarios::directory::{NODE, OTHER_NODE};
 use serde_json::{Value, json};
+use test_support::Dice;
+use test_support::directory::{NODE, OTHER_NODE};
 
 use crate::annotations::adorn;
 use crate::pools::{self, perhaps, without_nulls};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use conformance::{Api, ApiError, paths};
-use scenarios::protobuf;
+use conformance_support::{Api, ApiError, paths};
 use serde_json::{Value, json};
+use test_support::protobuf;
 
 /// How much of an object is shown when something fails.
 const SHOWN: usize = 1_000;

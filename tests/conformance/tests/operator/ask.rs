@@ -2,13 +2,12 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::time::Duration;
 
 use sandbox::Namespace;
+use test_support::{SOON, patient};
 
 pub(crate) const PROBES: u16 = 10256;
 pub(crate) const PAGES: u16 = 10249;
-const PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
@@ -25,8 +24,8 @@ pub(crate) fn get(node: &Namespace, port: u16, path: &str, accept: &str) -> Opti
 
 fn exchange(port: u16, path: &str, accept: &str) -> Option<Answer> {
     let server = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let mut stream = TcpStream::connect_timeout(&server, PATIENCE).ok()?;
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let mut stream = TcpStream::connect_timeout(&server, patient(SOON)).ok()?;
+    stream.set_read_timeout(Some(patient(SOON))).ok()?;
     let accept = if accept.is_empty() { String::new() } else { format!("Accept: {accept}\r\n") };
     write!(stream, "GET {path} HTTP/1.0\r\nHost: node\r\n{accept}\r\n").ok()?;
     let mut bytes = Vec::new();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use conformance::Scratch;
+use conformance_support::Scratch;
 use serde_json::Value;
 
 use crate::differences::{Topic, review};

@@ -2,8 +2,8 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 
-use conformance::Service;
-use conformance::log::Mark;
+use conformance_support::Service;
+use conformance_support::log::Mark;
 use serde_json::{Value, json};
 
 use crate::ask::PAGES;

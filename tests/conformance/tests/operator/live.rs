@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use conformance::log::Mark;
-use conformance::site::{Caller, Expect};
-use conformance::{Service, Traffic, paths};
+use conformance_support::log::Mark;
+use conformance_support::site::{Caller, Expect};
+use conformance_support::{Service, Traffic, paths};
 use model::{Family, Protocol};
 use serde_json::json;
 

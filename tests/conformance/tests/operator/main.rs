@@ -20,8 +20,8 @@ mod watched;
 
 use std::process::ExitCode;
 
-use conformance::cases;
-use scenarios::Report;
+use conformance_support::cases;
+use test_support::Report;
 
 use pair::Pair;
 

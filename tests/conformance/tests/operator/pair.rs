@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use conformance::site::{SOON, Site};
-use conformance::{Api, ControlPlane, Kit, Options, Service, Upstream, User, paths};
+use conformance_support::site::{SOON, Site};
+use conformance_support::{Api, ControlPlane, Kit, Options, Service, Upstream, User, paths};
 use model::Family;
 use sandbox::{Namespace, address};
-use scenarios::directory::ZONE;
-use scenarios::{NodeAgent, SettingsVariant, manifest, wait_until};
 use serde_json::{Value, json};
+use test_support::directory::ZONE;
+use test_support::{NodeAgent, SettingsVariant, manifest, wait_until};
 
 use crate::ask::{Answer, PAGES, PROBES, get};
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use conformance::site::SOON;
-use scenarios::wait_until;
+use conformance_support::site::SOON;
 use serde_json::{Value, json};
+use test_support::wait_until;
 
 use crate::ask::PROBES;
 use crate::differences::{Topic, review};

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use conformance::site::{SOON, Site};
-use conformance::{Scratch, paths};
+use conformance_support::site::{SOON, Site};
+use conformance_support::{Scratch, paths};
 use sandbox::address;
-use scenarios::directory::ZONE;
-use scenarios::{NodeAgent, manifest, wait_until};
 use serde_json::Value;
+use test_support::directory::ZONE;
+use test_support::{NodeAgent, manifest, wait_until};
 
 use crate::pair::Pair;
 

@@ -5,11 +5,11 @@ use std::fs;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use conformance::site::SOON;
-use conformance::{Api, ApiError, ControlPlane, Kit, Options, User, paths};
+use conformance_support::site::SOON;
+use conformance_support::{Api, ApiError, ControlPlane, Kit, Options, User, paths};
 use sandbox::Namespace;
-use scenarios::{Report, ServiceManifest, wait_until};
 use serde_json::json;
+use test_support::{Report, ServiceManifest, wait_until};
 
 type Run = fn(&Kit);
 
@@ -22,7 +22,7 @@ const CASES: &[(&str, Run)] = &[
 fn main() -> ExitCode {
     let mut report = Report::from_args();
     // Each case has a control plane of its own.
-    let _ = conformance::cases(&mut report, &[(CASES, 1)], |kit| kit);
+    let _ = conformance_support::cases(&mut report, &[(CASES, 1)], |kit| kit);
     report.finish()
 }
 

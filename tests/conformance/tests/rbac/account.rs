@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use conformance::{Api, paths};
+use conformance_support::{Api, paths};
 use serde_json::{Value, json};
 
 pub(crate) const ACCOUNTS: &str = "/api/v1/namespaces/kube-system/serviceaccounts";

@@ -4,13 +4,13 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use conformance::site::{Caller, Expect, SOON, Site};
-use conformance::{Api, ControlPlane, Kit, Options, Service, paths};
+use conformance_support::site::{Caller, Expect, SOON, Site};
+use conformance_support::{Api, ControlPlane, Kit, Options, Service, paths};
 use model::{Family, Protocol};
 use sandbox::{Namespace, address};
-use scenarios::directory::ZONE;
-use scenarios::{NodeAgent, SettingsVariant, manifest, wait_until};
 use serde_json::{Value, json};
+use test_support::directory::ZONE;
+use test_support::{NodeAgent, SettingsVariant, manifest, wait_until};
 
 use crate::account::{self, ACCOUNTS};
 

@@ -2,10 +2,10 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 
-use conformance::log::Mark;
-use conformance::site::{Expect, SOON};
-use scenarios::{NodeAgent, wait_until};
+use conformance_support::log::Mark;
+use conformance_support::site::{Expect, SOON};
 use serde_json::{Value, json};
+use test_support::{NodeAgent, wait_until};
 
 use crate::account;
 use crate::court::{Court, Party};

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use conformance::log::Mark;
-use conformance::site::Expect;
+use conformance_support::log::Mark;
+use conformance_support::site::Expect;
 use sandbox::Server;
-use scenarios::NodeAgent;
+use test_support::NodeAgent;
 
 use crate::account;
 use crate::court::{Court, Party};

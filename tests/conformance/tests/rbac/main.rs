@@ -11,9 +11,9 @@ mod shipped;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
-use conformance::Kit;
+use conformance_support::Kit;
 use court::Court;
-use scenarios::{Case, Report, Verdict};
+use test_support::{Case, Report, Verdict};
 
 const AT_ONCE: usize = 4;
 
@@ -62,7 +62,7 @@ impl Lists {
         name: String,
         run: impl Fn(&Court) + Send + Sync + 'a,
     ) -> Case<'a> {
-        conformance::case(name, kit, move |kit| {
+        conformance_support::case(name, kit, move |kit| {
             run(self.court.get_or_init(|| Court::open(kit, self.streaming)));
         })
     }

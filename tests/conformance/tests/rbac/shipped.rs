@@ -1,9 +1,9 @@
 //! Roles that must suffice.
 
-use conformance::log::complaints;
-use conformance::site::{Expect, SOON};
-use scenarios::wait_until;
+use conformance_support::log::complaints;
+use conformance_support::site::{Expect, SOON};
 use serde_json::{Value, json};
+use test_support::wait_until;
 
 use crate::account;
 use crate::court::{Court, Party};

@@ -3,15 +3,15 @@
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use conformance::site::SOON;
-use conformance::{ControlPlane, Kit, Options, Running, Service, paths};
+use conformance_support::site::SOON;
+use conformance_support::{ControlPlane, Kit, Options, Running, Service, paths};
 use model::Family;
 use sandbox::{Outcome, address, probe};
-use scenarios::directory::{NODE, ZONE};
-use scenarios::packets::Ground;
-use scenarios::{Report, SettingsVariant, manifest, wait_until};
+use test_support::directory::{NODE, ZONE};
+use test_support::packets::Ground;
+use test_support::{ANSWER, Report, SettingsVariant, manifest, patient, wait_until};
 
 type Start = fn(&Kit, &ControlPlane, &sandbox::Namespace, SettingsVariant) -> Result<Running, String>;
 
@@ -25,7 +25,9 @@ fn main() -> ExitCode {
             let how = if streaming_lists { "granted" } else { "refused" };
             let name =
                 format!("a service created through the API is programmed by {who}, streaming lists {how}");
-            cases.push(conformance::case(name, &kit, move |kit| programmed(kit, start, streaming_lists)));
+            cases.push(conformance_support::case(name, &kit, move |kit| {
+                programmed(kit, start, streaming_lists)
+            }));
         }
     }
     report.run(&cases, 1);
@@ -68,7 +70,7 @@ fn await_answer(ground: &Ground, to: SocketAddr, proxy: &Running) {
     let guest = &ground.sandbox.pod("guest").unwrap().namespace;
     let mut outcome = Outcome::TimedOut;
     let answered = wait_until(SOON, || {
-        outcome = probe::tcp(guest, None, to, Duration::from_secs(1));
+        outcome = probe::tcp(guest, None, to, patient(ANSWER));
         outcome.by() == Some("a")
     });
     assert!(answered, "{to}: {outcome:?}\n{}", proxy.log());

@@ -11,9 +11,9 @@ use kernel::nft::{
     Batch, CommitError, CounterReading, DumpedElement, ElementData, Error, Table, TableFamily, Transport,
 };
 use model::LocalDetector;
-use scenarios::SettingsVariant;
-use scenarios::interpreted::{StatePlanner, node_view};
 use simulate::nft::Simulator;
+use test_support::SettingsVariant;
+use test_support::interpreted::{StatePlanner, node_view};
 
 use super::Target;
 use crate::Limits;

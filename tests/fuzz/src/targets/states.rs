@@ -7,9 +7,9 @@ use dataplane::Reconciler;
 use dataplane::iptables::Iptables;
 use dataplane::nftables::Nftables;
 use model::{Family, Planner, PortPlan, ServiceKey};
-use scenarios::SettingsVariant;
-use scenarios::interpreted::{StatePlanner, node_view};
-use scenarios::simulated::Simulated;
+use test_support::SettingsVariant;
+use test_support::interpreted::{StatePlanner, node_view};
+use test_support::simulated::Simulated;
 
 use super::{Target, cluster_objects};
 use crate::Limits;

@@ -13,7 +13,7 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities,
 };
-use scenarios::seccomp;
+use test_support::seccomp;
 
 fn main() -> ExitCode {
     let why = run().err().unwrap_or_default();

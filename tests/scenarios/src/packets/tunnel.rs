@@ -5,7 +5,6 @@
 //! own, as if its node were at the other end of a tunnel.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use kernel::link::{LinkError, Links, Route, Veth};
@@ -13,9 +12,9 @@ use kernel::sysctl;
 use sandbox::Namespace;
 
 use crate::directory::TUNNEL;
+use crate::{SOON, patient};
 
 const FAR_LINK: &str = "eth0";
-const CARRIER: Duration = Duration::from_secs(10);
 const GATEWAY: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(169, 254, 1, 1)), IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1))];
 
@@ -38,9 +37,9 @@ pub(super) fn dig(node: &Namespace, addresses: [IpAddr; 2]) -> Result<Namespace,
         let everywhere: [IpNet; 2] = [Ipv4Net::default().into(), Ipv6Net::default().into()];
         let mut ways = everywhere.into_iter().zip(GATEWAY);
         ways.try_for_each(|(to, gateway)| links.add_route(&Route::onlink(to, gateway, FAR_LINK)))?;
-        links.await_ready(FAR_LINK, CARRIER)
+        links.await_ready(FAR_LINK, patient(SOON))
     })?;
-    within(node, |links| links.await_ready(TUNNEL, CARRIER))?;
+    within(node, |links| links.await_ready(TUNNEL, patient(SOON)))?;
     Ok(far)
 }
 

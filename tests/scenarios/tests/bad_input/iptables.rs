@@ -12,9 +12,9 @@ use kernel::nfacct;
 use kernel::nft::Connection;
 use model::{Family, LocalDetector, NodePlan};
 use sandbox::Namespace;
-use scenarios::{Case, ManifestFolder, Verdict, wait_until};
+use test_support::{Case, ManifestFolder, SOON, Verdict, wait_until};
 
-use crate::{BINARY, DEADLINE, Ended, is_ready, kube_proxy, open_to_all, run, run_in, tables};
+use crate::{BINARY, Ended, is_ready, kube_proxy, open_to_all, run, run_in, tables};
 
 const MODE: &str = "--proxy-mode=iptables";
 
@@ -119,7 +119,7 @@ fn old_kernel() -> Verdict {
     let agent = Agent::start(&namespace, &folder, command);
     let words = "No proxy mode is set: iptables is used, because the kernel is release 2.6; nftables mode needs 5.13 or \
                  later. Set mode: iptables";
-    assert!(wait_until(DEADLINE, || is_ready(&namespace)), "not ready");
+    assert!(wait_until(SOON, || is_ready(&namespace)), "not ready");
     assert!(agent.says(words), "{}", fs::read_to_string(&agent.log).unwrap());
     Verdict::Passed
 }
@@ -157,7 +157,7 @@ fn leftovers() -> Verdict {
                 && !tables(&namespace).iter().any(|table| table == "kube-proxy")
         };
         let log = || fs::read_to_string(&agent.log).unwrap();
-        assert!(wait_until(DEADLINE, is_alone), "{own}: {}", log());
+        assert!(wait_until(SOON, is_alone), "{own}: {}", log());
         let ours = saved(&namespace, &tools, own);
         assert_eq!(ours.matches(":KUBE-PROXY-CANARY").count(), 4, "{own}: {ours}\n{}", log());
         assert!(!ours.contains("KUBE-SEP-"), "{own}: {ours}");
@@ -291,7 +291,7 @@ fn leftovers_without_tools() -> Verdict {
         for program in ["iptables", "ip6tables"] {
             let words = format!("{program}-nft-restore is not installed");
             let log = || fs::read_to_string(&agent.log).unwrap();
-            assert!(wait_until(DEADLINE, || agent.says(&words)), "{mode}: {}", log());
+            assert!(wait_until(SOON, || agent.says(&words)), "{mode}: {}", log());
         }
     }
     Verdict::Passed
@@ -305,9 +305,9 @@ fn cleanup_in_vain() -> Verdict {
     let mut command = kube_proxy();
     command.arg(MODE);
     let _agent = Agent::start(&namespace, &folder, command);
-    assert!(wait_until(DEADLINE, || is_ready(&namespace)), "not ready");
+    assert!(wait_until(SOON, || is_ready(&namespace)), "not ready");
     let mut lines = Vec::new();
-    let is_told = wait_until(DEADLINE, || {
+    let is_told = wait_until(SOON, || {
         let mut command = kube_proxy();
         command.arg("--cleanup").env("XTABLES_LOCKFILE", lock(&folder));
         let ended = run_in(&namespace, command);

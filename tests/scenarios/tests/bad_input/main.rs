@@ -13,13 +13,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use kernel::nft::{self, Connection, ProbeError, Transport};
 use sandbox::Namespace;
-use scenarios::{Case, ManifestFolder, Report, Verdict, binary, wait_until};
+use test_support::{Case, ManifestFolder, Report, SOON, Verdict, binary, wait_until};
 
-const DEADLINE: Duration = Duration::from_secs(10);
 const NOBODY: u32 = 65534;
 
 static BINARY: OnceLock<PathBuf> = OnceLock::new();
@@ -114,7 +112,7 @@ fn run_in(namespace: &Namespace, mut command: Command) -> Ended {
 /// The exit code; the child is killed when it takes too long.
 fn await_end(child: &mut Child) -> Option<i32> {
     let mut status = None;
-    wait_until(DEADLINE, || {
+    wait_until(SOON, || {
         status = child.try_wait().unwrap();
         status.is_some()
     });

@@ -7,11 +7,9 @@ use std::process::{Child, Command, Stdio};
 
 use kernel::nft::{self, Connection, Transport};
 use sandbox::Namespace;
-use scenarios::{Case, ManifestFolder, NodeAgent, ServiceManifest, Verdict, wait_until};
+use test_support::{Case, ManifestFolder, NodeAgent, SOON, ServiceManifest, Verdict, wait_until};
 
-use super::{
-    BINARY, DEADLINE, case, is_ready, is_root_outside, kube_proxy, open_to_all, public_copy, run, tables,
-};
+use super::{BINARY, case, is_ready, is_root_outside, kube_proxy, open_to_all, public_copy, run, tables};
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
@@ -96,7 +94,7 @@ fn lines_about(log: &str, words: &[&str]) -> usize {
 /// Every problem was logged, once, with what follows from it.
 fn await_problems(log: impl Fn() -> String) {
     let last = ["broken.yaml", "document 3"];
-    assert!(wait_until(DEADLINE, || lines_about(&log(), &last) > 0), "no complaint:\n{}", log());
+    assert!(wait_until(SOON, || lines_about(&log(), &last) > 0), "no complaint:\n{}", log());
     for (document, field) in PROBLEMS {
         let words = ["broken.yaml", document, field, UNTOUCHED];
         assert_eq!(lines_about(&log(), &words), 1, "not one line about {words:?}:\n{}", log());
@@ -161,7 +159,7 @@ fn broken_manifests() {
     let mut agent = Launched::new(&folder, &namespace);
     agent.assert_waits(&namespace);
     folder.put_text("broken.yaml", &service("first", 1).to_json().to_string());
-    assert!(wait_until(DEADLINE, || is_ready(&namespace)), "fixed, and not ready:\n{}", agent.log());
+    assert!(wait_until(SOON, || is_ready(&namespace)), "fixed, and not ready:\n{}", agent.log());
     assert_eq!(cluster_ips(&namespace), [1]);
     for (document, _) in PROBLEMS {
         let words = ["Resolved: ", "broken.yaml", document];
@@ -176,7 +174,7 @@ fn partly_broken_manifests() {
     let mut agent = Launched::new(&folder, &namespace);
     agent.assert_waits(&namespace);
     fs::remove_file(folder.path().join("broken.yaml")).unwrap();
-    assert!(wait_until(DEADLINE, || is_ready(&namespace)), "removed, and not ready:\n{}", agent.log());
+    assert!(wait_until(SOON, || is_ready(&namespace)), "removed, and not ready:\n{}", agent.log());
     assert_eq!(cluster_ips(&namespace), [9]);
 }
 
@@ -197,12 +195,12 @@ fn restart_with_broken_manifests() {
     folder.put_text("broken.yaml", BROKEN);
     agent.launch().unwrap();
     await_problems(|| agent.log());
-    assert!(wait_until(DEADLINE, || agent.probe("/readyz") == Some(503)), "{}", agent.log());
+    assert!(wait_until(SOON, || agent.probe("/readyz") == Some(503)), "{}", agent.log());
     assert_eq!(agent.probe("/healthz"), Some(200), "it is the manifests that are ill");
     // A change of a good file shows that the rules are not merely late.
     folder.put_service(&service("another", 8));
     folder.put_text("more.yaml", "kind: [");
-    assert!(wait_until(DEADLINE, || lines_about(&agent.log(), &["more.yaml"]) > 0), "{}", agent.log());
+    assert!(wait_until(SOON, || lines_about(&agent.log(), &["more.yaml"]) > 0), "{}", agent.log());
     assert_eq!(cluster_ips(&namespace), [1, 2, 9], "the rules of the earlier run");
     assert_eq!(agent.probe("/readyz"), Some(503));
     fs::remove_file(folder.path().join("more.yaml")).unwrap();

@@ -6,9 +6,9 @@ use std::process::{Command, Stdio};
 use kernel::iptables::{Tables as _, Tools};
 use kernel::sysctl;
 use sandbox::Namespace;
-use scenarios::{Case, ManifestFolder, Verdict, wait_until};
+use test_support::{Case, ManifestFolder, SOON, Verdict, wait_until};
 
-use crate::{DEADLINE, Ended, case, kube_proxy, run_in, tables};
+use crate::{Ended, case, kube_proxy, run_in, tables};
 
 const CONFIG: &str = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
 
@@ -35,7 +35,7 @@ fn cleanup() {
     let mut command = kube_proxy();
     command.arg("--manifests").arg(folder.path());
     let mut child = start(&namespace, &mut command);
-    let is_programmed = wait_until(DEADLINE, || tables(&namespace).len() == 2);
+    let is_programmed = wait_until(SOON, || tables(&namespace).len() == 2);
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(is_programmed, "no rules: {:?}", tables(&namespace));
@@ -51,13 +51,13 @@ fn cleanup_in_vain() {
     let mut command = kube_proxy();
     command.arg("--manifests").arg(folder.path());
     let mut child = start(&namespace, &mut command);
-    let is_programmed = wait_until(DEADLINE, || tables(&namespace).len() == 2);
+    let is_programmed = wait_until(SOON, || tables(&namespace).len() == 2);
     // The agent watches its tables a moment after it has written them.
     let mut ended = order(&namespace, &["--cleanup"]);
     let said = |ended: &Ended| {
         ended.lines.iter().any(|line| line.contains("stop the kube-proxy of this node first"))
     };
-    let is_told = wait_until(DEADLINE, || {
+    let is_told = wait_until(SOON, || {
         ended = order(&namespace, &["--cleanup"]);
         ended.code == Some(1) && said(&ended)
     });
@@ -77,8 +77,7 @@ fn leftovers() -> Verdict {
     let mut child = start(&namespace, &mut command);
     let saved =
         || -> String { tools.iter().map(|tools| namespace.run(|| tools.save_all()).unwrap()).collect() };
-    let is_gone =
-        wait_until(DEADLINE, || tables(&namespace).len() >= 2 && !saved().contains("KUBE-SERVICES"));
+    let is_gone = wait_until(SOON, || tables(&namespace).len() >= 2 && !saved().contains("KUBE-SERVICES"));
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(is_gone, "{}", saved());
@@ -135,7 +134,7 @@ fn misconfigured() {
     command.arg("--config").arg(&config).arg("--manifests").arg(folder.path());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(fs::File::create(&log).unwrap());
     let mut child = namespace.run(|| command.spawn()).unwrap();
-    let is_programmed = wait_until(DEADLINE, || tables(&namespace).len() == 2);
+    let is_programmed = wait_until(SOON, || tables(&namespace).len() == 2);
     let said = |words: &str| fs::read_to_string(&log).unwrap().matches(words).count();
     for (text, words) in [
         (format!("{CONFIG}mode: ipvs\n"), ".config: mode: a change from nftables to ipvs needs a restart"),
@@ -147,14 +146,14 @@ fn misconfigured() {
         ("kind: [".to_owned(), ".config: cannot be read as YAML or JSON"),
     ] {
         fs::write(&config, text).unwrap();
-        assert!(wait_until(DEADLINE, || said(words) > 0), "no word of it: {words}");
+        assert!(wait_until(SOON, || said(words) > 0), "no word of it: {words}");
         assert!(child.try_wait().unwrap().is_none(), "ended for {words}");
     }
     // Comments are no other settings; the next text is.
     fs::write(&config, format!("{CONFIG}# reviewed\n")).unwrap();
     fs::write(&config, format!("{CONFIG}oomScoreAdj: -1\n")).unwrap();
     let words = "oomScoreAdj: -999 → -1";
-    assert!(wait_until(DEADLINE, || said(words) > 0), "a usable file is not used");
+    assert!(wait_until(SOON, || said(words) > 0), "a usable file is not used");
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(said("to ipvs"), 1, "reported more than once");

@@ -6,21 +6,21 @@ use ipnet::IpNet;
 use kernel::link::Links;
 use model::{Family, Protocol};
 use sandbox::address;
-use scenarios::{Case, ServiceManifest, wait_until};
+use test_support::{Carrier, Case, ServiceManifest, wait_until};
 
-use super::case;
 use super::places::{at_node_port, cluster_ip};
+use super::rig::every_mode;
 use super::stage::{From, SOON, Stage};
 
 const NODE_PORT: u16 = 30080;
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
-    vec![
-        case("node ports follow the node's addresses, all of them", || follow("all", true)),
-        case("node ports follow the node's addresses, those of a prefix", || {
-            follow("192.168.77.0/24,fd00:77::/64", false);
-        }),
-    ]
+    let mut cases =
+        every_mode("node ports follow the node's addresses, all of them", |of| follow(of, "all", true));
+    cases.extend(every_mode("node ports follow the node's addresses, those of a prefix", |of| {
+        follow(of, "192.168.77.0/24,fd00:77::/64", false);
+    }));
+    cases
 }
 
 fn extra(family: Family) -> IpAddr {
@@ -31,17 +31,20 @@ fn extra(family: Family) -> IpAddr {
 }
 
 /// The client sends all it does not know to the node, so a new address there is reachable at once.
-fn follow(addresses: &str, everywhere: bool) {
-    let mut stage = Stage::new();
+fn follow(carrier: Carrier, addresses: &str, everywhere: bool) {
+    let mut stage = Stage::of(carrier);
     let ips = Family::BOTH.map(|family| cluster_ip(1, family));
     let web =
         ServiceManifest::new("web", &ips).with("type", "NodePort").port("main", Protocol::Tcp, 80, NODE_PORT);
     stage.folder.put_service(&web);
     stage.put_endpoints("web", Protocol::Tcp, &["a", "c"]);
-    stage.start_with(&[&format!("--nodeport-addresses={addresses}")]);
+    let (mode, addresses) =
+        (format!("--proxy-mode={}", carrier.mode()), format!("--nodeport-addresses={addresses}"));
+    // Not beside the flags of the mode, which name addresses too.
+    stage.start_exactly(&[], &[&mode, &addresses]).unwrap_or_else(|why| panic!("{why}"));
     for family in Family::BOTH {
         let to = SocketAddr::new(extra(family), NODE_PORT);
-        let answers = |to| sandbox::probe::tcp(&stage.sandbox.client, None, to, QUICK).by().is_some();
+        let answers = |to| stage.answers(From::Outside, to);
         assert_eq!(answers(at_node_port(NODE_PORT, family)), everywhere, "the primary address");
         assert!(!answers(to), "an address the node does not have");
         let net = IpNet::from(extra(family));
@@ -55,5 +58,3 @@ fn follow(addresses: &str, everywhere: bool) {
     }
     assert_eq!(stage.agent().probe("/healthz"), Some(200));
 }
-
-const QUICK: std::time::Duration = std::time::Duration::from_millis(500);

@@ -1,29 +1,26 @@
 //! New connections spread evenly over the endpoints there are, from the moment a change arrives.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use model::{Family, Protocol};
-use scenarios::{Case, wait_until};
+use test_support::{Carrier, Case};
 
-use super::case;
 use super::places::at_cluster_ip;
-use super::stage::{ENDPOINTS, From, SOON, Stage, at_load};
+use super::rig::every_mode;
+use super::stage::{ENDPOINTS, From, PROMPT, Stage};
 use super::traffic::Traffic;
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
-    vec![
-        case("connections spread evenly after scaling up and down", spread),
-        case("scaling a service fails no connection", scaling),
-        case("a change reaches traffic within 100 ms", latency),
-    ]
+    let mut cases = every_mode("connections spread evenly after scaling up and down", spread);
+    cases.extend(every_mode("scaling a service fails no connection", scaling));
+    cases
 }
 
-fn spread() {
-    let mut stage = Stage::new();
+fn spread(carrier: Carrier) {
+    let mut stage = Stage::of(carrier);
     stage.folder.put_service(&stage.service("web", 1, Protocol::Tcp));
     stage.put_endpoints("web", Protocol::Tcp, &ENDPOINTS[..3]);
-    stage.start();
+    stage.start_with(&[PROMPT]);
     for pods in [&ENDPOINTS[..3], &ENDPOINTS, &ENDPOINTS[3..]] {
         stage.put_endpoints("web", Protocol::Tcp, pods);
         for family in Family::BOTH {
@@ -51,11 +48,11 @@ fn assert_even(stage: &Stage, family: Family, pods: &[&str]) {
 }
 
 /// Every server stays alive, so whichever endpoint a packet is sent to can answer.
-fn scaling() {
-    let mut stage = Stage::new();
+fn scaling(carrier: Carrier) {
+    let mut stage = Stage::of(carrier);
     stage.folder.put_service(&stage.service("web", 1, Protocol::Tcp));
     stage.put_endpoints("web", Protocol::Tcp, &ENDPOINTS);
-    stage.start();
+    stage.start_with(&[PROMPT]);
     let [v4, v6] = Family::BOTH.map(|family| at_cluster_ip(1, family));
     let pairs = [(From::Guest, v4), (From::Guest, v6), (From::Outside, v4), (From::Outside, v6)];
     let traffic = Traffic::start(&stage, &pairs);
@@ -64,27 +61,7 @@ fn scaling() {
         let (size, first) = (1 + round * 3 % 5, round * 2 % 5);
         let pods: Vec<&str> = (0..size).map(|at| ENDPOINTS[(first + at) % 5]).collect();
         stage.put_endpoints("web", Protocol::Tcp, &pods);
-        let before = traffic.asked();
-        assert!(wait_until(SOON, || traffic.asked() >= before + 10), "traffic stands still");
+        traffic.go_on(10);
     }
-    println!("scaling a service: {} connections over 100 changes", traffic.finish());
-}
-
-fn latency() {
-    let mut stage = Stage::new();
-    stage.folder.put_service(&stage.service("web", 1, Protocol::Tcp));
-    stage.put_endpoints("web", Protocol::Tcp, &["a"]);
-    stage.start();
-    let to = at_cluster_ip(1, Family::V4);
-    stage.await_answer(Protocol::Tcp, From::Guest, to, "a");
-    let mut times: Vec<Duration> = (0..20)
-        .map(|round| {
-            let pod = ["b", "a"][round % 2];
-            stage.put_endpoints("web", Protocol::Tcp, &[pod]);
-            stage.await_answer(Protocol::Tcp, From::Guest, to, pod)
-        })
-        .collect();
-    times.sort();
-    println!("a change reaches traffic: median {:?}, slowest {:?} of {}", times[10], times[19], times.len());
-    assert!(times[10] < at_load(Duration::from_millis(100)), "{times:?}");
+    println!("{}: {} connections over 100 changes of a service", carrier.name(), traffic.finish());
 }

@@ -1,21 +1,20 @@
 //! A service that is not changed does not notice what happens to hundreds of others.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use model::{Family, Protocol};
-use scenarios::{Case, ServiceManifest, wait_until};
-use serde_json::Value;
+use serde_json::{Value, json};
+use test_support::{Carrier, Case, ServiceManifest, wait_until};
 
-use super::case;
-use super::nft;
 use super::places::{at_cluster_ip, at_node_port};
+use super::rig::every_mode;
 use super::stage::{From, OTHER_NODE, PROMPT, SOON, Stage, list, slices};
 use super::traffic::Traffic;
 
 const NODE_PORT: u16 = 30080;
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
-    vec![case("churn of 300 services fails no connection of another", churn)]
+    every_mode("churn of 300 services fails no connection of another", churn)
 }
 
 /// Cluster IPs of the crowd; from 10.96.8.0 on, clear of those that cases use.
@@ -67,34 +66,36 @@ pub(crate) fn put_crowd(stage: &Stage, round: u16) {
     stage.folder.put("crowd-00", &list(crowd_member(0, 1000 + round, 1, round % 6)));
 }
 
-fn has_round(stage: &Stage, round: u16, family: Family) -> bool {
-    let map = if round.is_multiple_of(6) { "no-endpoint-reject-ips" } else { "service-ips" };
-    let key = format!("{{ {} . tcp . {} }}", crowd_ip(0, family), 1000 + round);
-    let arguments = ["get", "element", nft::family_word(family), nft::TABLE, map, &key];
-    nft::run(&stage.sandbox.node, &arguments).is_ok()
+fn has_round(stage: &Stage, round: u16) -> bool {
+    Family::BOTH.into_iter().all(|family| {
+        let at = SocketAddr::new(crowd_ip(0, family), 1000 + round);
+        let found = stage.rig().destinations(stage, family);
+        found.get(&at).is_some_and(|pool| pool.len() == usize::from(round % 6))
+    })
 }
 
-fn churn() {
-    let mut stage = Stage::new();
-    let ports = serde_json::json!([{"name": "main", "protocol": "TCP", "port": 80, "nodePort": NODE_PORT}]);
-    stage.folder.put_service(
-        &stage.service("stable", 1, Protocol::Tcp).with("type", "NodePort").with("ports", ports),
-    );
+fn churn(carrier: Carrier) {
+    let mut stage = Stage::of(carrier);
+    let ports = json!([{"name": "main", "protocol": "TCP", "port": 80, "nodePort": NODE_PORT}]);
+    let stable = stage.service("stable", 1, Protocol::Tcp).with("type", "NodePort").with("ports", ports);
+    stage.folder.put_service(&stable);
     stage.put_endpoints("stable", Protocol::Tcp, &["a", "b", "c"]);
     put_crowd(&stage, 0);
     stage.start_with(&[PROMPT]);
-    let [v4, v6] = Family::BOTH.map(|family| at_cluster_ip(1, family));
-    let outside = Family::BOTH.map(|family| (From::Outside, at_node_port(NODE_PORT, family)));
-    let traffic = Traffic::start(&stage, &[(From::Guest, v4), (From::Guest, v6), outside[0], outside[1]]);
-    for round in 1..=100 {
+    let pairs = Family::BOTH.into_iter().flat_map(|family| {
+        [(From::Guest, at_cluster_ip(1, family)), (From::Outside, at_node_port(NODE_PORT, family))]
+    });
+    let traffic = Traffic::start(&stage, &pairs.collect::<Vec<_>>());
+    let rounds = stage.rig().rounds(100);
+    for round in 1..=rounds {
         put_crowd(&stage, round);
-        let before = traffic.asked();
-        assert!(wait_until(SOON, || traffic.asked() > before + 40), "traffic stands still");
+        traffic.go_on(40);
         // A burst, then its end is awaited.
-        let arrived = || Family::BOTH.into_iter().all(|family| has_round(&stage, round, family));
+        let arrived = || has_round(&stage, round);
         assert!(round % 5 != 0 || wait_until(SOON, arrived), "round {round} never arrived\n{}", stage.log());
     }
-    println!("churn: {} connections over 100 rewrites of 300 services", traffic.finish());
+    let connections = traffic.finish();
+    println!("{}: {connections} connections over {rounds} rewrites of 300 services", carrier.name());
     assert_no_drift(&stage);
 }
 

@@ -7,38 +7,40 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use model::{Family, Protocol};
-use sandbox::Namespace;
-use scenarios::{Carrier, Case, ManifestFolder, Verdict};
 use serde_json::Value;
+use test_support::{Carrier, Case, ManifestFolder, Verdict};
 
 use super::places::at_cluster_ip;
-use super::stage::{ANSWER, BINARY, From, Stage};
+use super::stage::{BINARY, From, Stage, answer};
 
 const NET_ADMIN: u64 = 1 << 12;
 const NET_RAW: u64 = 1 << 13;
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
-    vec![
-        Case::new("the rights that deploy/ gives suffice", || confined(|| enough(Carrier::Nftables))),
-        Case::new("the rights that deploy/iptables gives suffice, legacy", || {
-            with_tools(Carrier::IptablesLegacy, || enough(Carrier::IptablesLegacy))
-        }),
-        Case::new("the rights that deploy/iptables gives suffice, nft", || {
-            with_tools(Carrier::IptablesNft, || enough(Carrier::IptablesNft))
-        }),
-        Case::new("the init container of deploy/iptables does its work, legacy", || {
-            with_tools(Carrier::IptablesLegacy, || set_up(Carrier::IptablesLegacy))
-        }),
-        Case::new("the init container of deploy/iptables does its work, nft", || {
-            with_tools(Carrier::IptablesNft, || set_up(Carrier::IptablesNft))
-        }),
+    let in_mode = |carrier: Carrier, what: &str, run: fn(Carrier)| {
+        Case::new(format!("{}: {what}", carrier.name()), move || match carrier.obstacle() {
+            Some(why) => Verdict::Skipped(why),
+            None => confined(|| run(carrier)),
+        })
+    };
+    let with_tools = Carrier::ALL.into_iter().filter(|carrier| carrier.has_tools());
+    let mut cases: Vec<Case<'static>> = Vec::new();
+    cases.extend(
+        Carrier::ALL.map(|carrier| in_mode(carrier, "the rights that deploy/ gives suffice", enough)),
+    );
+    cases.extend(
+        with_tools
+            .map(|carrier| in_mode(carrier, "the init container of deploy/iptables does its work", set_up)),
+    );
+    cases.extend([
         Case::new("what the seccomp profile does not list is refused", || confined(refused)),
         Case::new("a profile that lacks a call is noticed", || confined(lacking)),
-    ]
+    ]);
+    cases
 }
 
 /// Run a case where this machine lets a process be confined.
-pub(crate) fn confined(case: fn()) -> Verdict {
+pub(crate) fn confined(case: impl Fn()) -> Verdict {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     if map.split_whitespace().nth(2) == Some("1") {
         return Verdict::Skipped("mounts can be made read-only by root only".into());
@@ -50,15 +52,6 @@ pub(crate) fn confined(case: fn()) -> Verdict {
     }
     case();
     Verdict::Passed
-}
-
-/// The same, where this machine has the tools.
-fn with_tools(carrier: Carrier, case: fn()) -> Verdict {
-    let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
-    match carrier.prepare(&namespace, &folder.lock()) {
-        Ok(()) => confined(case),
-        Err(why) => Verdict::Skipped(format!("the tools do not work here: {why}")),
-    }
 }
 
 pub(crate) fn launcher(flags: &[&str]) -> Vec<String> {
@@ -84,7 +77,7 @@ fn capabilities(carrier: Carrier) -> String {
     let (_, container) = base.split_once("\n      containers:").unwrap();
     assert!(container.contains("drop: [ALL]"), "all are dropped first");
     let overlay = text("iptables/tools.yaml");
-    let container = if carrier == Carrier::Nftables { container } else { &overlay };
+    let container = if carrier.has_tools() { &overlay } else { container };
     let (_, rest) = container.split_once("add: [").unwrap();
     rest.split_once(']').unwrap().0.replace(' ', "")
 }
@@ -107,22 +100,19 @@ impl Drop for Lock {
 }
 
 fn enough(carrier: Carrier) {
-    let mut stage = Stage::new();
-    carrier.prepare(&stage.sandbox.node, &stage.folder.lock()).unwrap();
+    let mut stage = Stage::of(carrier);
     stage.folder.put_service(&stage.service("web", 1, Protocol::Tcp));
     stage.put_endpoints("web", Protocol::Tcp, &["a"]);
-    let (profile, rights) = match carrier {
-        Carrier::Nftables => (profile(), NET_ADMIN),
-        _ => (shipped("seccomp-iptables/kube-proxy.json"), NET_ADMIN | NET_RAW),
+    let (profile, rights) = match carrier.has_tools() {
+        true => (shipped("seccomp-iptables/kube-proxy.json"), NET_ADMIN | NET_RAW),
+        false => (profile(), NET_ADMIN),
     };
     let seccomp = format!("--seccomp={}", profile.display());
     let capabilities = format!("--capabilities={}", capabilities(carrier));
     let lock = Lock::of(carrier);
     let mut words = vec!["env".to_owned(), format!("XTABLES_LOCKFILE={}", lock.0.display())];
     words.extend(launcher(&["--read-only", &capabilities, &seccomp]));
-    let mode = if carrier == Carrier::Nftables { "nftables" } else { "iptables" };
-    let mode = format!("--proxy-mode={mode}");
-    stage.start_by(&words, &["--profiling", &mode]).unwrap_or_else(|why| panic!("{why}"));
+    stage.start_by(&words, &["--profiling"]).unwrap_or_else(|why| panic!("{why}"));
     assert_confined(stage.agent().process(), rights);
     for family in Family::BOTH {
         stage.await_answer(Protocol::Tcp, From::Guest, at_cluster_ip(1, family), "a");
@@ -149,8 +139,7 @@ fn enough(carrier: Carrier) {
 
 /// `kube-proxy --init-only` where and as `deploy/iptables` starts it, on a node whose rules one variant of the tools holds.
 fn set_up(carrier: Carrier) {
-    let stage = Stage::new();
-    carrier.prepare(&stage.sandbox.node, &stage.folder.lock()).unwrap();
+    let stage = Stage::of(carrier);
     let pod = Pod::of("iptables/tools.yaml");
     let configuration = stage.folder.path().join(".config.conf");
     fs::write(&configuration, data("iptables/config.yaml", "config.conf")).unwrap();
@@ -254,7 +243,7 @@ fn assert_confined(process: u32, rights: u64) {
 
 fn get(address: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(ANSWER)).unwrap();
+    stream.set_read_timeout(Some(answer())).unwrap();
     write!(stream, "GET {path} HTTP/1.0\r\nHost: node\r\n\r\n").unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();

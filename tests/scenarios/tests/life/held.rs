@@ -4,17 +4,16 @@ use std::net::SocketAddr;
 
 use model::{Family, Protocol};
 use sandbox::probe::{Hold, Pulse};
-use scenarios::{Case, wait_until};
+use test_support::{Carrier, Case, wait_until};
 
-use super::case;
-use super::nft;
 use super::places::{PORT, at_cluster_ip, at_node_port, external_ip};
-use super::stage::{ANSWER, ENDPOINTS, From, SOON, Stage};
+use super::rig::every_mode;
+use super::stage::{ENDPOINTS, From, PROMPT, SOON, Stage, answer};
 
 const NODE_PORT: u16 = 30080;
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
-    vec![case("open connections survive restarts, kills, scaling and rewrites", survive)]
+    every_mode("open connections survive restarts, kills, scaling and rewrites", survive)
 }
 
 /// Several per destination, so that every endpoint is likely to have one.
@@ -31,7 +30,7 @@ fn open_all(stage: &Stage) -> Vec<(String, Hold)> {
             (From::Outside, external),
         ] {
             for _ in 0..4 {
-                let hold = Hold::open(stage.namespace(from), None, to, ANSWER);
+                let hold = Hold::open(stage.namespace(from), None, to, answer());
                 let hold = hold.unwrap_or_else(|outcome| panic!("{from:?} to {to}: {outcome:?}"));
                 held.push((format!("{from:?} to {to} at {}", hold.by()), hold));
             }
@@ -42,7 +41,7 @@ fn open_all(stage: &Stage) -> Vec<(String, Hold)> {
 
 fn assert_alive(held: &mut [(String, Hold)], after: &str) {
     for (what, hold) in held {
-        let pulse = hold.ping(ANSWER);
+        let pulse = hold.ping(answer());
         assert!(matches!(pulse, Pulse::Alive(_)), "{what}, after {after}: {pulse:?}");
     }
 }
@@ -61,8 +60,8 @@ fn is_quiet(stage: &Stage) -> bool {
     pods.chain([&stage.sandbox.client, &stage.sandbox.node]).all(sends_nothing)
 }
 
-fn survive() {
-    let mut stage = Stage::new();
+fn survive(carrier: Carrier) {
+    let mut stage = Stage::of(carrier);
     let service = stage
         .service("web", 1, Protocol::Tcp)
         .with("type", "NodePort")
@@ -75,7 +74,7 @@ fn survive() {
         );
     stage.folder.put_service(&service);
     stage.put_endpoints("web", Protocol::Tcp, &["a", "c"]);
-    stage.start();
+    stage.start_with(&[PROMPT]);
     let mut held = open_all(&stage);
     let await_pool = |stage: &Stage, pod: &str| {
         for family in Family::BOTH {
@@ -90,19 +89,18 @@ fn survive() {
     await_pool(&stage, "e");
     assert_alive(&mut held, "more endpoints");
     stage.put_endpoints("web", Protocol::Tcp, &["a", "c", "d"]);
-    await_pool(&stage, "d");
+    stage.await_pools(1, &["a", "c", "d"]);
     assert_alive(&mut held, "the removal of other endpoints");
-    let flush_set = ["flush", "set", "ip", nft::TABLE, "cluster-ips"];
-    for tamper in [&flush_set[..], &["delete", "table", "ip6", nft::TABLE], &["flush", "ruleset"]] {
+    let rig = stage.rig();
+    let damages = Family::BOTH.map(|family| rig.slight_damage(family)).into_iter().chain(rig.grave_damages());
+    // The next rewrite removes what scaling left unused; let it be this one.
+    stage.restart(false);
+    let whole = stage.rules();
+    for damage in damages {
         assert!(wait_until(SOON, || is_quiet(&stage)), "unacknowledged data");
-        nft::run(&stage.sandbox.node, tamper).unwrap();
-        let whole = |family, set, size| {
-            nft::elements(&stage.sandbox.node, family, set).is_some_and(|e| e.len() == size)
-        };
-        let repaired =
-            || Family::BOTH.into_iter().all(|f| whole(f, "endpoints", 6) && whole(f, "cluster-ips", 1));
-        assert!(wait_until(SOON, repaired), "never repaired after {tamper:?}\n{}", stage.log());
-        assert_alive(&mut held, &format!("`nft {}` and its repair", tamper.join(" ")));
+        (damage.inflict)(&stage);
+        stage.await_rules(&whole, &format!("{}: never repaired", damage.what));
+        assert_alive(&mut held, &format!("{} and its repair", damage.what));
     }
     stage.put_endpoints("web", Protocol::Tcp, &["b"]);
     await_pool(&stage, "b");

@@ -1,28 +1,26 @@
-//! A hundred kills at random moments under churn: whatever the last life left, the next one makes it right, and
+//! Kills at random moments under churn: whatever the last life left, the next one makes it right, and
 //! a stable service never notices.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant, SystemTime};
 
 use model::{Family, Protocol};
-use scenarios::{Case, ServiceManifest, wait_until};
-use serde_json::{Value, json};
+use test_support::{Carrier, Case, ServiceManifest, wait_until};
 
-use super::case;
-use super::nft;
 use super::places::at_cluster_ip;
-use super::stage::{From, OTHER_NODE, SOON, Stage, list, slices};
+use super::rig::{Destinations, every_mode};
+use super::stage::{From, OTHER_NODE, POD_PORT, SOON, Stage, list, slices};
 use super::traffic::Traffic;
 
-const KILLS: usize = 100;
+const KILLS: u16 = 100;
 const SERVICES: u16 = 200;
 /// Services a file; the churn writes one file at a time.
 const PER_FILE: u16 = 20;
 const LONGEST_LIFE_MS: u64 = 150;
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
-    vec![case("a hundred kills leave no wrong rule behind", kills)]
+    every_mode("kills at any moment leave no wrong rule behind", kills)
 }
 
 /// Splitmix64: small, and good enough to choose moments.
@@ -78,13 +76,13 @@ fn write_file(stage: &Stage, wanted: &Wanted, file: u16) {
     stage.folder.put(&format!("crowd-{file:02}"), &list(items));
 }
 
-fn kills() {
+fn kills(carrier: Carrier) {
     let seed = std::env::var("POINTSMAN_SEED").ok().and_then(|seed| seed.parse().ok());
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
     let seed = seed.unwrap_or(now.as_nanos() as u64);
-    println!("kills: POINTSMAN_SEED={seed}");
+    println!("{}: kills: POINTSMAN_SEED={seed}", carrier.name());
     let (mut dice, mut wanted) = (Dice(seed), Wanted::new());
-    let mut stage = Stage::new();
+    let mut stage = Stage::of(carrier);
     stage.folder.put_service(&stage.service("stable", 1, Protocol::Tcp));
     stage.put_endpoints("stable", Protocol::Tcp, &["a", "b", "c"]);
     (0..SERVICES).for_each(|number| roll(&mut dice, &mut wanted, number));
@@ -92,8 +90,8 @@ fn kills() {
     stage.start();
     let pairs = Family::BOTH.map(|family| (From::Guest, at_cluster_ip(1, family)));
     let traffic = Traffic::start(&stage, &pairs);
-    let started = Instant::now();
-    for kill in 0..KILLS {
+    let (started, count) = (Instant::now(), stage.rig().rounds(KILLS));
+    for kill in 0..count {
         // Half of the lives end before they are ready.
         if kill % 2 == 0 {
             stage.agent().await_ready().unwrap_or_else(|why| panic!("{why}"));
@@ -113,63 +111,39 @@ fn kills() {
     }
     stage.agent().await_ready().unwrap_or_else(|why| panic!("{why}"));
     assert_rules(&stage, &wanted, "the last life");
-    println!("{KILLS} kills in {:?}, {} connections meanwhile", started.elapsed(), traffic.finish());
+    let (took, connections) = (started.elapsed(), traffic.finish());
+    println!("{}: {count} kills in {took:?}, {connections} connections meanwhile", carrier.name());
+    // As an agent would have written them that never saw anything else.
+    let after = stage.rules();
+    stage.agent().stop().unwrap();
+    stage.clean_up();
+    assert_eq!(stage.rules().concat(), Vec::<String>::new(), "--cleanup leaves rules");
+    stage.agent().restart().unwrap();
+    stage.await_rules(&after, "a fresh start writes other rules");
 }
 
 /// Ready means that the rules are those of the manifests, without further waiting: the files were at rest.
 fn assert_rules(stage: &Stage, wanted: &Wanted, when: &str) {
     for family in Family::BOTH {
         let expected = expected(stage, wanted, family);
-        let found = || found(stage, family);
-        assert!(
-            wait_until(SOON, || found() == expected),
-            "{when}, {family}: {}",
-            differences(&expected, &found())
-        );
+        let found = || stage.rig().destinations(stage, family);
+        let is_so = wait_until(SOON, || found() == expected);
+        assert!(is_so, "{when}, {family}: {}", differences(&expected, &found()));
     }
 }
 
-/// Destination to verdict and endpoints; destinations without endpoints to "reject".
-type Rules = BTreeMap<String, (String, BTreeSet<String>)>;
-
-fn expected(stage: &Stage, wanted: &Wanted, family: Family) -> Rules {
-    let entry = |ip: IpAddr, port: u16, pods: BTreeSet<String>| {
-        let verdict = if pods.is_empty() { "reject".to_owned() } else { format!("lb-{}", pods.len()) };
-        (json!([ip, "tcp", port]).to_string(), (verdict, pods))
-    };
-    let endpoint = |ip: IpAddr| json!([ip, 8080]).to_string();
-    let stable = ["a", "b", "c"].map(|pod| endpoint(stage.address(pod, family)));
+fn expected(stage: &Stage, wanted: &Wanted, family: Family) -> Destinations {
+    let stable = ["a", "b", "c"].map(|pod| SocketAddr::new(stage.address(pod, family), POD_PORT));
     let crowd = wanted.iter().map(|(number, (port, pods))| {
-        let pods = pods.iter().map(|number| endpoint(pod(*number, family))).collect();
-        entry(vip(*number, family), *port, pods)
+        let pods = pods.iter().map(|number| SocketAddr::new(pod(*number, family), POD_PORT));
+        (SocketAddr::new(vip(*number, family), *port), pods.collect())
     });
-    crowd.chain([entry(at_cluster_ip(1, family).ip(), 80, stable.into())]).collect()
+    crowd.chain([(at_cluster_ip(1, family), stable.into())]).collect()
 }
 
-fn found(stage: &Stage, family: Family) -> Rules {
-    let elements = |set| nft::elements(&stage.sandbox.node, family, set).unwrap_or_default();
-    let parsed = |text: &str| serde_json::from_str::<Value>(text).unwrap();
-    let mut rules = Rules::new();
-    for (key, verdict) in elements("service-ips") {
-        let verdict = parsed(&verdict)["goto"]["target"].as_str().unwrap_or_default().to_owned();
-        rules.insert(parsed(&key)["concat"].to_string(), (verdict, BTreeSet::new()));
-    }
-    for (key, _) in elements("no-endpoint-reject-ips") {
-        rules.insert(parsed(&key)["concat"].to_string(), ("reject".to_owned(), BTreeSet::new()));
-    }
-    for (key, endpoint) in elements("endpoints") {
-        let mut key = parsed(&key)["concat"].take();
-        let slot = key.as_array_mut().and_then(Vec::pop);
-        let rule =
-            rules.entry(key.to_string()).or_insert_with(|| (format!("slot {slot:?} only"), BTreeSet::new()));
-        rule.1.insert(parsed(&endpoint)["concat"].to_string());
-    }
-    rules
-}
-
-fn differences(expected: &Rules, found: &Rules) -> String {
-    let missing = expected.iter().filter(|(key, rule)| found.get(*key) != Some(rule));
-    let surplus = found.iter().filter(|(key, rule)| expected.get(*key) != Some(rule));
+fn differences(expected: &Destinations, found: &Destinations) -> String {
+    let missing = expected.iter().filter(|(at, pool)| found.get(*at) != Some(pool));
+    let surplus = found.iter().filter(|(at, pool)| expected.get(*at) != Some(pool));
     let lines =
         missing.map(|line| format!("wanted {line:?}")).chain(surplus.map(|line| format!("found {line:?}")));
     lines.take(6).collect::<Vec<_>>().join("\n")

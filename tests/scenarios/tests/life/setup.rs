@@ -5,7 +5,7 @@ use std::process::Command;
 
 use kernel::sysctl;
 use model::{Family, Protocol};
-use scenarios::{Case, wait_until};
+use test_support::{Case, wait_until};
 
 use super::case;
 use super::confined::{confined, launcher};

@@ -5,8 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use model::{Family, Protocol};
-use scenarios::{Case, wait_until};
 use serde_json::Value;
+use test_support::{Case, wait_until};
 
 use super::case;
 use super::nft;
@@ -136,7 +136,7 @@ fn new_service_cidr() {
     let mut stage = Stage::new();
     stage.start();
     let cidrs = ["10.99.0.0/16", "fd00:99::/112"].map(|net| net.parse::<ipnet::IpNet>().unwrap());
-    stage.folder.put("more-cidrs", &scenarios::manifest::service_cidr("more", &cidrs));
+    stage.folder.put("more-cidrs", &test_support::manifest::service_cidr("more", &cidrs));
     for (family, net) in Family::BOTH.into_iter().zip(cidrs) {
         let known = || {
             let nets = nft::elements(&stage.sandbox.node, family, "service-cidrs").unwrap_or_default();

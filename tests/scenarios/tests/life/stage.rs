@@ -1,22 +1,24 @@
 //! One cluster for one case: a sandbox whose pods all serve, manifests in a folder, and the agent over them.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use kernel::sysctl;
 use model::{Family, Protocol};
 use sandbox::{Outcome, Place, Sandbox, SandboxSpec, Server, address, probe};
-use scenarios::{
-    EndpointManifest, ManifestFolder, NodeAgent, ServiceManifest, SliceManifest, manifest, wait_until,
-};
 use serde_json::{Value, json};
+pub(crate) use test_support::SOON;
+use test_support::{
+    Carrier, EndpointManifest, ManifestFolder, NodeAgent, ServiceManifest, SliceManifest, manifest, patient,
+    wait_until,
+};
 
-use super::nft;
-use super::places::{PORT, client_address, cluster_ip};
-
-pub(crate) use scenarios::at_load;
+use super::places::{PORT, at_cluster_ip, client_address, cluster_ip};
+use super::rig::{self, Rig};
 
 pub(crate) const NODE: &str = "node-1";
 pub(crate) const OTHER_NODE: &str = "node-2";
@@ -28,10 +30,9 @@ pub(crate) const GUEST: &str = "guest";
 /// Where the servers listen, TCP and UDP.
 pub(crate) const POD_PORT: u16 = 8080;
 
-/// Enough for one lost packet and its retransmission, so that a loss is seen as slowness and not as failure.
-pub(crate) const ANSWER: Duration = Duration::from_secs(5);
-/// For everything that should happen at once: a deadline, not an expectation.
-pub(crate) const SOON: Duration = Duration::from_secs(10);
+/// How long to listen to what may be silence, and then to make sure of it: a slow machine answers late.
+const SILENCE: Duration = Duration::from_millis(500);
+const LASTING_SILENCE: Duration = Duration::from_secs(3);
 
 /// The pause after a costly sync. By default it is up to 1 s; a case that measures the agent's reactions on a
 /// slow machine would measure little else.
@@ -46,6 +47,12 @@ pub(crate) struct Stage {
     _servers: Vec<Server>,
     pub(crate) folder: ManifestFolder,
     pub(crate) sandbox: Sandbox,
+    pub(crate) carrier: Carrier,
+}
+
+/// How long an answer may take.
+pub(crate) fn answer() -> Duration {
+    patient(test_support::ANSWER)
 }
 
 /// Who asks.
@@ -60,8 +67,13 @@ pub(crate) enum From {
 }
 
 impl Stage {
-    /// Everything but the agent.
+    /// Everything but the agent, which runs in mode nftables: for cases that are about no mode.
     pub(crate) fn new() -> Stage {
+        Stage::of(Carrier::Nftables)
+    }
+
+    /// Everything but the agent, whose mode is this.
+    pub(crate) fn of(carrier: Carrier) -> Stage {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let spec =
             SandboxSpec { local_pods: names(&["a", "b", "e", GUEST]), remote_pods: names(&["c", "d"]) };
@@ -83,7 +95,13 @@ impl Stage {
         folder.put("node", &manifest::node(NODE, "zone-1", &own));
         let cidrs = [address::SERVICES_V4.into(), address::SERVICES_V6.into()];
         folder.put("cidrs", &manifest::service_cidr("kubernetes", &cidrs));
-        Stage { agent: None, _servers: servers, folder, sandbox }
+        carrier.prepare(&sandbox.node, &folder.lock()).unwrap();
+        Stage { agent: None, _servers: servers, folder, sandbox, carrier }
+    }
+
+    /// How the mode is looked at.
+    pub(crate) fn rig(&self) -> &'static dyn Rig {
+        rig::of(self.carrier)
     }
 
     pub(crate) fn start(&mut self) {
@@ -95,8 +113,17 @@ impl Stage {
         self.start_by(&[], flags).unwrap_or_else(|why| panic!("{why}"));
     }
 
-    /// Start the agent through a command that executes what follows it.
+    /// Start the agent through a command that executes what follows it. Of a flag given twice the last one counts.
     pub(crate) fn start_by(&mut self, launcher: &[String], flags: &[&str]) -> Result<(), String> {
+        let own = self.carrier.flags();
+        // A configuration file names the mode itself.
+        let own =
+            own.iter().map(String::as_str).filter(|_| !flags.iter().any(|of| of.starts_with("--config=")));
+        self.start_exactly(launcher, &own.chain(flags.iter().copied()).collect::<Vec<_>>())
+    }
+
+    /// The same without the flags of the mode.
+    pub(crate) fn start_exactly(&mut self, launcher: &[String], flags: &[&str]) -> Result<(), String> {
         let mut all = vec![format!("--cluster-cidr={},{}", address::CLUSTER_V4, address::CLUSTER_V6)];
         all.extend(flags.iter().map(|flag| (*flag).to_owned()));
         let binary = BINARY.get().expect("main has found the binary");
@@ -173,11 +200,20 @@ impl Stage {
     }
 
     pub(crate) fn tcp(&self, from: From, to: SocketAddr) -> Outcome {
-        probe::tcp(self.namespace(from), from.source(to), to, ANSWER)
+        probe::tcp(self.namespace(from), from.source(to), to, answer())
     }
 
     pub(crate) fn udp(&self, from: From, to: SocketAddr) -> Outcome {
-        probe::udp(self.namespace(from), from.source(to), to, Duration::from_millis(500))
+        probe::udp(self.namespace(from), from.source(to), to, answer())
+    }
+
+    /// Whether a connection is answered. Silence counts only if it lasts.
+    pub(crate) fn answers(&self, from: From, to: SocketAddr) -> bool {
+        let ask = |time| probe::tcp(self.namespace(from), from.source(to), to, time);
+        match ask(SILENCE) {
+            Outcome::TimedOut => ask(patient(LASTING_SILENCE)).by().is_some(),
+            outcome => outcome.by().is_some(),
+        }
     }
 
     pub(crate) fn ask(&self, protocol: Protocol, from: From, to: SocketAddr) -> Outcome {
@@ -190,33 +226,78 @@ impl Stage {
         outcome.by().unwrap_or_else(|| panic!("{from:?} to {protocol} {to}: {outcome:?}")).to_owned()
     }
 
-    /// Wait until the kernel's pool of a cluster IP is just these pods: the change has reached traffic.
+    /// Wait until packets to a cluster IP are sent to just these pods: the change has reached traffic.
     pub(crate) fn await_pool(&self, number: u8, family: Family, pods: &[&str]) {
-        let ip = format!("\"{}\"", cluster_ip(number, family));
-        let mut wanted: Vec<_> = pods
-            .iter()
-            .map(|pod| json!({"concat": [self.address(pod, family), POD_PORT]}).to_string())
-            .collect();
-        wanted.sort();
-        let found = || {
-            let slots = nft::elements(&self.sandbox.node, family, "endpoints").unwrap_or_default();
-            let own = slots.into_iter().filter(|(key, _)| key.contains(&ip));
-            let mut pool: Vec<String> = own.map(|(_, endpoint)| endpoint).collect();
-            pool.sort();
-            pool
-        };
+        let wanted: BTreeSet<SocketAddr> =
+            pods.iter().map(|pod| SocketAddr::new(self.address(pod, family), POD_PORT)).collect();
+        let at = at_cluster_ip(number, family);
+        let found = || self.rig().destinations(self, family).remove(&at).unwrap_or_default();
         assert!(wait_until(SOON, || found() == wanted), "{:?}, not {wanted:?}\n{}", found(), self.log());
+    }
+
+    /// The same in both families.
+    pub(crate) fn await_pools(&self, number: u8, pods: &[&str]) {
+        Family::BOTH.into_iter().for_each(|family| self.await_pool(number, family, pods));
     }
 
     /// Wait until connections to `to` are answered by `by`.
     pub(crate) fn await_answer(&self, protocol: Protocol, from: From, to: SocketAddr, by: &str) -> Duration {
         let started = Instant::now();
-        while started.elapsed() < SOON {
-            if self.ask(protocol, from, to).by() == Some(by) {
-                return started.elapsed();
+        let answers = || self.ask(protocol, from, to).by() == Some(by);
+        assert!(
+            wait_until(SOON, answers),
+            "{from:?} to {protocol} {to}: {by} never answered\n{}",
+            self.log()
+        );
+        started.elapsed()
+    }
+
+    /// Whether services of these numbers answer, in both families.
+    pub(crate) fn assert_answers(&self, numbers: &[u8], when: &str) {
+        for family in Family::BOTH {
+            for number in numbers {
+                let outcome = self.tcp(From::Guest, at_cluster_ip(*number, family));
+                let log = || self.log();
+                assert!(outcome.by().is_some(), "service {number}, {family}, {when}: {outcome:?}\n{}", log());
             }
         }
-        panic!("{from:?} to {protocol} {to}: {by} never answered\n{}", self.log());
+    }
+
+    pub(crate) fn await_said(&self, words: &str) {
+        assert!(wait_until(SOON, || self.log().contains(words)), "never said: {words}\n{}", self.log());
+    }
+
+    /// All rules of both families, to be compared.
+    pub(crate) fn rules(&self) -> [Vec<String>; 2] {
+        Family::BOTH.map(|family| self.rig().rules(self, family))
+    }
+
+    /// Wait until the rules are these.
+    pub(crate) fn await_rules(&self, wanted: &[Vec<String>; 2], what: &str) {
+        let is_so = wait_until(SOON, || self.rules() == *wanted);
+        let difference = || {
+            let found = self.rules();
+            Family::BOTH
+                .map(|family| rig::difference(&found[family.index()], &wanted[family.index()]))
+                .join("\n")
+        };
+        assert!(is_so, "{what}:\n{}\n{}", difference(), self.log());
+    }
+
+    /// A series of the page of metrics, by its whole name.
+    pub(crate) fn metric(&mut self, series: &str) -> Option<f64> {
+        let page = self.agent().metrics().unwrap_or_default();
+        let line = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        line?.trim().parse().ok()
+    }
+
+    /// `kube-proxy --cleanup` on the node.
+    pub(crate) fn clean_up(&self) {
+        let mut command = Command::new(BINARY.get().expect("main has found the binary"));
+        command.arg("--cleanup").env("XTABLES_LOCKFILE", self.folder.lock());
+        self.sandbox.node.enter(&mut command).unwrap();
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 }
 

@@ -10,9 +10,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use sandbox::{Namespace, probe};
-pub(crate) use scenarios::netstat::sent_again;
+pub(crate) use test_support::netstat::sent_again;
 
-use super::stage::{ANSWER, From, Stage};
+use test_support::{SOON, wait_until};
+
+use super::stage::{From, Stage, answer};
 
 /// Leaves the machine some time for what the connections are meant to watch.
 const PAUSE: Duration = Duration::from_millis(3);
@@ -41,7 +43,7 @@ impl Traffic {
             std::thread::spawn(move || {
                 let mut bad = Vec::new();
                 while !stop.load(Ordering::Relaxed) {
-                    let outcome = probe::tcp(&namespace, source, to, ANSWER);
+                    let outcome = probe::tcp(&namespace, source, to, answer());
                     asked.fetch_add(1, Ordering::Relaxed);
                     if outcome.by().is_none() {
                         bad.push(format!("{from:?} to {to}: {outcome:?}"));
@@ -58,6 +60,12 @@ impl Traffic {
     /// Connections made so far.
     pub(crate) fn asked(&self) -> usize {
         self.asked.load(Ordering::Relaxed)
+    }
+
+    /// Wait until there were so many more.
+    pub(crate) fn go_on(&self, connections: usize) {
+        let before = self.asked();
+        assert!(wait_until(SOON, || self.asked() > before + connections), "traffic stands still");
     }
 
     /// Every connection must have been answered, and none have needed a second first packet. Returns how many there were.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use kernel::netns::enter_user_namespace;
-use scenarios::{Case, ManifestFolder, Verdict, binary};
+use test_support::{Case, ManifestFolder, Verdict, binary};
 
 use super::stage::BINARY;
 

@@ -6,10 +6,10 @@ use std::num::NonZeroU16;
 use cluster::{EndpointRecord, Kind, NodeFacts, Object, ObjectChange, ObjectKey, SliceRecord, Value};
 use ipnet::IpNet;
 use model::{Family, Hints, Protocol, Service, ServicePort, SlicePort, TrafficPolicy};
-use scenarios::Dice;
-use scenarios::directory::{NODE, OTHER_NODE, ZONE, address_of, node_of};
-use scenarios::flows::Position;
-use scenarios::world::{Range, address_in};
+use test_support::Dice;
+use test_support::directory::{NODE, OTHER_NODE, ZONE, address_of, node_of};
+use test_support::flows::Position;
+use test_support::world::{Range, address_in};
 
 const SERVICES: u32 = 8;
 const ENDPOINTS: [&str; 6] = ["a", "b", "c", "far", "node", "remote"];
@@ -159,7 +159,7 @@ fn external_ips() -> Vec<IpAddr> {
 }
 
 fn balancer_ips() -> Vec<IpAddr> {
-    let second = scenarios::world::SECOND_BALANCER;
+    let second = test_support::world::SECOND_BALANCER;
     [both(|f| address_in(Range::Balancer, 1, f)), both(|f| address_in(Range::Balancer, second, f))].concat()
 }
 

@@ -2,76 +2,53 @@
 //! the kernel holds what a fresh start would have written. Every mode is held to it.
 //!
 //! A failure names its seed; `POINTSMAN_SEED=N` runs that one alone.
-#![allow(clippy::unwrap_used, reason = "tests may fail loudly")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests may fail loudly")]
 
 mod generator;
-mod modes;
 mod oracle;
 mod run;
 
-use dataplane::iptables::Iptables;
-use dataplane::nftables::Nftables;
-use modes::Tested;
-use scenarios::SettingsVariant;
+use std::ops::Range;
+use std::panic::catch_unwind;
+use std::process::ExitCode;
 
-/// Each of the eight tests runs so many states.
-const STATES: u64 = 60;
+use test_support::modes::{InMode, for_each_simulated};
+use test_support::simulated::Simulated;
+use test_support::{Case, Report, Verdict, report};
 
-fn seeds<B: Tested>(quarter: u64, variants: &[SettingsVariant]) {
-    let mine = quarter * STATES..(quarter + 1) * STATES;
-    match std::env::var("POINTSMAN_SEED") {
-        Err(_) => mine.for_each(|seed| run::seed::<B>(seed, variants)),
-        Ok(seed) => match seed.parse().unwrap() {
-            seed if mine.contains(&seed) => run::seed::<B>(seed, variants),
-            _ => println!("not its seed"),
-        },
+/// Of each mode, in as many cases as the processors of a small machine can share.
+const STATES: u64 = 240;
+const PER_CASE: u64 = 60;
+
+fn main() -> ExitCode {
+    let mut report = Report::from_args();
+    let mut cases = Cases(Vec::new());
+    for_each_simulated(&mut cases);
+    report.run(&cases.0, 2);
+    report.finish()
+}
+
+struct Cases(Vec<Case<'static>>);
+
+impl InMode for Cases {
+    fn run<B: Simulated + 'static>(&mut self) {
+        let mode = B::CARRIER.mode();
+        let seeds = match std::env::var("POINTSMAN_SEED") {
+            Ok(seed) => vec![seed.parse().map(|seed: u64| seed..seed + 1).unwrap()],
+            Err(_) => (0..STATES / PER_CASE).map(|case| case * PER_CASE..(case + 1) * PER_CASE).collect(),
+        };
+        let case = |seeds: Range<u64>| {
+            Case::new(format!("{mode}: random states, seeds {seeds:?}"), move || states::<B>(seeds.clone()))
+        };
+        self.0.extend(seeds.into_iter().map(case));
     }
 }
 
-fn nftables(quarter: u64) {
-    seeds::<Nftables<simulate::nft::Simulator>>(quarter, &SettingsVariant::ALL);
-}
-
-fn iptables(quarter: u64) {
-    seeds::<Iptables<simulate::iptables::Simulator>>(quarter, &SettingsVariant::OF_EVERY_MODE);
-}
-
-#[test]
-fn first_quarter() {
-    nftables(0);
-}
-
-#[test]
-fn second_quarter() {
-    nftables(1);
-}
-
-#[test]
-fn third_quarter() {
-    nftables(2);
-}
-
-#[test]
-fn fourth_quarter() {
-    nftables(3);
-}
-
-#[test]
-fn first_quarter_of_iptables() {
-    iptables(0);
-}
-
-#[test]
-fn second_quarter_of_iptables() {
-    iptables(1);
-}
-
-#[test]
-fn third_quarter_of_iptables() {
-    iptables(2);
-}
-
-#[test]
-fn fourth_quarter_of_iptables() {
-    iptables(3);
+fn states<B: Simulated>(seeds: Range<u64>) -> Verdict {
+    for seed in seeds {
+        if let Err(panic) = catch_unwind(|| run::seed::<B>(seed, B::CARRIER.variants())) {
+            return Verdict::Failed(format!("POINTSMAN_SEED={seed}: {}", report::message(&*panic)));
+        }
+    }
+    Verdict::Passed
 }

@@ -7,10 +7,10 @@ use model::{
     Address, Destination, Family, Masquerade, NodePlan, PlannedEndpoint, Planner, PortPlan, Protocol, Role,
     Routing, ServiceKey, Verdict,
 };
-use scenarios::SettingsVariant;
-use scenarios::directory::node_addresses;
-use scenarios::flows::Position;
-use scenarios::interpreted::StatePlanner;
+use test_support::SettingsVariant;
+use test_support::directory::node_addresses;
+use test_support::flows::Position;
+use test_support::interpreted::StatePlanner;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {

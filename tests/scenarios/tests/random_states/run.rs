@@ -5,22 +5,20 @@ use std::net::{IpAddr, SocketAddr};
 use cluster::{ClusterState, Kind};
 use dataplane::Reconciler;
 use model::{Family, PlannedEndpoint, Protocol, ServiceKey};
-use scenarios::directory::node_addresses;
-use scenarios::flows::Position;
-use scenarios::interpreted::{StatePlanner, node_view, protocol, rejection};
-use scenarios::simulated::Rules;
-use scenarios::{Dice, SettingsVariant};
 use simulate::{Delivery, Host, Journey, Origin, Outcome, Packet};
+use test_support::directory::node_addresses;
+use test_support::flows::Position;
+use test_support::interpreted::{StatePlanner, node_view, protocol, rejection};
+use test_support::simulated::{Rules, Simulated};
+use test_support::{Dice, SettingsVariant};
 
 use crate::generator;
-use crate::modes::Tested;
 use crate::oracle::{Answer, Oracle};
 
 const SYNCS: u32 = 8;
 const PACKETS_A_SYNC: u32 = 8;
 
-pub(crate) fn seed<B: Tested>(seed: u64, variants: &[SettingsVariant]) {
-    println!("{}, seed {seed}", B::MODE);
+pub(crate) fn seed<B: Simulated>(seed: u64, variants: &[SettingsVariant]) {
     let mut history: History<B> = History::new(seed, variants);
     for _ in 0..SYNCS {
         history.change();
@@ -42,7 +40,7 @@ struct History<B> {
     port: u16,
 }
 
-impl<B: Tested> History<B> {
+impl<B: Simulated> History<B> {
     fn new(seed: u64, variants: &[SettingsVariant]) -> History<B> {
         let mut dice = Dice::new(seed);
         let variant = dice.pick(variants);

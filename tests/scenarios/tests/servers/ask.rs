@@ -2,14 +2,12 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
-use std::time::Duration;
 
 use sandbox::Namespace;
+use test_support::{SOON, patient};
 
 /// Who asks has an address of its own, as a kubelet or a load balancer has: a crowd has others.
 const ASKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
-/// A deadline, not an expectation.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
@@ -57,10 +55,10 @@ pub(crate) fn ask(
 pub(crate) fn connect(from: &Namespace, at: SocketAddr) -> io::Result<TcpStream> {
     let stream = from.run(|| match at {
         SocketAddr::V4(at) => connect_as(ASKER, at),
-        at => TcpStream::connect_timeout(&at, PATIENCE),
+        at => TcpStream::connect_timeout(&at, patient(SOON)),
     })?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(patient(SOON)))?;
+    stream.set_write_timeout(Some(patient(SOON)))?;
     Ok(stream)
 }
 
@@ -69,7 +67,7 @@ fn connect_as(asker: Ipv4Addr, at: SocketAddrV4) -> io::Result<TcpStream> {
     let socket =
         rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     // A connect waits no longer than a write may.
-    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(PATIENCE))?;
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(patient(SOON)))?;
     rustix::net::bind(&socket, &SocketAddrV4::new(asker, 0))?;
     rustix::net::connect(&socket, &at)?;
     Ok(TcpStream::from(socket))

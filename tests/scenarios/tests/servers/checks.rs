@@ -1,12 +1,11 @@
 //! The health checks of services that load balancers ask for.
 
 use model::Family;
-use scenarios::Case;
+use test_support::{Case, SOON, wait_until};
 
 use crate::ask::Reply;
 use crate::case;
-use crate::site::{SOON, Site};
-use scenarios::wait_until;
+use crate::site::Site;
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![

@@ -12,7 +12,7 @@ mod taken;
 
 use std::process::ExitCode;
 
-use scenarios::{Case, Report, Verdict, binary};
+use test_support::{Case, Report, Verdict, binary};
 
 fn main() -> ExitCode {
     let mut report = Report::from_args();

@@ -2,8 +2,8 @@
 
 use model::Family;
 use sandbox::Namespace;
-use scenarios::{Case, ManifestFolder};
 use serde_json::json;
+use test_support::{Case, ManifestFolder};
 
 use crate::ask::{self, Reply};
 use crate::case;

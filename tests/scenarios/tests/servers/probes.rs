@@ -1,12 +1,11 @@
 //! `/healthz`, `/livez` and `/readyz`.
 
-use scenarios::Case;
 use serde_json::{Value, json};
+use test_support::{Case, SOON, wait_until};
 
 use crate::ask;
 use crate::case;
-use crate::site::{NODE, PROBES, SOON, Site};
-use scenarios::wait_until;
+use crate::site::{NODE, PROBES, Site};
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
@@ -50,7 +49,7 @@ fn words() {
 
 fn leaving() {
     let site = Site::start(&[]);
-    let mut node = scenarios::manifest::node(NODE, "zone-1", &["127.0.0.5".parse().unwrap()]);
+    let mut node = test_support::manifest::node(NODE, "zone-1", &["127.0.0.5".parse().unwrap()]);
     node["spec"]["taints"] = json!([{"key": "ToBeDeletedByClusterAutoscaler", "effect": "NoSchedule"}]);
     site.folder.put("node", &node);
     let body = site.await_reply(PROBES, "/healthz", |reply| reply.code == 503).json();

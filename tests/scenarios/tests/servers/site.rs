@@ -4,12 +4,11 @@ use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use model::{Family, Protocol};
 use sandbox::Namespace;
-use scenarios::{
-    EndpointManifest, ManifestFolder, NodeAgent, ServiceManifest, SliceManifest, manifest, wait_until,
+use test_support::{
+    EndpointManifest, ManifestFolder, NodeAgent, SOON, ServiceManifest, SliceManifest, manifest, wait_until,
 };
 
 use crate::ask::{self, Reply};
@@ -17,8 +16,6 @@ use crate::ask::{self, Reply};
 pub(crate) const NODE: &str = "node-1";
 pub(crate) const PROBES: &str = "127.0.0.1:10256";
 pub(crate) const PAGES: &str = "127.0.0.1:10249";
-/// For everything that should happen at once: a deadline, not an expectation.
-pub(crate) const SOON: Duration = Duration::from_secs(10);
 
 /// Set by `main`, before any case runs.
 pub(crate) static BINARY: OnceLock<PathBuf> = OnceLock::new();

@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use kernel::nft::{self, Connection, Transport};
 use sandbox::Namespace;
-use scenarios::{Case, ManifestFolder, wait_until};
+use test_support::{Case, ManifestFolder, SOON, wait_until};
 
 use crate::case;
-use crate::site::{BINARY, PAGES, PROBES, SOON, Site};
+use crate::site::{BINARY, PAGES, PROBES, Site};
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![

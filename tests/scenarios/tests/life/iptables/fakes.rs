@@ -5,9 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use model::Family;
-use scenarios::Carrier;
 
-use super::rig::Rig;
+use super::super::stage::Stage;
 
 /// Removed together with the manifests.
 pub(super) struct Fakes {
@@ -15,8 +14,8 @@ pub(super) struct Fakes {
 }
 
 impl Fakes {
-    fn at(rig: &Rig) -> Fakes {
-        let folder = rig.folder.path().join(".tools");
+    fn at(stage: &Stage) -> Fakes {
+        let folder = stage.folder.path().join(".tools");
         fs::create_dir(&folder).unwrap();
         Fakes { folder }
     }
@@ -27,14 +26,14 @@ impl Fakes {
     }
 
     /// The real ones, but a restore of a family whose script matches [`Fakes::refuse`]'s pattern fails at that line.
-    pub(super) fn that_refuse(rig: &Rig) -> Fakes {
-        let fakes = Fakes::at(rig);
+    pub(super) fn that_refuse(stage: &Stage) -> Fakes {
+        let fakes = Fakes::at(stage);
         for family in Family::BOTH {
             for kind in ["", "-save"] {
-                let tool = rig.carrier.tool(family == Family::V6, kind);
+                let tool = stage.carrier.tool(family == Family::V6, kind);
                 fakes.script(&tool, &format!("exec {tool} \"$@\"\n"));
             }
-            let restore = rig.carrier.tool(family == Family::V6, "-restore");
+            let restore = stage.carrier.tool(family == Family::V6, "-restore");
             let pattern = fakes.pattern(family);
             let script = format!(
                 "script=$(mktemp {folder}/script.XXXXXX)\ncat > $script\n\
@@ -74,10 +73,4 @@ impl Fakes {
 
 fn make_executable(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
-/// Whether this machine has the real tools of a variant.
-pub(super) fn are_installed(carrier: Carrier) -> bool {
-    let find = |folder: &str| Path::new(folder).join(carrier.tool(false, "-restore")).exists();
-    std::env::var("PATH").unwrap_or_default().split(':').any(find)
 }

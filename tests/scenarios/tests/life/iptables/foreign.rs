@@ -6,12 +6,11 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use model::{Family, Protocol};
-use scenarios::{Carrier, Case, wait_until};
+use test_support::{Carrier, Case, let_pass, patient};
 
 use super::super::churn::assert_no_drift;
-use super::super::stage::{PROMPT, SOON, at_load};
+use super::super::stage::{PROMPT, Stage};
 use super::both;
-use super::rig::Rig;
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
     let mut cases = both("rules of others and their counters are left alone", untouched);
@@ -46,8 +45,8 @@ COMMIT
 ";
 
 /// Rules of others with their counters, in order.
-fn foreign(rig: &Rig, family: Family) -> Vec<String> {
-    let text = rig.save(family, &["-c"]);
+fn foreign(stage: &Stage, family: Family) -> Vec<String> {
+    let text = stage.save(family, &["-c"]);
     let is_foreign = |line: &&str| (4001..=4021).any(|port| line.contains(&format!("--dport {port} ")));
     let chains = ["CNI-HOSTPORT", "CNI-MASQ", "FIREWALL-IN", "KUBE-FIREWALL", "OTHERS", "KUBE-IPTABLES-HINT"];
     let is_chain = |line: &&str| chains.iter().any(|chain| line.starts_with(&format!(":{chain} ")));
@@ -56,11 +55,11 @@ fn foreign(rig: &Rig, family: Family) -> Vec<String> {
 
 /// Packets that the policies of the kernel's own chains have decided about. The legacy tool restarts its counters with each
 /// restore, whatever it restores.
-fn policies(rig: &Rig, family: Family) -> BTreeMap<String, u64> {
-    if rig.carrier == Carrier::IptablesLegacy {
+fn policies(stage: &Stage, family: Family) -> BTreeMap<String, u64> {
+    if stage.carrier == Carrier::IptablesLegacy {
         return BTreeMap::new();
     }
-    let text = rig.save(family, &["-c", "-t", "filter"]);
+    let text = stage.save(family, &["-c", "-t", "filter"]);
     let counted = text.lines().filter_map(|line| {
         let (chain, rest) = line.strip_prefix(':')?.split_once(' ')?;
         let packets = rest.split_once('[')?.1.split_once(':')?.0.parse().ok()?;
@@ -70,18 +69,18 @@ fn policies(rig: &Rig, family: Family) -> BTreeMap<String, u64> {
 }
 
 fn untouched(carrier: Carrier) {
-    let mut rig = Rig::new(carrier);
+    let mut stage = Stage::of(carrier);
     for family in Family::BOTH {
         let chain = "*nat\n:KUBE-MARK-MASQ - [0:0]\nCOMMIT\n";
-        rig.restore(family, &format!("{chain}{FOREIGN}"));
+        stage.restore(family, &format!("{chain}{FOREIGN}"));
     }
-    let before = Family::BOTH.map(|family| foreign(&rig, family));
+    let before = Family::BOTH.map(|family| foreign(&stage, family));
     assert!(before.iter().all(|lines| lines.len() > 15), "{before:?}");
-    let mut counted = Family::BOTH.map(|family| policies(&rig, family));
-    let mut assert_kept = |rig: &Rig, after: &str| {
+    let mut counted = Family::BOTH.map(|family| policies(&stage, family));
+    let mut assert_kept = |stage: &Stage, after: &str| {
         for family in Family::BOTH {
-            assert_eq!(foreign(rig, family), before[family.index()], "{family} after {after}");
-            let now = policies(rig, family);
+            assert_eq!(foreign(stage, family), before[family.index()], "{family} after {after}");
+            let now = policies(stage, family);
             for (chain, packets) in &counted[family.index()] {
                 assert!(
                     now[chain] >= *packets,
@@ -92,30 +91,30 @@ fn untouched(carrier: Carrier) {
             counted[family.index()] = now;
         }
     };
-    rig.folder.put_service(&rig.service("web", 1, Protocol::Tcp));
-    rig.put_endpoints("web", Protocol::Tcp, &["a"]);
-    rig.start(&[PROMPT, "--iptables-localhost-nodeports=true", "--nodeport-addresses=all"]);
-    rig.assert_answers(&[1], "at the start");
-    assert_kept(&rig, "the start");
-    rig.put_endpoints("web", Protocol::Tcp, &["b"]);
-    rig.await_pods_of(1, &["b"]);
-    rig.assert_answers(&[1], "after a change");
-    assert_kept(&rig, "a change");
-    rig.folder.put_service(&rig.service("other", 2, Protocol::Tcp));
-    rig.put_endpoints("other", Protocol::Tcp, &["a"]);
-    rig.await_pods_of(2, &["a"]);
-    rig.folder.remove("service-other");
-    rig.await_pods_of(2, &[]);
-    assert_kept(&rig, "a service that came and went");
+    stage.folder.put_service(&stage.service("web", 1, Protocol::Tcp));
+    stage.put_endpoints("web", Protocol::Tcp, &["a"]);
+    stage.start_with(&[PROMPT, "--iptables-localhost-nodeports=true", "--nodeport-addresses=all"]);
+    stage.assert_answers(&[1], "at the start");
+    assert_kept(&stage, "the start");
+    stage.put_endpoints("web", Protocol::Tcp, &["b"]);
+    stage.await_pools(1, &["b"]);
+    stage.assert_answers(&[1], "after a change");
+    assert_kept(&stage, "a change");
+    stage.folder.put_service(&stage.service("other", 2, Protocol::Tcp));
+    stage.put_endpoints("other", Protocol::Tcp, &["a"]);
+    stage.await_pools(2, &["a"]);
+    stage.folder.remove("service-other");
+    stage.await_pools(2, &[]);
+    assert_kept(&stage, "a service that came and went");
     for family in Family::BOTH {
-        rig.run(family, "-t nat -F KUBE-SERVICES");
+        stage.run(family, "-t nat -F KUBE-SERVICES");
     }
-    rig.await_pods_of(1, &["b"]);
-    rig.assert_answers(&[1], "after a repair");
-    assert_kept(&rig, "a repair");
+    stage.await_pools(1, &["b"]);
+    stage.assert_answers(&[1], "after a repair");
+    assert_kept(&stage, "a repair");
     for kill in [false, true] {
-        rig.restart(kill);
-        assert_kept(&rig, "a restart");
+        stage.restart(kill);
+        assert_kept(&stage, "a restart");
     }
 }
 
@@ -130,30 +129,31 @@ fn processor_time(process: u32) -> f64 {
 /// A rule each 100 ms, as some intrusion guards do it.
 fn busy_neighbour(carrier: Carrier) {
     const ROUNDS: usize = 50;
-    let mut rig = Rig::with_web(carrier, &["a", "b"], &[PROMPT]);
-    Family::BOTH.iter().for_each(|family| drop(rig.run(*family, "-t filter -N GUARD")));
-    let rewrites = |rig: &mut Rig| {
+    let mut stage = Stage::with_web(carrier, &["a", "b"], &[PROMPT]);
+    Family::BOTH.iter().for_each(|family| drop(stage.run(*family, "-t filter -N GUARD")));
+    let rewrites = |stage: &mut Stage| {
         ["IPv4", "IPv6"].map(|family| {
             let series = "kubeproxy_sync_full_proxy_rules_duration_seconds_count";
-            rig.metric(&format!("{series}{{ip_family=\"{family}\"}}"))
+            stage.metric(&format!("{series}{{ip_family=\"{family}\"}}"))
         })
     };
-    let written = rewrites(&mut rig);
+    let written = rewrites(&mut stage);
     assert!(written.iter().all(Option::is_some), "no metric of full syncs");
-    let process = rig.agent().process();
+    let process = stage.agent().process();
     let (spent, started) = (processor_time(process), Instant::now());
     for round in 0..ROUNDS {
         for family in Family::BOTH {
-            rig.run(family, &format!("-t filter -A GUARD -p tcp --dport {} -j DROP", 1000 + round));
+            stage.run(family, &format!("-t filter -A GUARD -p tcp --dport {} -j DROP", 1000 + round));
         }
         let due = Duration::from_millis(100) * (round as u32 + 1);
-        wait_until(SOON, || started.elapsed() > due);
+        let_pass(due.saturating_sub(started.elapsed()));
     }
     let share = (processor_time(process) - spent) / started.elapsed().as_secs_f64();
     println!("{}: a rule of others each 100 ms costs {:.1} % of a processor", carrier.name(), 100.0 * share);
-    let limit = at_load(Duration::from_secs(1)).as_secs_f64() * 0.25;
-    assert!(share < limit, "{share:.2} of a processor, at most {limit:.2}\n{}", rig.log());
-    assert_eq!(rewrites(&mut rig), written, "rules were rewritten\n{}", rig.log());
-    assert_no_drift(&rig);
-    rig.assert_answers(&[1], "after all");
+    // Processor time, which other processes on the machine do not use up.
+    let limit = patient(Duration::from_millis(250)).as_secs_f64();
+    assert!(share < limit, "{share:.2} of a processor, at most {limit:.2}\n{}", stage.log());
+    assert_eq!(rewrites(&mut stage), written, "rules were rewritten\n{}", stage.log());
+    assert_no_drift(&stage);
+    stage.assert_answers(&[1], "after all");
 }

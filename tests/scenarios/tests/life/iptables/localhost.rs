@@ -8,12 +8,11 @@ use kernel::sysctl;
 use model::{Family, Protocol};
 use sandbox::probe::UdpFlow;
 use sandbox::{Namespace, Outcome, Server, address, probe};
-use scenarios::{Carrier, Case, ServiceManifest};
+use test_support::{Carrier, Case, ServiceManifest, wait_until};
 
 use super::super::places::{PORT, at_node_port, cluster_ip};
-use super::super::stage::{From, POD_PORT, SOON};
+use super::super::stage::{From, POD_PORT, SOON, Stage, answer};
 use super::both;
-use super::rig::{Rig, await_that};
 
 const COUNTER: &str = "kubeproxy_iptables_localhost_nodeports_accepted_packets_total";
 const ON: [&str; 2] = ["--iptables-localhost-nodeports=true", "--nodeport-addresses=all"];
@@ -37,30 +36,30 @@ fn localhost(port: u16) -> SocketAddr {
     SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)
 }
 
-fn with_services(carrier: Carrier) -> Rig {
-    let rig = Rig::new(carrier);
+fn with_services(carrier: Carrier) -> Stage {
+    let stage = Stage::of(carrier);
     for (number, (protocol, policy, port)) in (1..).zip(NODE_PORTS) {
         let name = format!("{policy}-{protocol}").to_lowercase();
         let service = ServiceManifest::new(&name, &Family::BOTH.map(|family| cluster_ip(number, family)))
             .with("type", "NodePort")
             .with("externalTrafficPolicy", policy)
             .port("main", protocol, PORT, port);
-        rig.folder.put_service(&service);
+        stage.folder.put_service(&service);
         // One here, one there.
-        rig.put_endpoints(&name, protocol, &["a", "c"]);
+        stage.put_endpoints(&name, protocol, &["a", "c"]);
     }
-    rig
+    stage
 }
 
 fn served(carrier: Carrier) {
     const QUESTIONS: usize = 8;
-    let mut rig = with_services(carrier);
-    rig.start(&ON);
-    let route = || rig.sandbox.node.run(|| sysctl::read("net/ipv4/conf/all/route_localnet")).unwrap();
-    assert_eq!(route(), "1", "{}", rig.log());
+    let mut stage = with_services(carrier);
+    stage.start_with(&ON);
+    let route = || stage.sandbox.node.run(|| sysctl::read("net/ipv4/conf/all/route_localnet")).unwrap();
+    assert_eq!(route(), "1", "{}", stage.log());
     let counted =
-        |rig: &mut Rig| rig.metric(COUNTER).unwrap_or_else(|| panic!("no {COUNTER}\n{}", rig.log()));
-    assert_eq!(counted(&mut rig), 0.0);
+        |stage: &mut Stage| stage.metric(COUNTER).unwrap_or_else(|| panic!("no {COUNTER}\n{}", stage.log()));
+    assert_eq!(counted(&mut stage), 0.0);
     let mut asked = 0.0;
     // Only a new flow is counted: none may get the port of one that conntrack still knows.
     let mut flows = Vec::new();
@@ -68,15 +67,15 @@ fn served(carrier: Carrier) {
         for _ in 0..QUESTIONS {
             let outcome = match protocol {
                 Protocol::Udp => {
-                    let flow = UdpFlow::open(&rig.sandbox.node, localhost(0), localhost(port)).unwrap();
-                    let outcome = flow.ask(SOON);
+                    let flow = UdpFlow::open(&stage.sandbox.node, localhost(0), localhost(port)).unwrap();
+                    let outcome = flow.ask(answer());
                     flows.push(flow);
                     outcome
                 }
-                _ => rig.ask(protocol, From::Node, localhost(port)),
+                _ => stage.ask(protocol, From::Node, localhost(port)),
             };
             let by =
-                outcome.by().unwrap_or_else(|| panic!("{policy} {protocol}: {outcome:?}\n{}", rig.log()));
+                outcome.by().unwrap_or_else(|| panic!("{policy} {protocol}: {outcome:?}\n{}", stage.log()));
             // The node itself is asked from within, so that policy Local does not bind it.
             assert!(["a", "c"].contains(&by), "{policy} {protocol}: {by}");
             asked += 1.0;
@@ -87,26 +86,26 @@ fn served(carrier: Carrier) {
             (From::Outside, at_node_port(port, Family::V4)),
             (From::Node, at_node_port(port, Family::V6)),
         ] {
-            let outcome = rig.ask(protocol, from, to);
+            let outcome = stage.ask(protocol, from, to);
             assert!(outcome.by().is_some(), "{from:?} to {to}, {policy} {protocol}: {outcome:?}");
         }
     }
-    assert_eq!(counted(&mut rig), asked);
+    assert_eq!(counted(&mut stage), asked);
     // A restart goes on from there.
-    rig.restart(false);
-    assert_eq!(counted(&mut rig), asked);
+    stage.restart(false);
+    assert_eq!(counted(&mut stage), asked);
 }
 
 fn not_served(carrier: Carrier) {
-    let mut rig = with_services(carrier);
-    rig.start(&["--nodeport-addresses=all"]);
+    let mut stage = with_services(carrier);
+    stage.start_with(&["--nodeport-addresses=all"]);
     for (protocol, policy, port) in NODE_PORTS {
-        let outcome = rig.ask(protocol, From::Node, localhost(port));
+        let outcome = stage.ask(protocol, From::Node, localhost(port));
         assert_eq!(outcome, Outcome::Refused, "{policy} {protocol}");
-        let outcome = rig.ask(protocol, From::Node, at_node_port(port, Family::V4));
+        let outcome = stage.ask(protocol, From::Node, at_node_port(port, Family::V4));
         assert!(outcome.by().is_some(), "{policy} {protocol}: {outcome:?}");
     }
-    let route = rig.sandbox.node.run(|| sysctl::read("net/ipv4/conf/all/route_localnet")).unwrap();
+    let route = stage.sandbox.node.run(|| sysctl::read("net/ipv4/conf/all/route_localnet")).unwrap();
     assert_eq!(route, "0", "nobody asked for it");
 }
 
@@ -128,26 +127,26 @@ const SELECTIONS: [(&str, bool); 9] = [
 fn together(carrier: Carrier) {
     const ROUTE: &str = "net/ipv4/conf/all/route_localnet";
     for (selection, is_served) in SELECTIONS {
-        let mut rig = with_services(carrier);
-        // Not beside the flags of the rig, which name addresses too.
+        let mut stage = with_services(carrier);
+        // Not beside the flags of the mode, which name addresses too.
         let flags = ["--proxy-mode=iptables", ON[0], &format!("--nodeport-addresses={selection}")];
-        rig.stage.start_by(&[], &flags).unwrap_or_else(|why| panic!("{why}"));
-        let is_routed = rig.sandbox.node.run(|| sysctl::read(ROUTE)).unwrap() == "1";
-        let rules = rig.rules(Family::V4);
+        stage.start_exactly(&[], &flags).unwrap_or_else(|why| panic!("{why}"));
+        let is_routed = stage.sandbox.node.run(|| sysctl::read(ROUTE)).unwrap() == "1";
+        let rules = stage.tables(Family::V4);
         let guards = rules.chain("filter", "KUBE-FIREWALL").iter();
         let is_guarded = guards.filter(|rule| rule.contains("block incoming localnet")).count() == 1;
-        let answers = rig.ask(Protocol::Tcp, From::Node, localhost(30081)).by().is_some();
-        assert_eq!([is_routed, is_guarded, answers], [is_served; 3], "{selection}\n{}", rig.log());
+        let answers = stage.ask(Protocol::Tcp, From::Node, localhost(30081)).by().is_some();
+        assert_eq!([is_routed, is_guarded, answers], [is_served; 3], "{selection}\n{}", stage.log());
     }
 }
 
 /// A neighbour who sends packets for 127.0.0.1 to the node. Where the node routes them, they would reach a server that
 /// listens there and trusts that only the node itself can.
 fn martians(carrier: Carrier) {
-    let mut rig = with_services(carrier);
-    let node = rig.sandbox.node.try_clone().unwrap();
+    let mut stage = with_services(carrier);
+    let node = stage.sandbox.node.try_clone().unwrap();
     let _server = Server::tcp(&node, "secret", localhost(POD_PORT)).unwrap();
-    let client = rig.sandbox.client.try_clone().unwrap();
+    let client = stage.sandbox.client.try_clone().unwrap();
     lead_localhost_to_node(&client);
     let ask = || {
         let source = Some(address::CLIENT_V4.into());
@@ -159,30 +158,31 @@ fn martians(carrier: Carrier) {
     let own = "-p tcp -m tcp --dport 4015 -j DROP";
     let guard = "! -s 127.0.0.0/8 -d 127.0.0.0/8 -m comment --comment \"block incoming localnet connections\" \
                  -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP";
-    rig.restore(
+    stage.restore(
         Family::V4,
         &format!("*filter\n:KUBE-FIREWALL - [0:0]\n[5:300] -A KUBE-FIREWALL {own}\nCOMMIT\n"),
     );
-    rig.start(&ON);
-    let count = |rig: &Rig| {
-        let rules = rig.rules(Family::V4);
+    stage.start_with(&ON);
+    let count = |stage: &Stage| {
+        let rules = stage.tables(Family::V4);
         let chain = rules.chain("filter", "KUBE-FIREWALL").to_vec();
         let guards = chain.iter().filter(|rule| rule.contains("block incoming localnet")).count();
         (chain.iter().any(|rule| rule == own), guards)
     };
-    assert_eq!(count(&rig), (true, 1), "{:?}", rig.rules(Family::V4).chain("filter", "KUBE-FIREWALL"));
+    assert_eq!(count(&stage), (true, 1), "{:?}", stage.tables(Family::V4).chain("filter", "KUBE-FIREWALL"));
     assert_eq!(ask(), Outcome::TimedOut);
-    assert!(rig.ask(Protocol::Tcp, From::Node, localhost(30081)).by().is_some(), "the node itself may");
+    assert!(stage.ask(Protocol::Tcp, From::Node, localhost(30081)).by().is_some(), "the node itself may");
     // A kubelet that comes later finds its rule in place, and one that was first leaves us nothing to add.
-    rig.agent().stop().unwrap();
-    rig.run(Family::V4, "-t filter -F KUBE-FIREWALL");
-    rig.restore(Family::V4, &format!("*filter\n-A KUBE-FIREWALL {guard}\n-A KUBE-FIREWALL {own}\nCOMMIT\n"));
-    rig.agent().restart().unwrap();
-    assert_eq!(count(&rig), (true, 1));
+    stage.agent().stop().unwrap();
+    stage.run(Family::V4, "-t filter -F KUBE-FIREWALL");
+    stage
+        .restore(Family::V4, &format!("*filter\n-A KUBE-FIREWALL {guard}\n-A KUBE-FIREWALL {own}\nCOMMIT\n"));
+    stage.agent().restart().unwrap();
+    assert_eq!(count(&stage), (true, 1));
     assert_eq!(ask(), Outcome::TimedOut);
     // If it is removed, it comes back.
-    rig.run(Family::V4, "-t filter -F KUBE-FIREWALL");
-    assert!(await_that(SOON, || count(&rig).1 == 1), "{}", rig.log());
+    stage.run(Family::V4, "-t filter -F KUBE-FIREWALL");
+    assert!(wait_until(SOON, || count(&stage).1 == 1), "{}", stage.log());
     assert_eq!(ask(), Outcome::TimedOut);
 }
 

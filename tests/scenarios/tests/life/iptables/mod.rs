@@ -1,8 +1,6 @@
-//! Life in mode iptables, with each variant of its tools: damage, foreign rules, take-overs, failing tools, churn.
+//! Mode iptables with each variant of its tools: its rig, and the cases that are about this mode alone, such as rules of
+//! others in shared tables and tools that fail.
 
-mod affinity;
-mod churn;
-mod drift;
 mod errors;
 mod fakes;
 mod foreign;
@@ -12,44 +10,28 @@ mod readable;
 mod reconfigure;
 mod rig;
 mod rules;
-mod stale;
-mod switch;
 mod upstream;
 
-use scenarios::{Carrier, Case, Verdict};
+use test_support::{Carrier, Case};
+
+use super::rig::in_mode;
+
+pub(crate) use rig::IptablesRig;
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
-    let mut cases = Vec::new();
-    for module in [
-        drift::cases(),
+    let modules = [
         errors::cases(),
-        churn::cases(),
-        affinity::cases(),
         foreign::cases(),
-        switch::cases(),
         localhost::cases(),
         reconfigure::cases(),
         guard::cases(),
-        stale::cases(),
-        upstream::cases(),
         readable::cases(),
-    ] {
-        cases.extend(module);
-    }
-    cases
+    ];
+    modules.into_iter().flatten().collect()
 }
 
 /// A case for each variant; it fails by panicking.
 fn both(name: &str, run: fn(Carrier)) -> Vec<Case<'static>> {
-    Carrier::IPTABLES.into_iter().map(|carrier| one(carrier, name, run)).collect()
-}
-
-fn one(carrier: Carrier, name: &str, run: fn(Carrier)) -> Case<'static> {
-    Case::new(format!("{}: {name}", carrier.name()), move || {
-        if !fakes::are_installed(carrier) {
-            return Verdict::Skipped(format!("the tools of {} are not installed", carrier.name()));
-        }
-        run(carrier);
-        Verdict::Passed
-    })
+    let variants = Carrier::ALL.into_iter().filter(|carrier| carrier.has_tools());
+    variants.map(|carrier| in_mode(carrier, name, run)).collect()
 }

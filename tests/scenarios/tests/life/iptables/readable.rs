@@ -1,11 +1,10 @@
 //! What an operator sees: rules that name their services, and after `--cleanup` no rule that was not there before.
 
 use model::{Family, Protocol};
-use scenarios::{Carrier, Case, ServiceManifest, world::World};
+use test_support::{Carrier, Case, ServiceManifest, world::World};
 
+use super::super::stage::Stage;
 use super::both;
-use super::churn::cleanup;
-use super::rig::Rig;
 
 /// What iptables takes for a comment, and what a person can read.
 const LONGEST_COMMENT: usize = 255;
@@ -18,14 +17,14 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
 }
 
 /// The services of the table of packet flows: one of each kind there is.
-fn with_world(carrier: Carrier) -> Rig {
-    let rig = Rig::new(carrier);
-    World::new().write_to(&rig.folder);
-    rig
+fn with_world(carrier: Carrier) -> Stage {
+    let stage = Stage::of(carrier);
+    World::new().write_to(&stage.folder);
+    stage
 }
 
 fn readable(carrier: Carrier) {
-    let mut rig = with_world(carrier);
+    let mut stage = with_world(carrier);
     // As long as names can be.
     let (name, port) = ("n".repeat(63), "p".repeat(15));
     let ips = Family::BOTH.map(|family| super::super::places::cluster_ip(250, family));
@@ -35,10 +34,10 @@ fn readable(carrier: Carrier) {
         .with("loadBalancerSourceRanges", serde_json::json!(["192.0.2.0/24", "2001:db8::/32"]))
         .balancer_ip(super::super::places::external_ip(Family::V4), "VIP")
         .port(&port, Protocol::Tcp, 80, 31999);
-    rig.folder.put_service(&long);
-    rig.put_endpoints(&name, Protocol::Tcp, &["a"]);
-    rig.start(&[]);
-    let saved = Family::BOTH.map(|family| rig.save(family, &[]));
+    stage.folder.put_service(&long);
+    stage.put_endpoints(&name, Protocol::Tcp, &["a"]);
+    stage.start_with(&[]);
+    let saved = Family::BOTH.map(|family| stage.save(family, &[]));
     for entry in World::new().entries() {
         let service = entry.manifest.to_json();
         let ports = service["spec"]["ports"].as_array().unwrap();
@@ -77,21 +76,21 @@ fn leads_to_service(line: &str) -> bool {
 }
 
 fn cleaned(carrier: Carrier) {
-    let mut rig = with_world(carrier);
+    let mut stage = with_world(carrier);
     for family in Family::BOTH {
-        rig.restore(
+        stage.restore(
             family,
             "*mangle\n:KUBE-KUBELET-CANARY - [0:0]\nCOMMIT\n*filter\n:KUBE-FIREWALL - [0:0]\n:OTHERS - [0:0]\n\
              -A INPUT -j KUBE-FIREWALL\n-A FORWARD -p udp -j OTHERS\n-A KUBE-FIREWALL -p udp -j RETURN\nCOMMIT\n\
              *nat\n:CNI - [0:0]\n-A PREROUTING -p udp -j CNI\nCOMMIT\n",
         );
     }
-    let before = Family::BOTH.map(|family| rig.rules(family));
-    rig.start(&[]);
-    rig.agent().stop().unwrap();
-    cleanup(&rig);
+    let before = Family::BOTH.map(|family| stage.tables(family));
+    stage.start_with(&[]);
+    stage.agent().stop().unwrap();
+    stage.clean_up();
     for family in Family::BOTH {
-        let after = rig.rules(family);
+        let after = stage.tables(family);
         assert!(after == before[family.index()], "{family}: {}", after.difference(&before[family.index()]));
     }
 }

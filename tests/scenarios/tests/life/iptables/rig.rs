@@ -1,72 +1,134 @@
-//! A stage whose node is served by mode iptables, and one variant's tools as another program would use them.
+//! The node's rules through one variant's tools, as another program would use them.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::ops::{Deref, DerefMut};
-use std::time::Duration;
 
 use model::{Family, Protocol};
-use scenarios::{Carrier, carrier, wait_until};
+use test_support::{Carrier, tools};
 
+use super::super::churn::crowd_ip;
 use super::super::places::at_cluster_ip;
-use super::super::stage::{From, POD_PORT, SOON, Stage};
+use super::super::rig::{Damage, Destinations, OfUpstream, Rig};
+use super::super::stage::Stage;
 use super::rules::Rules;
+use super::upstream;
 
-pub(super) struct Rig {
-    pub(super) stage: Stage,
-    pub(super) carrier: Carrier,
-}
+pub(crate) struct IptablesRig;
 
-impl Deref for Rig {
-    type Target = Stage;
+impl Rig for IptablesRig {
+    fn destinations(&self, stage: &Stage, family: Family) -> Destinations {
+        stage.tables(family).destinations()
+    }
 
-    fn deref(&self) -> &Stage {
-        &self.stage
+    fn rules(&self, stage: &Stage, family: Family) -> Vec<String> {
+        let rules = stage.tables(family).comparable().lines();
+        // Of a kubelet are others.
+        let is_ours =
+            |line: &String| line.contains("KUBE-") && !line.starts_with("mangle KUBE-IPTABLES-HINT");
+        rules.into_iter().filter(is_ours).collect()
+    }
+
+    fn damages(&self, stage: &Stage, family: Family) -> Vec<Damage> {
+        let rules = stage.tables(family);
+        let service = rules.service_chain(at_cluster_ip(2, family)).unwrap().to_owned();
+        let branch = rules.leaf(SocketAddr::new(crowd_ip(0, family), 80)).unwrap().0.to_owned();
+        assert!(branch.starts_with("KUBE-SVC-"), "no tree, but {branch}");
+        let last = rules.chain("nat", "KUBE-POSTROUTING").len();
+        let other = format!("{}", SocketAddr::new(stage.address("d", family), 8080));
+        let run = |what, commands: &[String]| commands_of(what, family, commands);
+        let nat = |what, command: String| run(what, &[format!("-t nat {command}")]);
+        let filter = |what, command: &str| run(what, &[format!("-t filter {command}")]);
+        let flush = ["-t nat -F", "-t filter -F"].map(str::to_owned);
+        let delete = ["-t nat -X", "-t filter -X"].map(str::to_owned);
+        vec![
+            run("all rules flushed", &flush),
+            run("all rules and chains gone", &[flush.clone(), delete].concat()),
+            nat("a service's rule removed", format!("-D {service} 2")),
+            nat("the root's rule removed", "-D KUBE-SERVICES 1".to_owned()),
+            nat("a branch's rule removed", format!("-D {branch} 1")),
+            nat("masquerade removed", format!("-D KUBE-POSTROUTING {last}")),
+            // Of another size than the rule that was there.
+            nat(
+                "a rule replaced",
+                format!("-R {service} 2 -p tcp -m comment --comment x -j DNAT --to-destination {other}"),
+            ),
+            nat("a rule added", format!("-I {service} -j RETURN")),
+            filter("a rule added to filter", "-A KUBE-SERVICES -p tcp -j DROP"),
+            nat("the way in removed", "-D PREROUTING 1".to_owned()),
+            filter("the way into filter removed", "-D FORWARD 1"),
+            filter("a chain of filter flushed", "-F KUBE-FORWARD"),
+            nat("the canary removed", "-X KUBE-PROXY-CANARY".to_owned()),
+        ]
+    }
+
+    fn slight_damage(&self, family: Family) -> Damage {
+        commands_of("a chain of filter flushed", family, &["-t filter -F KUBE-FORWARD".to_owned()])
+    }
+
+    fn grave_damages(&self) -> Vec<Damage> {
+        let flush = ["-t nat -F", "-t filter -F"].map(str::to_owned);
+        vec![
+            commands_of("all rules of IPv6 flushed", Family::V6, &flush),
+            Damage::new("all rules flushed", move |stage| {
+                Family::BOTH
+                    .into_iter()
+                    .for_each(|family| drop(flush.each_ref().map(|of| stage.run(family, of))));
+            }),
+        ]
+    }
+
+    /// Each look that finds damage makes the next one come later, up to this.
+    fn steady(&self) -> &'static [&'static str] {
+        &["--iptables-sync-period=1s"]
+    }
+
+    fn tells_of_damage(&self, line: &str) -> bool {
+        line.contains("Another process changed our rules")
+    }
+
+    fn write_as_upstream(&self, stage: &Stage, family: Family, services: &[OfUpstream]) {
+        stage.restore(family, &upstream::rules(stage, family, services));
+    }
+
+    /// Services keep the name of their chain; nothing else of it stays.
+    fn left_of_upstream(&self, stage: &Stage, family: Family, services: &[OfUpstream]) -> Vec<String> {
+        let rules = stage.tables(family);
+        let is_left = |name: &&str| name.starts_with("KUBE-SEP-") || name.contains("STALE");
+        let mut left: Vec<String> =
+            rules.service_chains().into_iter().filter(is_left).map(str::to_owned).collect();
+        for OfUpstream { name, number, .. } in services {
+            let chain = upstream::chain("KUBE-SVC-", &format!("default/{name}:maintcp"));
+            let found = rules.service_chain(at_cluster_ip(*number, family));
+            if found != Some(chain.as_str()) {
+                left.push(format!("{found:?} instead of {chain}"));
+            }
+        }
+        left
+    }
+
+    fn rounds(&self, of_transactions: u16) -> u16 {
+        of_transactions.div_ceil(4)
     }
 }
 
-impl DerefMut for Rig {
-    fn deref_mut(&mut self) -> &mut Stage {
-        &mut self.stage
-    }
+fn commands_of(what: &'static str, family: Family, commands: &[String]) -> Damage {
+    let commands = commands.to_vec();
+    Damage::new(what, move |stage| commands.iter().for_each(|command| drop(stage.run(family, command))))
 }
 
-impl Rig {
-    /// Everything but the agent.
-    pub(super) fn new(carrier: Carrier) -> Rig {
-        let stage = Stage::new();
-        carrier.prepare(&stage.sandbox.node, &stage.folder.lock()).unwrap();
-        Rig { stage, carrier }
-    }
-
+impl Stage {
     /// With the service `web` of number 1, served by these pods, and the agent over it.
-    pub(super) fn with_web(carrier: Carrier, pods: &[&str], flags: &[&str]) -> Rig {
-        let mut rig = Rig::new(carrier);
-        rig.folder.put_service(&rig.service("web", 1, Protocol::Tcp));
-        rig.put_endpoints("web", Protocol::Tcp, pods);
-        rig.start(flags);
-        rig
-    }
-
-    /// Start the agent in this mode; of a flag given twice the last one counts.
-    pub(super) fn start(&mut self, flags: &[&str]) {
-        self.start_by(&[], flags).unwrap_or_else(|why| panic!("{why}"));
-    }
-
-    pub(super) fn start_by(&mut self, launcher: &[String], flags: &[&str]) -> Result<(), String> {
-        let own = self.carrier.flags();
-        let all: Vec<&str> = own.iter().map(String::as_str).chain(flags.iter().copied()).collect();
-        self.stage.start_by(launcher, &all)
+    pub(super) fn with_web(carrier: Carrier, pods: &[&str], flags: &[&str]) -> Stage {
+        let mut stage = Stage::of(carrier);
+        stage.folder.put_service(&stage.service("web", 1, Protocol::Tcp));
+        stage.put_endpoints("web", Protocol::Tcp, pods);
+        stage.start_with(flags);
+        stage
     }
 
     /// `iptables ARGUMENTS`, as another program runs it on the node; they are separated by spaces.
-    pub(super) fn try_run(&self, family: Family, arguments: &str) -> Result<String, String> {
-        let words: Vec<&str> = arguments.split(' ').collect();
-        self.tool(family, "", &words, "")
-    }
-
     pub(super) fn run(&self, family: Family, arguments: &str) -> String {
-        self.try_run(family, arguments).unwrap_or_else(|why| panic!("{why}"))
+        let words: Vec<&str> = arguments.split(' ').collect();
+        self.tool(family, "", &words, "").unwrap_or_else(|why| panic!("{why}"))
     }
 
     /// What `iptables-save` prints, counters included where asked for.
@@ -81,65 +143,10 @@ impl Rig {
 
     fn tool(&self, family: Family, kind: &str, arguments: &[&str], input: &str) -> Result<String, String> {
         let tool = self.carrier.tool(family == Family::V6, kind);
-        carrier::run(&self.sandbox.node, &self.folder.lock(), &tool, arguments, input)
+        tools::run(&self.sandbox.node, &self.folder.lock(), &tool, arguments, input)
     }
 
-    pub(super) fn rules(&self, family: Family) -> Rules {
+    pub(super) fn tables(&self, family: Family) -> Rules {
         Rules::read(&self.save(family, &[]))
     }
-
-    /// Wait until the rules of a cluster IP lead to just these pods: the change has reached traffic.
-    pub(super) fn await_pods(&self, number: u8, family: Family, pods: &[&str]) {
-        let wanted: BTreeSet<SocketAddr> =
-            pods.iter().map(|pod| SocketAddr::new(self.address(pod, family), POD_PORT)).collect();
-        let pool = || self.rules(family).pool(at_cluster_ip(number, family));
-        assert!(await_that(SOON, || pool() == wanted), "{:?}, not {wanted:?}\n{}", pool(), self.log());
-    }
-
-    /// The same in both families.
-    pub(super) fn await_pods_of(&self, number: u8, pods: &[&str]) {
-        Family::BOTH.into_iter().for_each(|family| self.await_pods(number, family, pods));
-    }
-
-    /// Whether services of these numbers answer, in both families.
-    pub(super) fn assert_answers(&self, numbers: &[u8], when: &str) {
-        for (family, number) in
-            Family::BOTH.into_iter().flat_map(|family| numbers.iter().map(move |n| (family, *n)))
-        {
-            let outcome = self.tcp(From::Guest, at_cluster_ip(number, family));
-            assert!(
-                outcome.by().is_some(),
-                "service {number}, {family}, {when}: {outcome:?}\n{}",
-                self.log()
-            );
-        }
-    }
-
-    pub(super) fn await_said(&self, words: &str) {
-        self.await_said_within(SOON, words);
-    }
-
-    pub(super) fn await_said_within(&self, limit: Duration, words: &str) {
-        assert!(await_that(limit, || self.log().contains(words)), "never said: {words}\n{}", self.log());
-    }
-
-    /// A series of the page of metrics, by its whole name.
-    pub(super) fn metric(&mut self, series: &str) -> Option<f64> {
-        let page = self.agent().metrics().unwrap_or_default();
-        let line =
-            page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ').map(str::to_owned));
-        line?.trim().parse().ok()
-    }
-}
-
-/// Ask again until the condition holds. Not too often: most conditions run a tool.
-pub(super) fn await_that(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
-    let pause = Duration::from_millis(50);
-    wait_until(limit, || {
-        let holds = condition();
-        if !holds {
-            std::thread::sleep(pause);
-        }
-        holds
-    })
 }

@@ -1,7 +1,9 @@
 //! What `iptables-save` prints, as a witness that shares no code with the agent.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+
+use super::super::rig::{Destinations, difference};
 
 /// Rules of all tables, chain by chain, without counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,12 +43,6 @@ impl Rules {
         self.chains.contains_key(&(table.to_owned(), chain.to_owned()))
     }
 
-    /// Names of the chains of a table.
-    pub(super) fn names(&self, table: &str) -> impl Iterator<Item = &str> {
-        let of_table = self.chains.keys().filter(move |(of, _)| of == table);
-        of_table.map(|(_, chain)| chain.as_str())
-    }
-
     /// Chains that a kube-proxy has for services, in any table.
     pub(super) fn service_chains(&self) -> Vec<&str> {
         let prefixes = ["KUBE-SVC-", "KUBE-SVL-", "KUBE-SEP-", "KUBE-EXT-", "KUBE-FW-"];
@@ -70,25 +66,50 @@ impl Rules {
         self.leaf(to)?.1.rsplit_once("-j ").map(|(_, chain)| chain)
     }
 
-    /// Where a service's packets are translated to.
-    pub(super) fn pool(&self, to: SocketAddr) -> BTreeSet<SocketAddr> {
-        let Some(chain) = self.service_chain(to) else { return BTreeSet::new() };
+    /// Where packets that come into a service's chain are translated to.
+    fn pool(&self, chain: &str) -> BTreeSet<SocketAddr> {
         let targets = self.chain("nat", chain).iter().filter_map(|rule| rule.split_once("--to-destination "));
         targets.filter_map(|(_, target)| target.trim().parse().ok()).collect()
     }
 
+    /// Cluster IPs with their ports, and where packets to them are translated to; those in filter are refused.
+    pub(super) fn destinations(&self) -> Destinations {
+        let mut all = Destinations::new();
+        for ((table, _), rules) in &self.chains {
+            for (at, target) in rules.iter().filter_map(|rule| destination(rule)) {
+                match (table.as_str(), target) {
+                    ("nat", chain) if chain.starts_with("KUBE-SVC-") => {
+                        drop(all.insert(at, self.pool(chain)))
+                    }
+                    ("filter", "REJECT") => drop(all.entry(at).or_default()),
+                    _ => {}
+                }
+            }
+        }
+        all
+    }
+
+    /// Line by line, each with its chain.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let chains = self.chains.iter().flat_map(|((table, chain), rules)| {
+            let rules = rules.iter().map(move |rule| format!("{table} {chain} {rule}"));
+            std::iter::once(format!("{table} {chain}")).chain(rules)
+        });
+        chains.collect()
+    }
+
     /// What one has and the other does not.
     pub(super) fn difference(&self, wanted: &Rules) -> String {
-        let lines = |of: &Rules| -> BTreeSet<String> {
-            let chains = of.chains.iter().flat_map(|((table, chain), rules)| {
-                let rules = rules.iter().map(move |rule| format!("{table} {chain} {rule}"));
-                rules.chain([format!("{table} {chain}")])
-            });
-            chains.collect()
-        };
-        let (found, wanted) = (lines(self), lines(wanted));
-        let missing = wanted.difference(&found).map(|line| format!("- {line}"));
-        let surplus = found.difference(&wanted).map(|line| format!("+ {line}"));
-        missing.chain(surplus).take(10).collect::<Vec<_>>().join("\n")
+        difference(&self.lines(), &wanted.lines())
     }
+}
+
+/// The address and port that a rule is about, and where it sends their packets.
+fn destination(rule: &str) -> Option<(SocketAddr, &str)> {
+    let (ip, length) = rule.strip_prefix("-d ")?.split_once(' ')?.0.split_once('/')?;
+    let ip: IpAddr = ip.parse().ok()?;
+    let port = rule.split_once("--dport ")?.1.split(' ').next()?.parse().ok()?;
+    let target = rule.rsplit_once("-j ")?.1.split(' ').next()?;
+    let is_one = length == if ip.is_ipv4() { "32" } else { "128" };
+    is_one.then_some((SocketAddr::new(ip, port), target))
 }

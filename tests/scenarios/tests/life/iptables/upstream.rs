@@ -1,30 +1,17 @@
-//! Taking over from upstream's kube-proxy in mode iptables: its rules become ours without a lost packet, clients with
-//! affinity stay where they are, and nothing of it is left.
+//! The rules of upstream's kube-proxy in mode iptables.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
-use model::{Family, Protocol};
-use scenarios::{Carrier, Case, wait_until};
-use serde_json::json;
+use model::Family;
 use sha2::{Digest, Sha256};
 
 use super::super::places::at_cluster_ip;
-use super::super::stage::{ENDPOINTS, From, POD_PORT, SOON};
-use super::super::traffic::Traffic;
-use super::both;
-use super::rig::Rig;
-
-const CLIENTS: u8 = 10;
-/// Services without and with affinity.
-const SERVICES: [(&str, u8, bool); 2] = [("plain", 2, false), ("web", 1, true)];
-
-pub(crate) fn cases() -> Vec<Case<'static>> {
-    both("upstream's rules are replaced without a lost packet, pins included", take_over)
-}
+use super::super::rig::OfUpstream;
+use super::super::stage::{ENDPOINTS, POD_PORT, Stage};
 
 /// Upstream's name for a chain: a prefix and the beginning of base32(sha256(text)).
-fn chain(prefix: &str, text: &str) -> String {
+pub(super) fn chain(prefix: &str, text: &str) -> String {
     let alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
     let digest = Sha256::digest(text);
     let bits: Vec<u8> = digest.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1)).collect();
@@ -79,14 +66,15 @@ const NAT: &str = "\
 -A KUBE-SVC-STALESTALESTALE0 -j KUBE-SEP-STALESTALESTALE0
 ";
 
-fn upstream_rules(rig: &Rig, family: Family) -> String {
+/// What it has for services, cluster IPs only, and a chain that an earlier life of it left.
+pub(super) fn rules(stage: &Stage, family: Family, of: &[OfUpstream]) -> String {
     let mut text = format!("{FILTER}{NAT}");
     let cluster = match family {
         Family::V4 => sandbox::address::CLUSTER_V4.to_string(),
         Family::V6 => sandbox::address::CLUSTER_V6.to_string(),
     };
     let mut rules = String::new();
-    for (name, number, affine) in SERVICES {
+    for &OfUpstream { name, number, has_affinity } in of {
         let port = format!("default/{name}:main");
         let service = chain("KUBE-SVC-", &format!("{port}tcp"));
         let at = at_cluster_ip(number, family);
@@ -101,10 +89,10 @@ fn upstream_rules(rig: &Rig, family: Family) -> String {
         .unwrap();
         writeln!(rules, "-A {service} {about} ! -s {cluster} -d {} -j KUBE-MARK-MASQ", at.ip()).unwrap();
         let endpoints = ENDPOINTS.map(|pod| {
-            let to = SocketAddr::new(rig.address(pod, family), POD_PORT);
+            let to = SocketAddr::new(stage.address(pod, family), POD_PORT);
             (to, chain("KUBE-SEP-", &format!("{port}tcp{to}")))
         });
-        if affine {
+        if has_affinity {
             for (to, endpoint) in &endpoints {
                 writeln!(rules, "-A {service} -m comment --comment \"{port} -> {to}\" -m recent --name {endpoint} --rcheck --seconds 10800 --reap -j {endpoint}").unwrap();
             }
@@ -115,7 +103,8 @@ fn upstream_rules(rig: &Rig, family: Family) -> String {
                 1 => String::new(),
                 _ => format!("-m statistic --mode random --probability {:.10} ", 1.0 / left as f64),
             };
-            let pin = if affine { format!("-m recent --name {endpoint} --set ") } else { String::new() };
+            let pin =
+                if has_affinity { format!("-m recent --name {endpoint} --set ") } else { String::new() };
             let about = format!("-m comment --comment {port}");
             writeln!(text, ":{endpoint} - [0:0]").unwrap();
             writeln!(rules, "-A {service} -m comment --comment \"{port} -> {to}\" {draw}-j {endpoint}")
@@ -129,63 +118,4 @@ fn upstream_rules(rig: &Rig, family: Family) -> String {
     let local = "-m addrtype --dst-type LOCAL -j KUBE-NODEPORTS";
     writeln!(rules, "-A KUBE-SERVICES {local}").unwrap();
     format!("{text}{rules}COMMIT\n")
-}
-
-/// Where each client's next connection to the service with affinity goes.
-fn pins(rig: &Rig, family: Family) -> Vec<String> {
-    (0..CLIENTS)
-        .map(|client| rig.who(Protocol::Tcp, From::OutsideAs(client), at_cluster_ip(1, family)))
-        .collect()
-}
-
-fn take_over(carrier: Carrier) {
-    let mut rig = Rig::new(carrier);
-    for family in Family::BOTH {
-        rig.add_clients(family, CLIENTS);
-        rig.restore(family, &upstream_rules(&rig, family));
-    }
-    for (name, number, affine) in SERVICES {
-        let mut service = rig.service(name, number, Protocol::Tcp);
-        if affine {
-            service = service
-                .with("sessionAffinity", "ClientIP")
-                .with("sessionAffinityConfig", json!({"clientIP": {"timeoutSeconds": 10800}}));
-        }
-        rig.folder.put_service(&service);
-        rig.put_endpoints(name, Protocol::Tcp, &ENDPOINTS);
-    }
-    let before = Family::BOTH.map(|family| pins(&rig, family));
-    assert_eq!(Family::BOTH.map(|family| pins(&rig, family)), before, "upstream's rules pin nobody");
-    let mut pairs: Vec<(From, SocketAddr)> = Vec::new();
-    for family in Family::BOTH {
-        pairs.extend([
-            (From::Guest, at_cluster_ip(2, family)),
-            (From::OutsideAs(0), at_cluster_ip(1, family)),
-        ]);
-    }
-    let traffic = Traffic::start(&rig, &pairs);
-    let go_on = |traffic: &Traffic| {
-        let before = traffic.asked();
-        assert!(wait_until(SOON, || traffic.asked() > before + 40));
-    };
-    go_on(&traffic);
-    rig.start(&[]);
-    go_on(&traffic);
-    println!("{}: taking over from upstream: {} connections", carrier.name(), traffic.finish());
-    assert_eq!(Family::BOTH.map(|family| pins(&rig, family)), before, "pins were lost");
-    for family in Family::BOTH {
-        let rules = rig.rules(family);
-        let chains = rules.service_chains();
-        let left: Vec<_> =
-            chains.iter().filter(|name| name.starts_with("KUBE-SEP-") || name.contains("STALE")).collect();
-        assert!(left.is_empty(), "{family}: of upstream are left {left:?}");
-        for (name, number, _) in SERVICES {
-            let service = chain("KUBE-SVC-", &format!("default/{name}:maintcp"));
-            assert_eq!(
-                rules.service_chain(at_cluster_ip(number, family)),
-                Some(service.as_str()),
-                "{family}"
-            );
-        }
-    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use scenarios::Case;
+use test_support::Case;
 
 use super::tools::{run, with_tool};
 use super::{case, expressions, start};

@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime};
 
 use cluster::timestamp::format_micros;
 use model::{Family, Protocol};
-use scenarios::{Case, wait_until};
 use serde_json::Value;
+use test_support::{Case, wait_until};
 
 use super::case;
 use super::nft::{self, TABLE};

@@ -6,9 +6,9 @@ use std::process::{Child, Command, Stdio};
 use kernel::process::{Signal, die_with_parent};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use sandbox::Namespace;
-use scenarios::node_agent::get;
-use scenarios::{Case, wait_until};
 use serde_json::Value;
+use test_support::node_agent::get;
+use test_support::{Case, wait_until};
 
 use super::alerts::OF_APISERVER;
 use super::tools::with_tool;
@@ -92,7 +92,7 @@ fn answers(binary: &Path) {
     // A rate needs two scrapes.
     let scraped = "count_over_time(up{job=\"kube-proxy\"}[1m]) > 3";
     assert!(
-        wait_until(SOON * 3, || has_results(&prometheus.query(scraped))),
+        wait_until(SOON, || has_results(&prometheus.query(scraped))),
         "{}\n{}",
         prometheus.query("up"),
         prometheus.log()

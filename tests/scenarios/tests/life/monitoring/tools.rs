@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use scenarios::{Case, Verdict};
+use test_support::{Case, Verdict};
 
 use super::start;
 

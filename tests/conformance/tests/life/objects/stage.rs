@@ -2,15 +2,15 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use conformance::log::complaints;
-use conformance::site::{Caller, Expect, Site};
-use conformance::{Api, ControlPlane, Kit, Options, Service, User, paths};
+use conformance_support::log::complaints;
+use conformance_support::site::{Caller, Expect, Site};
+use conformance_support::{Api, ControlPlane, Kit, Options, Service, User, paths};
 use model::Family;
 use sandbox::{Namespace, address};
-use scenarios::directory::{NODE, ZONE, address_of};
-use scenarios::world::{Range, address_in, node_port};
-use scenarios::{EndpointManifest, NodeAgent, ServiceManifest, SettingsVariant, Verdict, manifest};
 use serde_json::{Value, json};
+use test_support::directory::{NODE, ZONE, address_of};
+use test_support::world::{Range, address_in, node_port};
+use test_support::{EndpointManifest, NodeAgent, ServiceManifest, SettingsVariant, Verdict, manifest};
 
 /// Parts are dropped in this order.
 pub(crate) struct Stage {

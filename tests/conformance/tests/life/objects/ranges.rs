@@ -2,14 +2,14 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use conformance::paths;
-use conformance::site::Expect;
+use conformance_support::paths;
+use conformance_support::site::Expect;
 use ipnet::IpNet;
 use model::Protocol;
 use sandbox::Server;
-use scenarios::manifest;
+use test_support::manifest;
 
-use crate::stage::{At, Stage};
+use super::stage::{At, Stage};
 
 pub(crate) fn second_range(stage: &Stage) {
     let cidrs: [IpNet; 2] = ["10.97.0.0/24", "fd00:97::/112"].map(|cidr| cidr.parse().unwrap());

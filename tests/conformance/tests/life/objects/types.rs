@@ -1,11 +1,11 @@
 //! The type of a service.
 
-use conformance::site::Expect;
+use conformance_support::site::Expect;
 use model::Family;
-use scenarios::world::Range;
 use serde_json::json;
+use test_support::world::Range;
 
-use crate::stage::{At, Stage};
+use super::stage::{At, Stage};
 
 pub(crate) fn in_turn(stage: &Stage) {
     let web = stage.web("types", 20).create().serve_by(&["a"]);

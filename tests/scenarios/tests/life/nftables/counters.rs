@@ -5,13 +5,13 @@ use std::net::{IpAddr, SocketAddr};
 
 use model::{Family, Protocol};
 use sandbox::{Namespace, Server, address, probe};
-use scenarios::{Case, wait_until};
 use serde_json::Value;
+use test_support::{Case, wait_until};
 
-use super::case;
-use super::nft;
-use super::places::{PORT, at_cluster_ip, at_node_port, cluster_ip, external_ip};
-use super::stage::{ANSWER, From, POD_PORT, SOON, Stage};
+use super::super::case;
+use super::super::nft;
+use super::super::places::{PORT, at_cluster_ip, at_node_port, cluster_ip, external_ip};
+use super::super::stage::{From, POD_PORT, SOON, Stage, answer};
 
 const COUNT: &str = "--service-counters";
 const NODE_PORT: u16 = 30080;
@@ -158,7 +158,7 @@ fn lines(counted: &BTreeMap<String, (u64, u64)>) -> Vec<String> {
 /// A service with an address of every kind.
 fn put_open(stage: &Stage, number: u8, name: &str, protocol: Protocol) {
     let ips = Family::BOTH.map(|family| cluster_ip(number, family));
-    let service = scenarios::ServiceManifest::new(name, &ips)
+    let service = test_support::ServiceManifest::new(name, &ips)
         .with("type", "LoadBalancer")
         .port("main", protocol, PORT, NODE_PORT)
         .external_ips(&Family::BOTH.map(external_ip));
@@ -187,8 +187,8 @@ fn ways(number: u8, family: Family) -> [SocketAddr; 4] {
 fn ask(from: &Namespace, protocol: Protocol, to: SocketAddr) -> u64 {
     for _ in 0..EACH {
         let outcome = match protocol {
-            Protocol::Udp => probe::udp(from, None, to, ANSWER),
-            _ => probe::tcp(from, None, to, ANSWER),
+            Protocol::Udp => probe::udp(from, None, to, answer()),
+            _ => probe::tcp(from, None, to, answer()),
         };
         assert!(outcome.by().is_some(), "{protocol} {to}: {outcome:?}");
     }

@@ -2,14 +2,14 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use conformance::paths;
-use conformance::site::Expect;
+use conformance_support::paths;
+use conformance_support::site::Expect;
 use model::Family;
-use scenarios::directory::MAIN_PORT;
-use scenarios::world::Range;
 use serde_json::{Value, json};
+use test_support::directory::MAIN_PORT;
+use test_support::world::Range;
 
-use crate::stage::{At, Stage};
+use super::stage::{At, Stage};
 
 pub(crate) fn moved(stage: &Stage) {
     let web = stage.web("moved", 26).create().serve_by(&["a"]);
@@ -67,7 +67,7 @@ pub(crate) fn by_hand(stage: &Stage) {
         })
     };
     let slices = |pod: &str| {
-        Family::BOTH.map(|family| slice(pod, family, scenarios::directory::address_of(pod, family)))
+        Family::BOTH.map(|family| slice(pod, family, test_support::directory::address_of(pod, family)))
     };
     let create = |slice: &Value| drop(stage.api().create(paths::SLICES, slice).unwrap());
     slices("a").iter().for_each(create);

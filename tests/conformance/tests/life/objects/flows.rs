@@ -3,17 +3,16 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use conformance::site::{Caller, Expect, SOON};
+use conformance_support::site::{Caller, Expect, SOON};
 use model::Family;
 use sandbox::probe::{Hold, Pulse, UdpFlow};
 use sandbox::{Namespace, Outcome};
-use scenarios::wait_until;
-use scenarios::world::{Range, address_in};
 use serde_json::json;
+use test_support::world::{Range, address_in};
+use test_support::{ANSWER, patient, wait_until};
 
-use crate::stage::{At, Stage, Web};
+use super::stage::{At, Stage, Web};
 
-const ANSWER: Duration = Duration::from_secs(5);
 const SILENCE: Duration = Duration::from_millis(300);
 /// Silence counts only if it lasts: a slow machine answers late.
 const LASTING_SILENCE: Duration = Duration::from_secs(2);
@@ -37,9 +36,9 @@ impl Flows {
         for (to, flow) in &self.0 {
             let mut last = Outcome::Closed;
             let came = wait_until(SOON, || {
-                last = flow.ask(if pod.is_some() { ANSWER } else { SILENCE });
+                last = flow.ask(if pod.is_some() { patient(ANSWER) } else { SILENCE });
                 if pod.is_none() && last.by().is_none() {
-                    last = flow.ask(LASTING_SILENCE);
+                    last = flow.ask(patient(LASTING_SILENCE));
                 }
                 last.by() == pod
             });
@@ -110,11 +109,11 @@ pub(crate) fn held(stage: &Stage) {
     let guest = namespace(stage, At::Cluster.caller());
     let mut held = Family::BOTH.map(|family| {
         let to = SocketAddr::new(address_in(Range::Cluster, web.number, family), 80);
-        Hold::open(guest, None, to, ANSWER).unwrap()
+        Hold::open(guest, None, to, patient(ANSWER)).unwrap()
     });
     let mut expect_alive = |after: &str| {
         for hold in &mut held {
-            let pulse = hold.ping(ANSWER);
+            let pulse = hold.ping(patient(ANSWER));
             assert!(matches!(pulse, Pulse::Alive(_)), "{pulse:?} after {after}");
         }
     };

@@ -1,9 +1,9 @@
 //! Labels that say whose a slice is, and who proxies it.
 
-use conformance::site::Expect;
+use conformance_support::site::Expect;
 use serde_json::json;
 
-use crate::stage::{At, Stage};
+use super::stage::{At, Stage};
 
 const OTHER_PROXY: &str = "service.kubernetes.io/service-proxy-name";
 

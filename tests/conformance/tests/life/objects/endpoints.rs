@@ -1,8 +1,8 @@
 //! Endpoints on their way through life.
 
-use conformance::site::Expect;
+use conformance_support::site::Expect;
 
-use crate::stage::{At, Stage};
+use super::stage::{At, Stage};
 
 /// Endpoints that terminate are used while they serve and no other is ready.
 pub(crate) fn terminating(stage: &Stage) {

@@ -12,15 +12,17 @@ use std::time::{Duration, Instant};
 use kernel::sysctl;
 use model::{Family, Protocol};
 use sandbox::Namespace;
-use scenarios::{Case, wait_until};
+use test_support::{Case, wait_until};
 
-use super::case;
-use super::churn::crowd_member;
-use super::nft;
-use super::places::at_cluster_ip;
-use super::stage::{From, SOON, Stage, list};
+use super::super::case;
+use super::super::churn::crowd_member;
+use super::super::nft;
+use super::super::places::at_cluster_ip;
+use super::super::stage::{From, SOON, Stage, list};
 
 const TIME: Duration = Duration::from_secs(10);
+/// However long they take.
+const LEAST: usize = 20;
 /// The pause after a sync would leave time for few rewrites.
 const NO_PAUSE: &str = "--iptables-min-sync-period=1ms";
 
@@ -45,7 +47,7 @@ fn rewrites() {
     let rains =
         Family::BOTH.map(|family| Rain::start(stage.namespace(From::Guest), at_cluster_ip(1, family)));
     let (started, before) = (Instant::now(), rewritten(&stage));
-    while started.elapsed() < TIME {
+    while started.elapsed() < TIME || rewritten(&stage) <= before + LEAST {
         let so_far = rewritten(&stage);
         for family in ["ip", "ip6"] {
             // Unused by these packets, so that only the repair can be felt.
@@ -57,7 +59,6 @@ fn rewrites() {
     let (sent, refused) =
         rains.map(Rain::stop).iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     println!("{count} rewrites in place, {sent} first packets, {refused} refused");
-    assert!(count > 20, "only {count} rewrites");
     assert_eq!(refused, 0, "of {sent} first packets over {count} rewrites");
 }
 

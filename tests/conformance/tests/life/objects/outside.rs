@@ -1,12 +1,12 @@
 //! Ways in from outside: load balancers and external IPs.
 
-use conformance::site::{Caller, Expect};
+use conformance_support::site::{Caller, Expect};
 use model::Family;
 use sandbox::address;
-use scenarios::world::Range;
 use serde_json::json;
+use test_support::world::Range;
 
-use crate::stage::{At, Stage, Web};
+use super::stage::{At, Stage, Web};
 
 pub(crate) fn balancer(stage: &Stage) {
     let web = stage.web("balanced", 41).create_open().serve_by(&["a"]);

@@ -2,12 +2,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use conformance::site::Expect;
+use conformance_support::site::Expect;
 use model::Family;
-use scenarios::world::Range;
 use serde_json::{Value, json};
+use test_support::world::Range;
 
-use crate::stage::{At, Stage};
+use super::stage::{At, Stage};
 
 pub(crate) fn upgraded(stage: &Stage) {
     let web = stage.web("families", 33);

@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 
-use conformance::site::Expect;
+use conformance_support::site::Expect;
 use model::Family;
-use scenarios::directory::{MAIN_PORT, SECOND_PORT};
 use serde_json::{Value, json};
+use test_support::directory::{MAIN_PORT, SECOND_PORT};
 
-use crate::stage::{At, Stage, Web};
+use super::stage::{At, Stage, Web};
 
 fn ports_of_slice(names: [&str; 2], number: u16) -> Value {
     let [tcp, udp] = names;

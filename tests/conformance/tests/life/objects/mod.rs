@@ -2,7 +2,6 @@
 //! through all of it. What it makes of them is asked with packets.
 //!
 //! Most cases run side by side: each has services and addresses of its own.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod burst;
 mod endpoints;
@@ -18,10 +17,8 @@ mod ranges;
 mod stage;
 mod types;
 
-use std::process::ExitCode;
-
-use scenarios::Report;
 use stage::Stage;
+use test_support::Report;
 
 type Run = fn(&Stage);
 
@@ -62,11 +59,9 @@ const CASES: &[(&str, Run)] = &[
     ("50 services come and go at once", burst::come_and_go),
 ];
 
-fn main() -> ExitCode {
-    let mut report = Report::from_args();
-    let stage = conformance::cases(&mut report, &[(ALONE, 1), (CASES, AT_ONCE)], |kit| Stage::set(&kit));
+pub(crate) fn run(report: &mut Report) {
+    let stage = conformance_support::cases(report, &[(ALONE, 1), (CASES, AT_ONCE)], |kit| Stage::set(&kit));
     if let Ok(stage) = &stage {
         report.count("the agent had nothing to complain of", stage.complaints());
     }
-    report.finish()
 }

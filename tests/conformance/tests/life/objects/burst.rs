@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use conformance::paths;
-use conformance::site::{Expect, SOON};
+use conformance_support::paths;
+use conformance_support::site::{Expect, SOON};
 use model::Family;
-use scenarios::wait_until;
-use scenarios::world::{Range, address_in};
 use serde_json::Value;
+use test_support::wait_until;
+use test_support::world::{Range, address_in};
 
-use crate::nft;
-use crate::stage::{At, Stage};
+use super::nft;
+use super::stage::{At, Stage};
 
 const NUMBERS: std::ops::Range<u16> = 100..150;
 

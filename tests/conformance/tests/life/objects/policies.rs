@@ -1,18 +1,16 @@
 //! Which endpoints a client gets: affinity and traffic policies.
 
-use conformance::site::{Expect, SOON};
+use conformance_support::site::{Expect, SOON};
 use model::{Family, Protocol};
 use sandbox::address;
-use scenarios::wait_until;
-use scenarios::world::node_port;
 use serde_json::json;
 use std::net::IpAddr;
-use std::time::Duration;
+use test_support::world::node_port;
+use test_support::{ANSWER, patient, wait_until};
 
-use crate::nft;
-use crate::stage::{At, Stage, Web};
+use super::nft;
+use super::stage::{At, Stage, Web};
 
-const ANSWER: Duration = Duration::from_secs(5);
 /// Enough for both of two endpoints to be seen if the choice is free.
 const QUESTIONS: usize = 16;
 
@@ -32,7 +30,7 @@ fn expect_pinned(web: Web<'_>, family: Family) {
     let (caller, to) = (At::Cluster.caller(), web.address(At::Cluster, family));
     let mut answers = Vec::new();
     let pinned = wait_until(SOON, || {
-        let ask = || web.stage.site.ask(caller, Protocol::Tcp, to, ANSWER).by().map(str::to_owned);
+        let ask = || web.stage.site.ask(caller, Protocol::Tcp, to, patient(ANSWER)).by().map(str::to_owned);
         answers = (0..QUESTIONS).map(|_| ask()).collect();
         answers.iter().all(|by| by.is_some() && *by == answers[0])
     });
