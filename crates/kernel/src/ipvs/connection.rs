@@ -143,7 +143,7 @@ fn open() -> Result<Exchange, Error> {
 ///
 /// `lblc` and `lblcr` register themselves with every network namespace. That waits for namespaces that are just being
 /// removed, their removal waits for IPVS' lock, and the command holds that lock while the module is loaded: nothing
-/// that concerns IPVS or namespaces moves again until the machine is restarted (seen on Linux 6.1).
+/// that concerns IPVS or namespaces moves again until the machine is restarted (seen on Linux 6.1 and 6.12).
 fn loads_safely(scheduler: &str) -> bool {
     if !matches!(scheduler, "lblc" | "lblcr") {
         return true;

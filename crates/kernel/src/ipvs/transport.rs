@@ -7,8 +7,10 @@ pub trait Transport {
     /// error some may have been carried out: list what is there.
     fn commit(&mut self, batch: &Batch) -> Result<Vec<Failure>, Error>;
 
-    /// All virtual servers with an address, of anyone; those by firewall mark are left out. The kernel numbers
-    /// the entries as it goes: if others add or delete servers meanwhile, one may be missing or listed twice.
+    /// All virtual servers with an address, of anyone; those by firewall mark are left out.
+    ///
+    /// The kernel sends a long list in parts and finds its place again by counting, over all network namespaces. If
+    /// others add or delete servers meanwhile, in any namespace, one may be missing or listed twice, and nothing says so.
     fn services(&mut self) -> Result<Vec<DumpedServer>, Error>;
 
     /// One virtual server; `None` if there is no such server.

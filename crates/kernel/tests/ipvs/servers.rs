@@ -1,6 +1,8 @@
 //! Servers and destinations: what we write is what `ipvsadm` reads, and the other way round.
 
-use kernel::ipvs::{Batch, Connection, DumpedDestination, Settings, Transport, flags};
+use std::time::{Duration, Instant};
+
+use kernel::ipvs::{Batch, Connection, DumpedDestination, Settings, Transport, VirtualServer, flags};
 use kernel::netns::privileged_test;
 
 use crate::place::{destination, saved, server, told, with_ipvs};
@@ -9,6 +11,12 @@ fn committed(connection: &mut Connection, batch: &Batch) {
     let failures = connection.commit(batch).unwrap();
     let words: Vec<String> = failures.iter().map(|failure| batch.explain(*failure)).collect();
     assert!(words.is_empty(), "{words:?}");
+}
+
+fn listed(connection: &mut Connection) -> Vec<VirtualServer> {
+    let mut found: Vec<_> = connection.services().unwrap().into_iter().map(|one| one.server).collect();
+    found.sort();
+    found
 }
 
 fn weights(found: &[DumpedDestination]) -> Vec<(String, u32)> {
@@ -140,10 +148,11 @@ fn thousands_are_written_and_listed() {
                 batch.new_destination(*one, destination("10.0.0.1:80"), 1);
             }
             committed(connection, &batch);
-            let mut found: Vec<_> =
-                connection.services().unwrap().into_iter().map(|one| one.server).collect();
-            found.sort();
-            assert_eq!(found, all);
+            // Other tests change servers of their namespaces meanwhile, which may hide some of ours from a listing.
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while listed(connection) != all {
+                assert!(Instant::now() < deadline, "listed {} of {}", listed(connection).len(), all.len());
+            }
             let mut batch = Batch::new();
             all.iter().for_each(|one| {
                 batch.delete_service(*one);
