@@ -18,6 +18,7 @@ pub enum Carrier {
     Nftables,
     IptablesLegacy,
     IptablesNft,
+    Ipvs,
 }
 
 /// What tests have to know of one.
@@ -38,7 +39,8 @@ const IPTABLES: &[&str] =
     &["--proxy-mode=iptables", "--nodeport-addresses=primary", "--iptables-localhost-nodeports=false"];
 
 impl Carrier {
-    pub const ALL: [Carrier; 3] = [Carrier::Nftables, Carrier::IptablesLegacy, Carrier::IptablesNft];
+    pub const ALL: [Carrier; 4] =
+        [Carrier::Nftables, Carrier::IptablesLegacy, Carrier::IptablesNft, Carrier::Ipvs];
 
     const fn entry(self) -> Entry {
         match self {
@@ -62,6 +64,13 @@ impl Carrier {
                 flags: IPTABLES,
                 variants: &SettingsVariant::OF_EVERY_MODE,
                 tools: Some("nft"),
+            },
+            Carrier::Ipvs => Entry {
+                name: "ipvs",
+                mode: "ipvs",
+                flags: &["--proxy-mode=ipvs", "--nodeport-addresses=primary"],
+                variants: &SettingsVariant::OF_EVERY_MODE,
+                tools: None,
             },
         }
     }
@@ -96,6 +105,9 @@ impl Carrier {
 
     /// Why it cannot run on this machine.
     pub fn obstacle(self) -> Option<String> {
+        if self == Carrier::Ipvs {
+            return kernel::ipvs::Connection::open().err().map(|error| error.to_string());
+        }
         let is_missing = self.has_tools() && !tools::is_installed(&self.tool(false, "-restore"));
         is_missing.then(|| format!("the tools of {} are not installed", self.name()))
     }

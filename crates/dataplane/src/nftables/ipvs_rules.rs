@@ -71,6 +71,11 @@ impl TableSetup {
 
     /// Whom IPVS serves with a rewritten source.
     pub(super) fn masquerade_before_ipvs(&self, batch: &mut Batch, base: &str) {
+        if base == "nat-output" {
+            // The node calls a cluster IP, which is local, with that address as its own.
+            let code = self.code().within(&[Field::Source], "cluster-ips");
+            rule(batch, base, code.set_mark(self.masquerade_mark));
+        }
         let (vips, ports) =
             (SetName::Masquerade(Door::Vip).name(), SetName::Masquerade(Door::NodePort).name());
         rule(batch, base, self.code().within(&VIP, &vips).set_mark(self.masquerade_mark));

@@ -141,7 +141,7 @@ impl TableSetup {
     fn nat_rules(&self, batch: &mut Batch) {
         for (base, services) in [("nat-prerouting", "services-prerouting"), ("nat-output", "services-output")]
         {
-            if let Some(outsider) = self.outsider(base) {
+            if let Some(outsider) = self.if_pod(false) {
                 let code = outsider.within(&[Field::Destination], "cluster-ips");
                 rule(batch, base, code.set_mark(self.masquerade_mark));
             }
@@ -160,15 +160,6 @@ impl TableSetup {
             Picker::Ipvs { .. } => self.code().goes_out_other_than("lo"),
         };
         rule(batch, "nat-postrouting", code.within(&hairpin, "hairpin-connections").masquerade());
-    }
-
-    /// Narrow a rule of a nat chain to clients of cluster IPs that are no pods of this node; `None` if that is unknown.
-    fn outsider<'a>(&self, base: &str) -> Option<Code<'a>> {
-        match self.picker {
-            // The node calls a cluster IP that is routed to itself with that address as its source.
-            Picker::Ipvs { .. } if base == "nat-output" => Some(self.code()),
-            _ => self.if_pod(false),
-        }
     }
 
     /// Which class chain a destination uses. On output the source is the node: always inside.

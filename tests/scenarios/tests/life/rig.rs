@@ -15,7 +15,7 @@ use super::stage::Stage;
 /// The rig of each mode.
 pub(crate) fn of(carrier: Carrier) -> &'static dyn Rig {
     match carrier {
-        Carrier::Nftables => &NftablesRig,
+        Carrier::Nftables | Carrier::Ipvs => &NftablesRig,
         Carrier::IptablesLegacy | Carrier::IptablesNft => &IptablesRig,
     }
 }
