@@ -15,7 +15,7 @@ usage: compare [--quick] [--mode MODE] [--sizes N,N] [--variant VARIANT] [--chec
        compare --from FILE [--check] [--svg FILE] [--document FILE]...
 
   --quick            500 services, few changes
-  --mode MODE        proxy mode of both: nftables (default) or iptables
+  --mode MODE        proxy mode of both: nftables (default), iptables or ipvs
   --sizes N,N        how many services (default 1000,10000; in mode iptables 3000,10000)
   --variant VARIANT  legacy or nft: only this one of the iptables tools (default both)
   --check            exit with 1 if a claim does not hold
@@ -69,6 +69,7 @@ impl Wanted {
             _ if self.quick => (vec![500], 10, 4, 3),
             Mode::Nftables => (vec![1_000, 10_000], 40, 15, 10),
             Mode::Iptables => (vec![3_000, 10_000], 16, 10, 6),
+            Mode::Ipvs => (vec![1_000], 16, 10, 6),
         };
         let sizes = self.sizes.unwrap_or(sizes);
         let variants = self.variant.map_or(ToolVariant::BOTH.to_vec(), |variant| vec![variant]);

@@ -20,7 +20,7 @@ impl Case {
     /// In growing order: objects are only ever added.
     pub(crate) fn all(mode: Mode, sizes: &[u32], variants: &[ToolVariant]) -> Vec<Case> {
         let variants: Vec<Option<ToolVariant>> = match mode {
-            Mode::Nftables => vec![None],
+            Mode::Nftables | Mode::Ipvs => vec![None],
             Mode::Iptables => variants.iter().copied().map(Some).collect(),
         };
         let of_size = |services: &u32| {

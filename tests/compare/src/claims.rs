@@ -70,6 +70,17 @@ const IPTABLES: &[Claims] = &[
     },
 ];
 
+/// Measured on an emulated machine, where only ratios mean anything.
+const IPVS: &[Claims] = &[Claims {
+    case: Case { services: 1_000, variant: None },
+    parts: &[
+        ("start to first packet through a service", Part::Share(0.3), |m| m.start.ms),
+        ("change to traffic, median", Part::Share(0.1), |m| m.moved_ms(0.5)),
+        ("CPU time of a change", Part::Share(0.1), |m| m.cpu_per_change_ms),
+    ],
+    limits: &[],
+}];
+
 impl Part {
     fn limit(self) -> f64 {
         match self {
@@ -96,6 +107,7 @@ fn of(mode: Mode) -> &'static [Claims] {
     match mode {
         Mode::Nftables => NFTABLES,
         Mode::Iptables => IPTABLES,
+        Mode::Ipvs => IPVS,
     }
 }
 

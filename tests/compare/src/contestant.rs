@@ -21,6 +21,7 @@ pub(crate) enum Contestant {
 pub(crate) enum Mode {
     Nftables,
     Iptables,
+    Ipvs,
 }
 
 /// `minSyncPeriod`.
@@ -37,7 +38,8 @@ impl Mode {
         match text {
             "nftables" => Ok(Mode::Nftables),
             "iptables" => Ok(Mode::Iptables),
-            _ => Err(format!("--mode {text}: only nftables and iptables can be compared").into()),
+            "ipvs" => Ok(Mode::Ipvs),
+            _ => Err(format!("--mode {text}: only nftables, iptables and ipvs can be compared").into()),
         }
     }
 
@@ -45,6 +47,7 @@ impl Mode {
         match self {
             Mode::Nftables => "nftables",
             Mode::Iptables => "iptables",
+            Mode::Ipvs => "ipvs",
         }
     }
 }

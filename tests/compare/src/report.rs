@@ -183,6 +183,7 @@ fn origin(results: &Results) -> String {
     };
     let command = match results.mode {
         Mode::Nftables => "`make compare`: nftables mode".to_owned(),
+        Mode::Ipvs => "`make compare MODE=ipvs`: ipvs mode".to_owned(),
         Mode::Iptables => format!("`make compare MODE=iptables`: {}", results.versions.iptables),
     };
     format!("One run of {command}, Linux {kernel}, {processors} CPUs.{busy}")
