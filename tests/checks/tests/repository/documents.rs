@@ -88,16 +88,17 @@ fn normal(document: &str, link: &str) -> String {
 #[test]
 fn the_layout_document_names_every_set_and_chain() {
     let read = |path: &str| std::fs::read_to_string(checks::root().join(path)).unwrap();
-    let document = read("docs/nftables.md");
-    let code =
-        ["sets.rs", "layout.rs"].map(|name| read(&format!("crates/dataplane/src/nftables/{name}"))).concat();
+    let document = ["docs/nftables.md", "docs/ipvs.md"].map(read).concat();
+    let code = ["sets.rs", "layout.rs", "ipvs_rules.rs"]
+        .map(|name| read(&format!("crates/dataplane/src/nftables/{name}")))
+        .concat();
     let is_name = |text: &&str| {
         text.contains('-') && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
     };
     let names: BTreeSet<&str> = code.split('"').skip(1).step_by(2).filter(is_name).collect();
     assert!(names.len() > 30, "only {names:?} found in the code");
     let unknown: Vec<_> = names.iter().filter(|name| !document.contains(&format!("`{name}`"))).collect();
-    assert!(unknown.is_empty(), "docs/nftables.md does not explain {unknown:?}");
+    assert!(unknown.is_empty(), "neither docs/nftables.md nor docs/ipvs.md explains {unknown:?}");
 }
 
 /// Commands in the documents use flags that exist.
