@@ -57,14 +57,6 @@ impl Mode {
         }
     }
 
-    /// Whether the agent can run in it. A configuration for another build is read and written all the same.
-    pub(crate) const fn is_in_this_build(self) -> bool {
-        match self {
-            Mode::Nftables | Mode::Iptables => true,
-            Mode::Ipvs => false,
-        }
-    }
-
     /// The mode of this word.
     pub fn named(word: &str) -> Option<Mode> {
         Mode::ALL.into_iter().find(|mode| mode.word() == word)

@@ -1,6 +1,6 @@
 //! The note on each name that is not simply the same.
 
-use super::What::{self, Event, Field, Flag, Gate, Metric, Page};
+use super::What::{self, Event, Field, Flag, Metric, Page};
 use State::{Absent, Better, Different, More};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,11 @@ const OF_GO: &str = "describes Go's runtime; answered with 501 and this reason";
 const NOTHING_TO_REFRESH: &str =
     "accepted; there is nothing to refresh, because a watch that falls behind lists again";
 const AT_ONCE: &str = "the longest that a change waits; an idle agent syncs at once";
+const OF_KUBE_PROXIES: &str =
+    "virtual servers outside these prefixes are also left alone, unless a kube-proxy made them";
+const CHECKED_SCHEDULER: &str = "an unknown name, or a kernel without its module, is an error that says so";
+const LOOKS: &str =
+    "all virtual servers are checked once in this time; routes, routing rules and nf_tables at once";
 
 pub(super) const ALL: &[Note] = &[
     note(Flag, "config", Better, "a change takes effect without a restart, or is refused with an event"),
@@ -44,6 +49,14 @@ pub(super) const ALL: &[Note] = &[
     note(Flag, "help", Better, "grouped; says which flags have no effect"),
     note(Flag, "init-only", Better, "exits with an error if a setting could not be applied"),
     note(Flag, "iptables-min-sync-period", Better, AT_ONCE),
+    note(Flag, "ipvs-exclude-cidrs", Better, OF_KUBE_PROXIES),
+    note(Flag, "ipvs-min-sync-period", Better, AT_ONCE),
+    note(Flag, "ipvs-scheduler", Better, CHECKED_SCHEDULER),
+    note(Flag, "ipvs-sync-period", Better, LOOKS),
+    note(Field, "ipvs.excludeCIDRs", Better, OF_KUBE_PROXIES),
+    note(Field, "ipvs.minSyncPeriod", Better, AT_ONCE),
+    note(Field, "ipvs.scheduler", Better, CHECKED_SCHEDULER),
+    note(Field, "ipvs.syncPeriod", Better, LOOKS),
     note(Field, "configSyncPeriod", Different, NOTHING_TO_REFRESH),
     note(Field, "iptables.minSyncPeriod", Better, AT_ONCE),
     note(Field, "nftables.minSyncPeriod", Better, AT_ONCE),
@@ -59,7 +72,6 @@ pub(super) const ALL: &[Note] = &[
         Different,
         "unset means nftables where the kernel has it, else iptables; upstream: iptables",
     ),
-    note(Gate, "KubeProxyIPVS", Different, "accepted; mode ipvs is not in this build"),
     note(Metric, "go_*", Absent, "describes Go's runtime"),
     note(Metric, "aggregator_*", Absent, OF_LIBRARIES),
     note(Metric, "apiserver_*", Absent, OF_LIBRARIES),
@@ -89,6 +101,19 @@ pub(super) const ALL: &[Note] = &[
         More,
         "connections of a service port, with `--service-counters`",
     ),
+    note(Metric, "pointsman_ipvs_virtual_servers", More, "virtual servers of services, in mode ipvs"),
+    note(
+        Metric,
+        "pointsman_ipvs_destinations",
+        More,
+        "destinations in use of all virtual servers, in mode ipvs",
+    ),
+    note(
+        Metric,
+        "pointsman_ipvs_draining_destinations",
+        More,
+        "destinations of removed endpoints that stay until their connections end, in mode ipvs",
+    ),
     note(Page, "probes /readyz", More, "200 once both families are programmed; says what it waits for"),
     note(Page, "metrics /", More, "lists the pages"),
     note(Page, "metrics /debug/service", More, "what is planned and programmed for a service"),
@@ -98,7 +123,7 @@ pub(super) const ALL: &[Note] = &[
     note(Page, "metrics /debug/pprof/block", Absent, OF_GO),
     note(Page, "metrics /debug/pprof/mutex", Absent, OF_GO),
     note(Page, "metrics /debug/pprof/trace", Absent, OF_GO),
-    note(Event, "IPVSDeprecation", Absent, "mode ipvs is not in this build"),
+    note(Event, "IPVSDeprecation", Better, "says what to use instead, and when not to"),
     note(Event, "KubeProxyDefaultMode", Better, "says which mode was chosen, why, and how to keep it"),
     note(
         Metric,

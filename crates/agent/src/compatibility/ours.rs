@@ -42,7 +42,9 @@ impl Ours {
         ours.gates();
         ours.metrics();
         ours.pages();
-        for reason in reasons().into_iter().chain([IGNORED_ENTRIES, UNUSABLE_OBJECT]) {
+        let of_modes =
+            dataplane::MODES.into_iter().filter_map(|mode| mode.advice()).map(|(reason, _)| reason);
+        for reason in reasons().into_iter().chain([IGNORED_ENTRIES, UNUSABLE_OBJECT]).chain(of_modes) {
             ours.add(What::Event, reason);
         }
         ours
@@ -69,11 +71,7 @@ impl Ours {
         for setting in settings::all() {
             let field = self.add(What::Field, setting.path);
             let limit = match setting.effect {
-                Effect::Here => continue,
-                Effect::Only(_) if setting.works_somewhere() => continue,
-                Effect::Only(modes) => {
-                    of_mode(&modes.iter().map(|mode| mode.word()).collect::<Vec<_>>().join(", "))
-                }
+                Effect::Here | Effect::Only(_) => continue,
                 Effect::NotYet => "no effect yet: read and checked".to_owned(),
                 Effect::Never => "same: none on Linux".to_owned(),
             };
@@ -94,22 +92,19 @@ impl Ours {
 
     fn metrics(&mut self) {
         let all_gates = FeatureGates(OF_A_PROXY.iter().map(|gate| (gate.name.to_owned(), true)).collect());
-        let [mut usual, slis] = Metrics::of_mode("nftables", &FeatureGates::default()).described();
-        let [of_iptables, _] = Metrics::of_mode("iptables", &FeatureGates::default()).described();
-        usual.extend(of_iptables);
-        let usual: BTreeSet<&str> = usual.iter().map(|about| about.name).collect();
+        let [_, slis] = Metrics::of_mode("nftables", &FeatureGates::default()).described();
+        let mut usual = BTreeSet::<&str>::new();
+        for mode in dataplane::MODES {
+            let [of_mode, _] = Metrics::new(mode.metrics(), &FeatureGates::default()).described();
+            usual.extend(of_mode.iter().map(|about| about.name));
+        }
         for mode in dataplane::MODES {
             for about in &Metrics::new(mode.metrics(), &all_gates).described()[0] {
                 let metric = self.add(What::Metric, about.name);
                 self.describe(about.name, about.kind.word(), about.labels);
                 self.help.insert(metric.clone(), about.help);
                 if !usual.contains(about.name) {
-                    let limit = if mode.name() == "nftables" {
-                        "absent: not yet".to_owned()
-                    } else {
-                        of_mode(mode.name())
-                    };
-                    self.limits.entry(metric).or_insert(limit);
+                    self.limits.insert(metric, "absent: not yet".to_owned());
                 }
             }
         }
@@ -150,10 +145,6 @@ impl Ours {
             self.add(What::Page, &format!("metrics {}{name}", profiling::PREFIX));
         }
     }
-}
-
-fn of_mode(mode: &str) -> String {
-    format!("absent: mode {mode} is not in this build")
 }
 
 /// Quoted words in capitals and small letters, which nothing else in that file is.

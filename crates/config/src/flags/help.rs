@@ -13,7 +13,7 @@ Usage:
   kube-proxy --manifests PATH        without a cluster
   kube-proxy completion SHELL        completions for bash, zsh or fish
 
-Defaults are in brackets. * has no effect in this build, or only in a mode that it does not have.
+Defaults are in brackets. * has no effect in this build.
 ";
 
 pub fn help() -> String {

@@ -229,9 +229,9 @@ fn idle(orders: &Orders, completed: &Completed) -> Vec<String> {
     if origin.place == Place::File && !(orders.manifests.is_empty() || kubeconfig.is_empty()) {
         warnings.push("clientConnection.kubeconfig has no effect because --manifests is set".into());
     }
-    if orders.service_counters && *mode != Mode::Nftables {
+    if orders.service_counters && *mode == Mode::Iptables {
         warnings.push(format!(
-            "--service-counters has no effect in mode {}: traffic of services is counted in mode nftables only",
+            "--service-counters has no effect in mode {}: traffic of services is counted in the modes nftables and ipvs",
             mode.word()
         ));
     }

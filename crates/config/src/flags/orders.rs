@@ -68,8 +68,8 @@ pub(super) const ORDERS: &[Order] = &[
         Group::Serving,
         "service-counters",
         "",
-        "Count packets, bytes and connections of every service port in the kernel, and show them on /metrics. This \
-         adds a small cost per packet.",
+        "Count packets, bytes and connections of every service port in the kernel, and show them on /metrics. In \
+         mode nftables this adds a small cost per packet; in mode iptables it has no effect.",
         |o, text| o.service_counters.read_flag(text),
     ),
     order(

@@ -53,7 +53,7 @@ pub(super) const ALL: &[Setting] = &[
         Group::Ipvs,
         "ipvs-sync-period",
         "DURATION",
-        "As --iptables-sync-period.",
+        "All virtual servers are checked once in this time; must be greater than 0.",
     ),
     setting("ipvs.minSyncPeriod", Live, |c| &mut c.ipvs.min_sync_period).effect(IPVS).flag(
         Group::Ipvs,
@@ -71,7 +71,7 @@ pub(super) const ALL: &[Setting] = &[
         Group::Ipvs,
         "ipvs-exclude-cidrs",
         "CIDR[,...]",
-        "Do not touch virtual servers in these prefixes.",
+        "Do not remove virtual servers in these prefixes.",
     ),
     setting("ipvs.strictARP", Live, |c| &mut c.ipvs.strict_arp).effect(IPVS).flag(
         Group::Ipvs,

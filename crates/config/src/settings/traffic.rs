@@ -8,7 +8,7 @@ pub(super) const ALL: &[Setting] = &[
         Group::Traffic,
         "proxy-mode",
         "MODE",
-        "How rules are programmed: nftables or iptables. Unset, nftables where the kernel has it (Linux 5.13 or \
+        "How rules are programmed: nftables, iptables or ipvs. Unset, nftables where the kernel has it (Linux 5.13 or \
          later), else iptables.",
     ),
     setting("clusterCIDR", Rewrite, |c| &mut c.cluster_cidr).flag(
@@ -40,7 +40,7 @@ pub(super) const ALL: &[Setting] = &[
         "nodeport-addresses",
         "CIDR[,...]",
         "Node addresses that serve node ports: prefixes, or the words primary, localhost and all. If unset, mode \
-         nftables uses primary and mode iptables all.",
+         nftables uses primary and the other modes all.",
     ),
     setting("bindAddress", Rewrite, |c| &mut c.bind_address).zero_is_unset().flag(
         Group::Traffic,

@@ -144,12 +144,13 @@ fn modes_are_never_exchanged_in_silence() {
 }
 
 #[test]
-fn what_only_one_mode_does_is_told_in_the_others() {
+fn what_a_mode_does_not_do_is_told() {
     let warnings = |mode: &str| given(&["--service-counters", mode]).unwrap().warnings.join("\n");
-    let wanted = "--service-counters has no effect in mode iptables: traffic of services is counted in mode \
-                  nftables only";
+    let wanted = "--service-counters has no effect in mode iptables: traffic of services is counted in the modes \
+                  nftables and ipvs";
     assert_eq!(warnings("--proxy-mode=iptables"), wanted);
     assert_eq!(warnings("--proxy-mode=nftables"), "");
+    assert_eq!(warnings("--proxy-mode=ipvs"), "");
 }
 
 #[test]
