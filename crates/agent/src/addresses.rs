@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use dataplane::SERVICE_DEVICE;
 use kernel::link::{AddressMonitor, LinkError, Links, Wake};
 
 use crate::inbox::Sender;
@@ -75,6 +76,11 @@ impl Watcher {
     fn list(&mut self) -> Result<Vec<IpAddr>, LinkError> {
         let mut addresses = self.links.addresses()?;
         addresses.retain(|address| !address.is_tentative() && !address.is_duplicate());
+        // Where a kube-proxy put addresses of services, which are not the node's.
+        let links = self.links.links()?;
+        if let Some(device) = links.iter().find(|link| link.name == SERVICE_DEVICE) {
+            addresses.retain(|address| address.index != device.index);
+        }
         addresses.sort_by_key(|address| (!address.is_global(), address.is_deprecated()));
         Ok(addresses.iter().map(|address| address.ip()).collect())
     }

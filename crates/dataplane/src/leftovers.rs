@@ -162,6 +162,7 @@ pub struct Leftovers {
     /// Modes whose rules are in use.
     running: Vec<&'static str>,
     strays: Strays,
+    last: Option<Strays>,
 }
 
 type Strays = Box<dyn FnOnce() -> Vec<Leftover> + Send>;
@@ -169,12 +170,18 @@ type Strays = Box<dyn FnOnce() -> Vec<Leftover> + Send>;
 impl Leftovers {
     /// `strays` removes rules of the mode that runs which are not those it writes, and says what is left of them.
     pub fn new(running: &'static str, strays: impl FnOnce() -> Vec<Leftover> + Send + 'static) -> Leftovers {
-        Leftovers { running: vec![running], strays: Box::new(strays) }
+        Leftovers { running: vec![running], strays: Box::new(strays), last: None }
     }
 
     /// The mode that runs uses rules of this mode, too.
     pub fn beside(mut self, mode: &'static str) -> Leftovers {
         self.running.push(mode);
+        self
+    }
+
+    /// What can go only when the rules of other modes have gone.
+    pub fn finally(mut self, last: impl FnOnce() -> Vec<Leftover> + Send + 'static) -> Leftovers {
+        self.last = Some(Box::new(last));
         self
     }
 
@@ -184,6 +191,7 @@ impl Leftovers {
         for mode in MODES.into_iter().filter(|mode| !self.running.contains(&mode.name())) {
             left.extend(mode.remove(Search::WhereSeen).left);
         }
+        left.extend(self.last.map(|last| last()).unwrap_or_default());
         left
     }
 }

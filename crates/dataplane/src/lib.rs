@@ -27,6 +27,7 @@ pub use backend::{Backend, Change, Committed, RuleCount, Setup, SyncError};
 pub use check_pace::{CheckPace, Looks};
 pub use default_mode::{DefaultMode, default_mode};
 pub use drift::{Drift, TellDrift};
+pub use ipvs::DEVICE as SERVICE_DEVICE;
 pub use leftovers::{CleanupError, Leftover, Leftovers, Removal, Search, cleanup};
 pub use mode::{BuildOptions, MODES, Mode, Prepared, Running, Unavailable, mode};
 pub use nftables::{PinSweep, pins};

@@ -40,7 +40,7 @@ pub(crate) use servers::is_picked_by_ipvs;
 
 const NAME: &str = "ipvs";
 /// Holds the routes of cluster IPs; of another kube-proxy, the addresses of services. Other software knows it by name.
-const DEVICE: &str = "kube-ipvs0";
+pub const DEVICE: &str = "kube-ipvs0";
 /// Ports that Kubernetes hands out as node ports unless it is told otherwise.
 const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
 
@@ -189,6 +189,21 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
         carry_out(&mut self.servers, &batch)
     }
 
+    /// The one that is wanted if the kernel has it, else the one in use.
+    fn usable_scheduler(&mut self, wanted: Scheduler) -> Scheduler {
+        if wanted == self.options.scheduler {
+            return wanted;
+        }
+        match mode::check_scheduler(&mut self.servers, wanted) {
+            Ok(()) => wanted,
+            Err(error) => {
+                let kept = self.options.scheduler.name();
+                tracing::error!(%error, kept, "Failed to change the scheduler of IPVS; keeping the previous one");
+                self.options.scheduler
+            }
+        }
+    }
+
     fn set_timeouts(&mut self) {
         let seconds = |duration: Duration| u32::try_from(duration.as_secs()).unwrap_or(u32::MAX);
         let timeouts = self.options.timeouts;
@@ -289,7 +304,9 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
     }
 
     fn configure(&mut self, family: Family, setup: &Setup) -> bool {
-        let before = std::mem::replace(&mut self.options, setup.ipvs.clone());
+        let scheduler = self.usable_scheduler(setup.ipvs.scheduler);
+        let options = IpvsSettings { scheduler, ..setup.ipvs.clone() };
+        let before = std::mem::replace(&mut self.options, options);
         if before.timeouts != setup.ipvs.timeouts {
             self.set_timeouts();
         }
@@ -297,8 +314,8 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
             sysctls.keep(setup.ipvs.strict_arp);
         }
         self.local_mark = local_mark(setup.masquerade_mark);
-        let scheduler = &mut self.families[family.index()].scheduler;
-        let is_other = std::mem::replace(scheduler, setup.ipvs.scheduler) != setup.ipvs.scheduler;
+        let written = &mut self.families[family.index()].scheduler;
+        let is_other = std::mem::replace(written, scheduler) != scheduler;
         self.rules.configure(family, setup) || is_other
     }
 

@@ -36,8 +36,8 @@ impl Mode for IpvsMode {
     fn advice(&self) -> Option<(&'static str, &'static str)> {
         Some((
             "IPVSDeprecation",
-            "Mode ipvs works here and is kept, but Kubernetes has deprecated its own. Mode nftables needs no kernel modules \
-             beyond nf_tables and keeps connections of deleted services; set mode: nftables unless you rely on a scheduler.",
+            "Mode ipvs is supported here, but Kubernetes has deprecated its own. Mode nftables does the same without IPVS; \
+             consider mode: nftables unless you rely on a scheduler.",
         ))
     }
 
@@ -56,11 +56,17 @@ struct Ready(ipvs::Connection);
 impl Prepared for Ready {
     fn leftovers(&self) -> Leftovers {
         // The table of mode nftables is ours, too.
-        Leftovers::new(NAME, leftovers::remove_strays).beside(nftables::MODE.name())
+        Leftovers::new(NAME, Vec::new).beside(nftables::MODE.name()).finally(leftovers::remove_strays)
     }
 
     fn set_up_node(&self, setup: &Setup) -> Vec<String> {
-        ground::set_sysctls(setup.ipvs.strict_arp).into_iter().map(|(_, error)| error.to_string()).collect()
+        let undone = ground::set_sysctls(setup.ipvs.strict_arp);
+        let mut undone: Vec<String> = undone.into_iter().map(|(_, error)| error.to_string()).collect();
+        // Some modules can only be loaded with the rights of an init container.
+        let servers = ipvs::Connection::open().map_err(Unavailable::new);
+        let checked = servers.and_then(|mut servers| check_scheduler(&mut servers, setup.ipvs.scheduler));
+        undone.extend(checked.err().map(|error| error.to_string()));
+        undone
     }
 
     fn build(self: Box<Self>, options: &BuildOptions<'_>) -> Result<Running, Unavailable> {
@@ -83,8 +89,11 @@ impl Prepared for Ready {
     }
 }
 
-/// Without its scheduler no virtual server can be made.
-fn check_scheduler<T: ipvs::Transport>(servers: &mut T, scheduler: Scheduler) -> Result<(), Unavailable> {
+/// Without its scheduler no virtual server can be made. To ask loads it, safely.
+pub(super) fn check_scheduler<T: ipvs::Transport>(
+    servers: &mut T,
+    scheduler: Scheduler,
+) -> Result<(), Unavailable> {
     let name = scheduler.name();
     match servers.scheduler_available(name) {
         Ok(true) => Ok(()),
