@@ -104,7 +104,7 @@ impl Scene {
             change_ms.push(millis(changed));
         }
         for _ in 0..times {
-            let repaired = || self.agent.log().matches("Rules are in place again").count();
+            let repaired = || self.agent.log().matches("full=true").count();
             let before = repaired();
             let damaged = Instant::now();
             self.damage()?;
@@ -112,7 +112,7 @@ impl Scene {
             repair_ms.push(millis(damaged));
             // What comes between the agent's writing and its noting what it wrote is found by a rarer look.
             if !wait_until(SOON, || repaired() > before) {
-                return Err("the agent does not say that it repaired the rules".into());
+                return Err("the agent does not log that it rewrote the rules".into());
             }
         }
         for _ in 0..times {

@@ -45,14 +45,15 @@ fn damage(carrier: Carrier) {
     for (in_v4, in_v6) in v4.into_iter().zip(v6) {
         let what = in_v4.what;
         let started = Instant::now();
-        let before = repairs(&stage);
+        let before = rewrites(&stage);
         (in_v4.inflict)(&stage);
         (in_v6.inflict)(&stage);
         stage.await_rules(&whole, &format!("{what}: never repaired"));
         println!("{}: repair after {what}: {:?}", carrier.name(), started.elapsed());
         stage.assert_answers(&[1, 2], what);
         // What comes between the agent's writing and its noting what it wrote is found by a rarer look.
-        let done = wait_until(SOON, || repairs(&stage).iter().zip(before).all(|(now, before)| *now > before));
+        let done =
+            wait_until(SOON, || rewrites(&stage).iter().zip(before).all(|(now, before)| *now > before));
         assert!(done, "{what}: repaired without a word\n{}", stage.log());
     }
     let log = stage.log();
@@ -60,12 +61,12 @@ fn damage(carrier: Carrier) {
     assert_eq!(stage.agent().probe("/healthz"), Some(200));
 }
 
-/// How often each family was repaired, by the log.
-fn repairs(stage: &Stage) -> [usize; 2] {
+/// How often each family was rewritten and noted, by the log.
+fn rewrites(stage: &Stage) -> [usize; 2] {
     let log = stage.log();
     ["IPv4", "IPv6"].map(|family| {
-        let is_repair = |line: &&str| line.contains("Rules are in place again") && line.contains(family);
-        log.lines().filter(is_repair).count()
+        let is_rewrite = |line: &&str| line.contains("full=true") && line.contains(family);
+        log.lines().filter(is_rewrite).count()
     })
 }
 
