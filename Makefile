@@ -22,7 +22,7 @@ fuzz: ## Feed hostile input to every parser and to the rules, with libFuzzer: SE
 bench: ## Measure loading and changing services in the kernel of this machine
 	cargo run --release -p pointsman-bench
 
-compare: ## Measure this kube-proxy and upstream's on one control plane, MODE=nftables or iptables; fills docs/comparison*
+compare: ## Measure this kube-proxy and upstream's on one control plane, MODE=nftables, iptables or ipvs; fills docs/comparison*
 	scripts/compare
 
 check: ## Format, lints and the checks of the repository itself, without the other tests
