@@ -78,6 +78,11 @@ fn protocol(protocol: Protocol) -> ipvs::Protocol {
     }
 }
 
+/// Whether a destination of weight 0 is passed over. `dh` alone refuses whom it leads there, and knows no other choice.
+pub(super) fn passes_over_idle(scheduler: Scheduler) -> bool {
+    scheduler != Scheduler::DestinationHash
+}
+
 pub(super) fn destination(endpoint: &PlannedEndpoint) -> Destination {
     Destination { address: endpoint.ip, port: endpoint.port }
 }
@@ -85,9 +90,12 @@ pub(super) fn destination(endpoint: &PlannedEndpoint) -> Destination {
 impl Offer<'_> {
     pub(super) fn settings(&self, options: &IpvsSettings) -> Settings {
         let settings = Settings::new(options.scheduler.name()).with_flags(OURS);
+        // What hashes keeps the places of destinations that drain, and refuses whom it leads there unless it may look
+        // further.
         let settings = match options.scheduler {
             // As upstream's mode has it: connections of one client spread, too.
-            Scheduler::MaglevHash => settings.with_flags(flags::HASH_PORT),
+            Scheduler::MaglevHash => settings.with_flags(flags::HASH_PORT | flags::HASH_FALLBACK),
+            Scheduler::SourceHash => settings.with_flags(flags::HASH_FALLBACK),
             _ => settings,
         };
         match self.affinity_seconds {

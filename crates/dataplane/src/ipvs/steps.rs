@@ -10,7 +10,7 @@ use kernel::ipvs::{Batch, Destination, DumpedDestination, DumpedServer, Protocol
 use model::{IpvsSettings, PlannedEndpoint};
 
 use super::draining::Draining;
-use super::servers::{Offer, Offers, destination};
+use super::servers::{Offer, Offers, destination, passes_over_idle};
 
 /// What a destination in use weighs: all are alike.
 pub(super) const IN_USE: u32 = 1;
@@ -102,9 +102,10 @@ impl Planning<'_> {
         };
     }
 
-    /// A flow of UDP has no end that IPVS sees, and would stay.
+    /// A flow of UDP has no end that IPVS sees, and would stay. Where new connections would be refused, open ones end.
     fn remove(&mut self, batch: &mut Batch, server: VirtualServer, endpoint: Destination) {
-        let drains = server.protocol != Protocol::Udp && self.draining.take_in(server, endpoint, self.now);
+        let may_drain = server.protocol != Protocol::Udp && passes_over_idle(self.options.scheduler);
+        let drains = may_drain && self.draining.take_in(server, endpoint, self.now);
         match drains {
             true => batch.set_destination(server, endpoint, 0),
             false => batch.delete_destination(server, endpoint),

@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-use kernel::ipvs::Command;
+use kernel::ipvs::{Command, flags};
+use model::Scheduler;
 
 use super::*;
 
@@ -31,7 +32,16 @@ fn change(
     old: Option<Offer<'_>>,
     new: Option<Offer<'_>>,
 ) -> [Vec<String>; 2] {
-    let options = IpvsSettings::default();
+    change_with(IpvsSettings::default(), draining, at, old, new)
+}
+
+fn change_with(
+    options: IpvsSettings,
+    draining: &mut Draining,
+    at: VirtualServer,
+    old: Option<Offer<'_>>,
+    new: Option<Offer<'_>>,
+) -> [Vec<String>; 2] {
     let mut planning = Planning { draining, options: &options, now: Instant::now() };
     let offers = |offer: Option<_>| offer.map(|offer| (at, offer)).into_iter().collect::<Offers<'_>>();
     let steps = planning.change(&offers(old), &offers(new));
@@ -91,6 +101,19 @@ fn flows_of_udp_do_not_drain() {
     assert_eq!(after, ["-1"]);
     let [_, after] = change(draining, udp, Some(offer(&[B])), None);
     assert_eq!(after, ["-server"]);
+}
+
+/// It would refuse the connections that it leads to what drains.
+#[test]
+fn nothing_drains_where_the_scheduler_cannot_pass_it_over() {
+    let (draining, tcp) = (&mut Draining::default(), server(Protocol::Tcp, 80));
+    let options = IpvsSettings { scheduler: Scheduler::DestinationHash, ..IpvsSettings::default() };
+    let [_, after] = change_with(options, draining, tcp, Some(offer(&[A, B])), Some(offer(&[B])));
+    assert_eq!(after, ["-1"]);
+    for scheduler in [Scheduler::SourceHash, Scheduler::MaglevHash] {
+        let options = IpvsSettings { scheduler, ..IpvsSettings::default() };
+        assert_ne!(offer(&[A]).settings(&options).flags & flags::HASH_FALLBACK, 0, "{scheduler:?}");
+    }
 }
 
 #[test]
