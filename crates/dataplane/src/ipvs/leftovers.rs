@@ -2,9 +2,10 @@
 //! of iptables that another one left are mostly those of iptables mode and go with them.
 
 use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
-use kernel::ipvs::{self, Batch, DumpedServer, Transport as _};
+use kernel::ipvs::{self, Batch, DumpedServer, Protocol, Transport, VirtualServer};
 use kernel::{ipset, link::Links};
 
 use super::servers::OURS;
@@ -13,13 +14,22 @@ use crate::leftovers::{Leftover, Removal, Search};
 
 /// Names of ipsets that another kube-proxy makes in this mode.
 const IPSETS: &str = "KUBE-";
+/// Open connections end with their virtual server. Short ones get this long to end by themselves; `--cleanup`, for which
+/// somebody waits, gives them less.
+const DRAIN: Duration = Duration::from_secs(10);
+const DRAIN_OF_CLEANUP: Duration = Duration::from_secs(1);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
 pub(super) fn remove(search: Search) -> Removal {
     let mut removal = Removal::default();
     if search == Search::WhereSeen && !ground::has_device() {
         return removal;
     }
-    match remove_servers() {
+    let patience = match search {
+        Search::Everywhere => DRAIN_OF_CLEANUP,
+        Search::WhereSeen => DRAIN,
+    };
+    match remove_servers(patience) {
         Ok(count) => removal.had_some |= count > 0,
         Err(error) => {
             removal.left.push(failed("virtual servers of ipvs mode may still be there").because(error))
@@ -62,7 +72,7 @@ pub(super) fn remove_strays() -> Vec<Leftover> {
 }
 
 /// Servers that are ours, and those at addresses that only a kube-proxy makes local.
-fn remove_servers() -> Result<usize, ipvs::Error> {
+fn remove_servers(patience: Duration) -> Result<usize, ipvs::Error> {
     let Some(mut servers) = ipvs::Connection::open_if_loaded()? else { return Ok(0) };
     let prefixes = ground::local_prefixes().unwrap_or_default();
     let own: Vec<IpAddr> = Links::open()
@@ -71,12 +81,48 @@ fn remove_servers() -> Result<usize, ipvs::Error> {
         .iter()
         .map(|one| one.ip())
         .collect();
+    let found = servers.services()?;
+    let going: Vec<VirtualServer> = found
+        .iter()
+        .filter(|found| is_kube_proxys(found, &prefixes, &own))
+        .map(|found| found.server)
+        .collect();
+    drain(&mut servers, &going, Instant::now() + patience)?;
     let mut batch = Batch::new();
-    for found in servers.services()?.iter().filter(|found| is_kube_proxys(found, &prefixes, &own)) {
-        batch.delete_service(found.server);
+    for server in &going {
+        batch.delete_service(*server);
     }
     servers.commit(&batch)?;
-    Ok(batch.len())
+    Ok(going.len())
+}
+
+/// Wait until no connection is open. New ones are refused meanwhile, unless rules lead them elsewhere already, as those
+/// of another mode do. A flow of UDP has no end that IPVS sees.
+fn drain<T: Transport>(servers: &mut T, going: &[VirtualServer], until: Instant) -> Result<(), ipvs::Error> {
+    let mut busy: Vec<VirtualServer> = Vec::new();
+    for server in going.iter().filter(|server| server.protocol != Protocol::Udp) {
+        let found = servers.destinations(*server)?;
+        if found.iter().any(|one| one.active > 0) {
+            let mut batch = Batch::new();
+            for one in &found {
+                batch.set_destination(*server, one.destination, 0);
+            }
+            // One that has just gone needs no weight.
+            servers.commit(&batch)?;
+            busy.push(*server);
+        }
+    }
+    while !busy.is_empty() && Instant::now() < until {
+        std::thread::sleep(BETWEEN_LOOKS);
+        let mut still = Vec::new();
+        for server in busy {
+            if servers.destinations(server)?.iter().any(|one| one.active > 0) {
+                still.push(server);
+            }
+        }
+        busy = still;
+    }
+    Ok(())
 }
 
 fn is_kube_proxys(found: &DumpedServer, prefixes: &[IpNet], own: &[IpAddr]) -> bool {
