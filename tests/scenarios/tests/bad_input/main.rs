@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod iptables;
+mod ipvs;
 mod manifests;
 mod orders;
 
@@ -46,6 +47,7 @@ fn cases() -> Vec<Case<'static>> {
     let mut cases = manifests::cases();
     cases.extend(orders::cases());
     cases.extend(iptables::cases());
+    cases.extend(ipvs::cases());
     cases.extend([
         Case::new("no right to use nf_tables", no_permission),
         Case::new("a kernel that is too old", old_kernel),
