@@ -12,6 +12,7 @@ mod confined;
 mod drift;
 mod held;
 mod iptables;
+mod ipvs;
 mod kill;
 mod monitoring;
 mod nft;
@@ -72,6 +73,7 @@ fn cases() -> Vec<Case<'static>> {
         profiling::cases(),
         affinity::cases(),
         drift::cases(),
+        ipvs::cases(),
         nftables::cases(),
         held::cases(),
         switch::cases(),

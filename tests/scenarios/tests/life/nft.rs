@@ -100,6 +100,11 @@ pub(crate) fn table(namespace: &Namespace, family: Family) -> Option<String> {
     Some(lines.iter().map(|line| without_place(line)).collect::<Vec<_>>().join("\n"))
 }
 
+/// Whether a table, as [`table`] shows it, is the one of mode ipvs: both modes call theirs the same.
+pub(crate) fn is_beside_ipvs(table: &str) -> bool {
+    table.contains("\"name\":\"ipvs-ips\"")
+}
+
 fn without_place(line: &str) -> String {
     match line.strip_prefix("rule ").and_then(|rest| rest.split_once(' ')) {
         Some((chain, rest)) => format!("rule {chain} {}", rest.get(7..).unwrap_or(rest)),

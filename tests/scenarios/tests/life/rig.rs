@@ -9,15 +9,22 @@ use model::Family;
 use test_support::{Carrier, Case, Verdict};
 
 use super::iptables::IptablesRig;
+use super::ipvs::IpvsRig;
 use super::nftables::NftablesRig;
 use super::stage::Stage;
 
 /// The rig of each mode.
 pub(crate) fn of(carrier: Carrier) -> &'static dyn Rig {
     match carrier {
-        Carrier::Nftables | Carrier::Ipvs => &NftablesRig,
+        Carrier::Nftables => &NftablesRig,
         Carrier::IptablesLegacy | Carrier::IptablesNft => &IptablesRig,
+        Carrier::Ipvs => &IpvsRig,
     }
+}
+
+/// Why a mode cannot run on this machine, or its rig cannot look at it.
+pub(crate) fn obstacle(carrier: Carrier) -> Option<String> {
+    carrier.obstacle().or_else(|| of(carrier).obstacle())
 }
 
 /// Cluster IPs with their ports, and where packets to them are sent; nowhere: they are refused.
@@ -44,6 +51,11 @@ pub(crate) struct OfUpstream {
 }
 
 pub(crate) trait Rig: Sync {
+    /// What it needs and this machine lacks.
+    fn obstacle(&self) -> Option<String> {
+        None
+    }
+
     fn destinations(&self, stage: &Stage, family: Family) -> Destinations;
 
     /// All rules of ours as text that can be compared, without what packets write; empty if there are none.
@@ -88,7 +100,7 @@ pub(crate) fn every_mode(name: &str, run: fn(Carrier)) -> Vec<Case<'static>> {
 
 /// The same for one of them.
 pub(crate) fn in_mode(carrier: Carrier, name: &str, run: fn(Carrier)) -> Case<'static> {
-    Case::new(format!("{}: {name}", carrier.name()), move || match carrier.obstacle() {
+    Case::new(format!("{}: {name}", carrier.name()), move || match obstacle(carrier) {
         Some(why) => Verdict::Skipped(why),
         None => {
             run(carrier);

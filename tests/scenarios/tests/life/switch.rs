@@ -5,6 +5,7 @@ use model::{Family, Protocol};
 use test_support::{Carrier, Case, Verdict, wait_until};
 
 use super::places::{at_cluster_ip, at_node_port};
+use super::rig;
 use super::stage::{ENDPOINTS, From, SOON, Stage};
 use super::traffic::Traffic;
 
@@ -19,7 +20,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
         .flat_map(|(place, from)| Carrier::ALL.into_iter().skip(place + 1).map(move |to| [from, to]));
     let case = |[from, to]: [Carrier; 2]| {
         let name = format!("{} to {} and back without a lost packet", from.name(), to.name());
-        Case::new(name, move || match from.obstacle().or(to.obstacle()) {
+        Case::new(name, move || match rig::obstacle(from).or_else(|| rig::obstacle(to)) {
             Some(why) => Verdict::Skipped(why),
             None => {
                 travel([from, to, from]);

@@ -41,8 +41,8 @@ impl Rig for NftablesRig {
     }
 
     fn rules(&self, stage: &Stage, family: Family) -> Vec<String> {
-        let table = nft::table(&stage.sandbox.node, family).unwrap_or_default();
-        table.lines().map(str::to_owned).collect()
+        let table = nft::table(&stage.sandbox.node, family).filter(|table| !nft::is_beside_ipvs(table));
+        table.unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
     fn damages(&self, stage: &Stage, family: Family) -> Vec<Damage> {

@@ -1,0 +1,64 @@
+//! What upstream's kube-proxy has in mode ipvs: virtual servers without a sign, an address per service on a device, and
+//! chains of iptables.
+
+use model::Family;
+use test_support::tools;
+
+use super::super::places::at_cluster_ip;
+use super::super::rig::OfUpstream;
+use super::super::stage::{ENDPOINTS, POD_PORT, Stage};
+use super::rig::DEVICE;
+
+/// Of those that it has in this mode alone.
+const CHAIN: &str = "KUBE-NODE-PORT";
+
+pub(super) fn write(stage: &Stage, family: Family, services: &[OfUpstream]) {
+    let ip = |arguments: &str| stage.try_tool("ip", arguments);
+    // The other family may have made it.
+    if ip(&format!("link show {DEVICE}")).is_err() {
+        ip(&format!("link add {DEVICE} type dummy")).unwrap();
+        ip(&format!("link set {DEVICE} up")).unwrap();
+    }
+    for OfUpstream { number, has_affinity, .. } in services {
+        let at = at_cluster_ip(*number, family);
+        // Of IPv6, one that is still checked for a second owner would not be in use yet.
+        let rest = if family == Family::V4 { "/32" } else { "/128 nodad" };
+        let address = at.ip().to_string() + rest;
+        ip(&format!("address add dev {DEVICE} {address}")).unwrap();
+        let affinity = if *has_affinity { "-p 10800" } else { "" };
+        stage.ipvsadm(&format!("-A -t {at} -s rr {affinity}"));
+        for pod in ENDPOINTS {
+            let endpoint = std::net::SocketAddr::new(stage.address(pod, family), POD_PORT);
+            stage.ipvsadm(&format!("-a -t {at} -r {endpoint} -m -w 1"));
+        }
+    }
+    let node = &stage.sandbox.node;
+    node.run(|| ["conntrack", "expire_nodest_conn", "expire_quiescent_template"].map(set_for_ipvs));
+    if let Some(tool) = iptables(family) {
+        for arguments in [format!("-t nat -N {CHAIN}"), format!("-t nat -A PREROUTING -j {CHAIN}")] {
+            stage.try_tool(tool, &arguments).unwrap();
+        }
+    }
+}
+
+fn set_for_ipvs(name: &str) {
+    kernel::sysctl::write(&format!("net/ipv4/vs/{name}"), 1).unwrap();
+}
+
+pub(super) fn left(stage: &Stage, family: Family) -> Vec<String> {
+    let option = if family == Family::V4 { "-4" } else { "-6" };
+    let addresses = stage.try_tool("ip", &format!("{option} -o address show dev {DEVICE} scope global"));
+    let mut left: Vec<String> = addresses.unwrap().lines().map(str::to_owned).collect();
+    let unsigned = stage.servers(family).into_values().filter(|server| !server.is_ours());
+    left.extend(unsigned.map(|server| server.line));
+    if let Some(tool) = iptables(family) {
+        let rules = stage.try_tool(tool, "-t nat -S").unwrap_or_default();
+        left.extend(rules.lines().filter(|line| line.contains("KUBE-")).map(str::to_owned));
+    }
+    left
+}
+
+fn iptables(family: Family) -> Option<&'static str> {
+    let tool = if family == Family::V4 { "iptables-nft" } else { "ip6tables-nft" };
+    tools::is_installed(tool).then_some(tool)
+}
