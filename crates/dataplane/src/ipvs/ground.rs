@@ -1,4 +1,5 @@
-//! What IPVS needs of the node besides virtual servers: a device with local routes, routing rules, sysctls.
+//! What IPVS needs of the node besides virtual servers: local routes, routing rules, sysctls; and a device by which other
+//! software knows the mode.
 //!
 //! IPVS takes only packets that are for this node. Cluster IPs are, by a local route for each ServiceCIDR (one route,
 //! however many services there are; an address per service on a device costs quadratic time). External addresses are not:
@@ -26,6 +27,9 @@ const PROTOCOL: u8 = 84;
 const TABLE: u32 = 27_504;
 /// In front of the table of the node's own addresses, which is asked at 0 and again behind us.
 const FIRST_PRIORITY: u32 = 89;
+/// Has our routes. A device of IPv4 loses all its routes with its last address, and another kube-proxy had addresses on
+/// [`DEVICE`], which we remove while packets flow.
+const LOOPBACK: &str = "lo";
 /// A burst of changes costs one look in this time.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
@@ -293,7 +297,7 @@ fn rules(family: Family, local_mark: u32) -> [Rule; 3] {
     [
         rule(third, None, None, Action::Nop),
         rule(second, marked, None, Action::Lookup(TABLE)),
-        rule(first, None, Some("lo"), Action::Goto(third)),
+        rule(first, None, Some(LOOPBACK), Action::Goto(third)),
     ]
 }
 
@@ -302,13 +306,13 @@ fn default_route(family: Family) -> LocalRoute {
         Family::V4 => IpNet::V4(Ipv4Net::default()),
         Family::V6 => IpNet::V6(Ipv6Net::default()),
     };
-    LocalRoute { to, device: "lo".to_owned(), table: TABLE, protocol: PROTOCOL }
+    LocalRoute { to, device: LOOPBACK.to_owned(), table: TABLE, protocol: PROTOCOL }
 }
 
 fn routes<'a>(prefixes: impl IntoIterator<Item = &'a IpNet>) -> Vec<LocalRoute> {
     let route = |to: &IpNet| LocalRoute {
         to: *to,
-        device: DEVICE.to_owned(),
+        device: LOOPBACK.to_owned(),
         table: TABLE_LOCAL,
         protocol: PROTOCOL,
     };

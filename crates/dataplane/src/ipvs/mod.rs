@@ -39,7 +39,7 @@ pub(crate) use mode::MODE;
 pub(crate) use servers::is_picked_by_ipvs;
 
 const NAME: &str = "ipvs";
-/// Holds the routes of cluster IPs; of another kube-proxy, the addresses of services. Other software knows it by name.
+/// Another kube-proxy has the addresses of services on it, we have nothing. Other software knows it by name.
 pub const DEVICE: &str = "kube-ipvs0";
 /// Ports that Kubernetes hands out as node ports unless it is told otherwise.
 const NODE_PORTS: std::ops::RangeInclusive<u16> = 30_000..=32_767;
