@@ -157,7 +157,13 @@ impl<'a> DestinationRenderer<'a> {
             match route {
                 Route::Forward { map, class, pool } => self.forward(map, class, pool),
                 Route::Ipvs { kind, pool } => self.lead_to_ipvs(kind, pool),
-                Route::Answer(set) => self.push_labelled(set, Data::None),
+                Route::Answer(set) => {
+                    self.push_labelled(set, Data::None);
+                    // The first packet of a connection is answered before IPVS; those that are open may still drain.
+                    if self.rendered.by_ipvs {
+                        self.make_local();
+                    }
+                }
             }
         }
         self.affinity();
@@ -188,17 +194,22 @@ impl<'a> DestinationRenderer<'a> {
         }
     }
 
-    /// A cluster IP and a port of the node need nothing to get there.
+    /// Packets for a cluster IP or a port of the node get there by themselves.
     fn lead_to_ipvs(&mut self, kind: Kind, pool: Pool) {
         if kind == Kind::Masquerade {
             self.push_labelled(SetName::Masquerade(self.door), Data::None);
         }
-        if matches!(self.destination.role, Role::ExternalIp | Role::LoadBalancerIp) {
-            self.push_labelled(SetName::Ipvs, Data::None);
-        }
+        self.make_local();
         let protocol = self.rendered.port.protocol;
         for key in self.rendered.port.pool(pool).iter().filter_map(|at| hairpin(protocol, at)) {
             self.push(SetName::Hairpin, key, Data::None);
+        }
+    }
+
+    /// An external address is not the node's.
+    fn make_local(&mut self) {
+        if matches!(self.destination.role, Role::ExternalIp | Role::LoadBalancerIp) {
+            self.push_labelled(SetName::Ipvs, Data::None);
         }
     }
 
