@@ -44,9 +44,9 @@ impl Traffic {
                 let mut bad = Vec::new();
                 while !stop.load(Ordering::Relaxed) {
                     let outcome = probe::tcp(&namespace, source, to, answer());
-                    asked.fetch_add(1, Ordering::Relaxed);
+                    let number = asked.fetch_add(1, Ordering::Relaxed);
                     if outcome.by().is_none() {
-                        bad.push(format!("{from:?} to {to}: {outcome:?}"));
+                        bad.push(format!("connection {number}, {from:?} to {to}: {outcome:?}"));
                     }
                     std::thread::sleep(PAUSE);
                 }
@@ -74,7 +74,7 @@ impl Traffic {
         let streams = std::mem::take(&mut self.streams).into_iter();
         let bad: Vec<String> = streams.flat_map(|stream| stream.join().unwrap()).collect();
         let asked = self.asked.load(Ordering::Relaxed);
-        assert!(bad.is_empty(), "{} of {asked} failed: {:?}", bad.len(), bad.get(..5).unwrap_or(&bad));
+        assert!(bad.is_empty(), "{} of {asked} failed: {:?}", bad.len(), bad.get(..8).unwrap_or(&bad));
         for (client, before) in &self.clients {
             assert_eq!(sent_again(client), *before, "first packets were lost, in {asked} connections");
         }

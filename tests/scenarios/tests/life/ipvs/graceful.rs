@@ -26,10 +26,14 @@ fn hold(stage: &Stage, to: SocketAddr) -> Hold {
     hold.unwrap_or_else(|outcome| panic!("{to}: {outcome:?}"))
 }
 
-fn assert_alive(held: &mut [Hold], after: &str) {
-    for hold in held {
+fn hold_all(stage: &Stage) -> Vec<(SocketAddr, Hold)> {
+    everywhere().into_iter().map(|to| (to, hold(stage, to))).collect()
+}
+
+fn assert_alive(held: &mut [(SocketAddr, Hold)], after: &str) {
+    for (to, hold) in held {
         let pulse = hold.ping(answer());
-        assert!(matches!(pulse, Pulse::Alive(_)), "at {}, after {after}: {pulse:?}", hold.by());
+        assert!(matches!(pulse, Pulse::Alive(_)), "{to} at {}, after {after}: {pulse:?}", hold.by());
     }
 }
 
@@ -65,7 +69,7 @@ fn assert_avoided(stage: &Stage, pod: &str, when: &str) {
 
 fn drains(carrier: Carrier) {
     let mut stage = start(carrier, &["a"], &[]);
-    let mut held: Vec<Hold> = everywhere().into_iter().map(|to| hold(&stage, to)).collect();
+    let mut held = hold_all(&stage);
     stage.put_endpoints("web", Protocol::Tcp, &["b", "c"]);
     stage.await_pools(1, &["b", "c"]);
     let await_all = |stage: &Stage, wanted, when: &str| {
@@ -87,7 +91,7 @@ fn drains(carrier: Carrier) {
 
 fn comes_back(carrier: Carrier) {
     let stage = start(carrier, &["a"], &[]);
-    let mut held: Vec<Hold> = everywhere().into_iter().map(|to| hold(&stage, to)).collect();
+    let mut held = hold_all(&stage);
     for _ in 0..3 {
         stage.put_endpoints("web", Protocol::Tcp, &["b"]);
         stage.await_pools(1, &["b"]);
@@ -103,7 +107,7 @@ fn comes_back(carrier: Carrier) {
 
 fn outlives_its_service(carrier: Carrier) {
     let stage = start(carrier, &["a"], &[]);
-    let mut held: Vec<Hold> = everywhere().into_iter().map(|to| hold(&stage, to)).collect();
+    let mut held = hold_all(&stage);
     stage.folder.remove("slices-web");
     stage.await_pools(1, &[]);
     assert_alive(&mut held, "the removal of all endpoints");
