@@ -21,6 +21,11 @@ pub(super) struct Audit {
 }
 
 impl Audit {
+    /// Whether every service was looked at, and the next look begins with the first.
+    pub(super) fn is_round_over(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Look at the next services, so many that a round takes one `period`. Returns the first server that is not as it
     /// should be.
     pub(super) fn next<T: Transport>(

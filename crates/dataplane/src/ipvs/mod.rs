@@ -81,6 +81,8 @@ struct FamilyState {
     single: HashMap<IpAddr, u32>,
     /// Of its virtual servers.
     scheduler: Scheduler,
+    /// The routing of the node leads packets to IPVS. Not before the first service: a node may have no IPv6.
+    is_laid: bool,
 }
 
 /// The data plane over real or simulated kernels.
@@ -106,6 +108,7 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
             audit: Audit::default(),
             single: HashMap::new(),
             scheduler: setup.ipvs.scheduler,
+            is_laid: false,
         };
         Ipvs {
             rules,
@@ -131,6 +134,19 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
 
     pub fn rules(&mut self) -> &mut N {
         self.rules.transport()
+    }
+
+    /// What is local by routes.
+    fn prefixes(&self, family: Family, node: &NodePlan) -> BTreeSet<IpNet> {
+        let single = self.families[family.index()].single.keys().copied().map(IpNet::from);
+        node.service_cidrs.iter().copied().chain(single).collect()
+    }
+
+    fn lay(&mut self, family: Family, node: &NodePlan) -> Result<(), SyncError> {
+        let prefixes = self.prefixes(family, node);
+        let laid = self.ground.lay(family, &prefixes, self.local_mark);
+        self.families[family.index()].is_laid = laid.is_ok();
+        laid
     }
 
     /// Compare what the kernel has with what is wanted, server by server.
@@ -231,11 +247,12 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
         if let Some(sysctls) = &mut self.sysctls {
             sysctls.keep(self.options.strict_arp);
         }
-        let single = single_ips(plans.values(), node);
-        let prefixes: BTreeSet<IpNet> =
-            node.service_cidrs.iter().copied().chain(single.keys().copied().map(IpNet::from)).collect();
-        self.families[family.index()].single = single;
-        self.ground.lay(family, &prefixes, self.local_mark)?;
+        let state = &mut self.families[family.index()];
+        state.single = single_ips(plans.values(), node);
+        state.is_laid |= !plans.is_empty();
+        if state.is_laid {
+            self.lay(family, node)?;
+        }
         self.name_all(family, plans, node);
         let mut wanted = Offers::new();
         plans.values().for_each(|plan| add_plan(&mut wanted, plan, &node.nodeport_ips));
@@ -243,7 +260,9 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
         carry_out(&mut self.servers, &steps.before)?;
         let committed = self.rules.rewrite(family, plans, node)?;
         carry_out(&mut self.servers, &steps.after)?;
-        self.ground.keep_only(family, &prefixes, self.local_mark)?;
+        if self.families[family.index()].is_laid {
+            self.ground.keep_only(family, &self.prefixes(family, node), self.local_mark)?;
+        }
         let [servers, destinations] = sizes(&wanted);
         self.held.servers[family.index()].store(servers, Ordering::Relaxed);
         self.held.destinations[family.index()].store(destinations, Ordering::Relaxed);
@@ -272,7 +291,10 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
             Planning { draining: &mut state.draining, options: &self.options, now: Instant::now() };
         let steps = planning.change(&old, &new);
         let (come, gone) = route_changes(&mut state.single, changes, node.1);
-        self.ground.add(&come)?;
+        match std::mem::replace(&mut state.is_laid, true) {
+            true => self.ground.add(&come)?,
+            false => self.lay(family, node.1)?,
+        }
         carry_out(&mut self.servers, &steps.before)?;
         let committed = self.rules.apply(family, changes, node)?;
         carry_out(&mut self.servers, &steps.after)?;
@@ -354,7 +376,9 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
         if let Some(server) = wrong {
             tracing::debug!(%family, %server, "Virtual server is not as it was left");
         }
-        wrong.is_none() && self.ground.is_intact(family) && self.rules.is_intact(family, plans, node)
+        // Routes and rules are watched as well: once a round is enough.
+        let is_ground_intact = !audit.is_round_over() || self.ground.is_intact(family);
+        wrong.is_none() && is_ground_intact && self.rules.is_intact(family, plans, node)
     }
 
     fn cleanup(&mut self, family: Family) -> Result<(), SyncError> {
