@@ -249,4 +249,5 @@ fn mixed(old: &[PlannedEndpoint], new: &[PlannedEndpoint], slots: usize) -> Box<
 }
 
 #[cfg(test)]
+#[path = "../tests/unit/pieces.rs"]
 mod tests;

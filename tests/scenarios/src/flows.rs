@@ -105,7 +105,7 @@ impl Flow {
     pub fn name(&self, family: Family) -> String {
         let asking = match self.asking {
             Asking::Cover => "",
-            Asking::Sticky => ", again and again",
+            Asking::Sticky => ", repeatedly",
             Asking::Evenly => ", evenly",
             Asking::ManyClients => ", many clients",
         };

@@ -183,5 +183,5 @@ fn differences(old: &[PlannedEndpoint], new: &[PlannedEndpoint]) -> (Vec<Destina
 }
 
 #[cfg(test)]
-#[path = "steps_tests.rs"]
+#[path = "../../tests/unit/ipvs_steps.rs"]
 mod tests;

@@ -66,7 +66,7 @@ fn lifetime(carrier: Carrier) {
     }
 }
 
-/// Ask again and again, for twice the timeout in all, and each client within it; all must stay where they are. Where the
+/// Ask repeatedly, for twice the timeout in all, and each client within it; all must stay where they are. Where the
 /// machine was too slow for that it begins again. Returns the answers, and when they were asked for the last time.
 fn use_for(stage: &Stage, to: SocketAddr, timeout: Duration) -> (Vec<String>, Instant) {
     let deadline = Instant::now() + patient(2 * SOON);
