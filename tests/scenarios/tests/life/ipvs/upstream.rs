@@ -2,15 +2,15 @@
 //! chains of iptables.
 
 use model::Family;
-use test_support::tools;
+use test_support::{tools, wait_until};
 
 use super::super::places::at_cluster_ip;
 use super::super::rig::OfUpstream;
-use super::super::stage::{ENDPOINTS, POD_PORT, Stage};
+use super::super::stage::{ENDPOINTS, POD_PORT, SOON, Stage};
 use super::rig::DEVICE;
 
-/// Of those that it has in this mode alone.
-const CHAIN: &str = "KUBE-NODE-PORT";
+/// The chain in which its rules begin, and one that it has in this mode alone.
+const CHAINS: [&str; 2] = ["KUBE-SERVICES", "KUBE-NODE-PORT"];
 
 pub(super) fn write(stage: &Stage, family: Family, services: &[OfUpstream]) {
     let ip = |arguments: &str| stage.try_tool("ip", arguments);
@@ -35,7 +35,13 @@ pub(super) fn write(stage: &Stage, family: Family, services: &[OfUpstream]) {
     let node = &stage.sandbox.node;
     node.run(|| ["conntrack", "expire_nodest_conn", "expire_quiescent_template"].map(set_for_ipvs));
     if let Some(tool) = iptables(family) {
-        for arguments in [format!("-t nat -N {CHAIN}"), format!("-t nat -A PREROUTING -j {CHAIN}")] {
+        let [root, node_port] = CHAINS;
+        for arguments in [
+            format!("-t nat -N {root}"),
+            format!("-t nat -N {node_port}"),
+            format!("-t nat -A {root} -m addrtype --dst-type LOCAL -j {node_port}"),
+            format!("-t nat -A PREROUTING -j {root}"),
+        ] {
             stage.try_tool(tool, &arguments).unwrap();
         }
     }
@@ -45,7 +51,13 @@ fn set_for_ipvs(name: &str) {
     kernel::sysctl::write(&format!("net/ipv4/vs/{name}"), 1).unwrap();
 }
 
+/// What is left for good: it is removed once the rules are in place, beside everything else.
 pub(super) fn left(stage: &Stage, family: Family) -> Vec<String> {
+    let is_gone = wait_until(SOON, || found(stage, family).is_empty());
+    if is_gone { Vec::new() } else { found(stage, family) }
+}
+
+fn found(stage: &Stage, family: Family) -> Vec<String> {
     let option = if family == Family::V4 { "-4" } else { "-6" };
     let addresses = stage.try_tool("ip", &format!("{option} -o address show dev {DEVICE} scope global"));
     let mut left: Vec<String> = addresses.unwrap().lines().map(str::to_owned).collect();
