@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bench_support::gauge::Resident;
 use kernel::process::{Signal, die_with_parent, send_signal};
 use sandbox::Namespace;
-use test_support::wait_until;
+use test_support::{patient, wait_until};
 
 use crate::Failure;
 use crate::cpu::CpuAccount;
@@ -68,7 +68,7 @@ impl Running {
             self.check()?;
             let before = self.cpu.used()?;
             std::thread::sleep(QUIET.1);
-            if self.cpu.used()?.saturating_sub(before) < QUIET.0 {
+            if self.cpu.used()?.saturating_sub(before) < patient(QUIET.0) {
                 return Ok(());
             }
         }
