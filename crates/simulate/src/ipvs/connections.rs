@@ -186,4 +186,8 @@ impl Simulator {
     pub fn end(&mut self, server: VirtualServer, client: IpAddr, port: u16) -> bool {
         self.connections.known.remove(&(server, client, port)).is_some()
     }
+    /// Every connection ended.
+    pub fn end_all(&mut self) {
+        self.connections.known.clear();
+    }
 }

@@ -7,6 +7,7 @@
 mod commands;
 mod connections;
 mod hashing;
+mod machine;
 mod schedule;
 mod server;
 #[cfg(test)]
@@ -22,6 +23,7 @@ use connections::Connections;
 use server::Server;
 
 pub use connections::Choice;
+pub use machine::{Machine, SharedMachine};
 pub use walk::{Node, Routing};
 
 /// The schedulers of the kernel, each a module of its own.
