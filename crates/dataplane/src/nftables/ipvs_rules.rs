@@ -11,10 +11,15 @@ use super::layout::{BEHIND_IPVS, INPUT, OUTPUT, POST_DNAT, PREROUTING, TableSetu
 use super::sets::{Door, SetName, beside_ipvs};
 
 const NOT_TAKEN: &str = "input-not-taken";
+const UNSERVED_CHAIN: &str = "filter-output-unserved";
 
-fn base_chains() -> [(&'static str, Hook); 3] {
+/// Behind nat, which may lead a client on this node elsewhere, and in front of IPVS, which takes requests at -98.
+const UNSERVED: i32 = -99;
+
+fn base_chains() -> [(&'static str, Hook); 4] {
     let hook = |kind, number, priority| Hook { kind, number, priority };
     [
+        (UNSERVED_CHAIN, hook(HookKind::Filter, OUTPUT, UNSERVED)),
         ("filter-prerouting-post-dnat", hook(HookKind::Filter, PREROUTING, POST_DNAT)),
         ("output-reroute", hook(HookKind::Route, OUTPUT, POST_DNAT)),
         ("filter-input-late", hook(HookKind::Filter, INPUT, BEHIND_IPVS)),
@@ -43,29 +48,28 @@ impl TableSetup {
         rule(batch, "filter-input", self.code().has_mark(local_mark).flip_mark(local_mark));
         let late = self.code().new_connection().then(VerdictCode::Goto(NOT_TAKEN));
         rule(batch, "filter-input-late", late);
-        let served = self.code().within(&VIP, &ipvs);
-        rule(batch, NOT_TAKEN, served.then(VerdictCode::Goto("reject-it")));
+        self.reject_not_taken(batch, NOT_TAKEN);
         self.accept_pings(batch, NOT_TAKEN);
         let at_cluster_ip = self.code().within(&[Field::Destination], "cluster-ips");
         rule(batch, NOT_TAKEN, at_cluster_ip.then(VerdictCode::Goto("reject-it")));
         let unallocated = self.code().within(&[Field::Destination], "service-cidrs");
         rule(batch, NOT_TAKEN, unallocated.then(VerdictCode::Drop));
-        // Packets of the node meet IPVS before the filter: one without a usable destination would answer for us, and
-        // over IPv6 clients take a second to believe it.
-        for (fields, set) in
-            [(&VIP[..], SetName::Reject(Door::Vip)), (&NODE_PORT, SetName::Reject(Door::NodePort))]
-        {
-            let code = self.code().new_connection();
-            let code = match set {
-                SetName::Reject(Door::NodePort) => code.within(&[Field::Destination], "nodeport-addresses"),
-                _ => code,
-            };
-            let name = set.name();
-            rule(
-                batch,
-                "filter-output-pre-dnat",
-                code.within(fields, &name).then(VerdictCode::Goto("reject-it")),
-            );
+        self.answer_unserved(batch);
+    }
+
+    /// Packets of the node meet IPVS before the filter: a virtual server that drains would answer for us, and over IPv6
+    /// clients take a second to believe it.
+    fn answer_unserved(&self, batch: &mut Batch) {
+        let answers = [
+            (SetName::Drop as fn(Door) -> SetName, VerdictCode::Drop),
+            (SetName::Reject, VerdictCode::Goto("reject-it")),
+        ];
+        for (set, verdict) in answers {
+            let (vips, ports) = (set(Door::Vip).name(), set(Door::NodePort).name());
+            let at_vip = self.code().new_connection().within(&VIP, &vips);
+            rule(batch, UNSERVED_CHAIN, at_vip.then(verdict));
+            let at_node = self.code().new_connection().within(&[Field::Destination], "nodeport-addresses");
+            rule(batch, UNSERVED_CHAIN, at_node.within(&NODE_PORT, &ports).then(verdict));
         }
     }
 
@@ -81,6 +85,17 @@ impl TableSetup {
         rule(batch, base, self.code().within(&VIP, &vips).set_mark(self.masquerade_mark));
         let at_node = self.code().within(&[Field::Destination], "nodeport-addresses");
         rule(batch, base, at_node.within(&NODE_PORT, &ports).set_mark(self.masquerade_mark));
+    }
+
+    /// An address that IPVS is to serve and does not, yet or any more: it must not reach anyone else.
+    pub(super) fn reject_not_taken(&self, batch: &mut Batch, chain: &str) {
+        let ipvs = SetName::Ipvs.name();
+        let served = self.code().within(&VIP, &ipvs);
+        rule(batch, chain, served.then(VerdictCode::Goto("reject-it")));
+        let ports = SetName::Masquerade(Door::NodePort).name();
+        let served =
+            self.code().within(&[Field::Destination], "nodeport-addresses").within(&NODE_PORT, &ports);
+        rule(batch, chain, served.then(VerdictCode::Goto("reject-it")));
     }
 
     /// A live cluster IP answers pings, because it is local.

@@ -220,6 +220,7 @@ impl TableSetup {
             rule(batch, chain, code.then(VerdictCode::Goto("reject-it")));
         }
         if self.picker != Picker::Rules {
+            self.reject_not_taken(batch, "forward-new");
             self.accept_pings(batch, "forward-new");
         }
         let code = self.code().within(&[Field::Destination], "cluster-ips");
