@@ -77,6 +77,11 @@ impl Draining {
         self.count
     }
 
+    /// Whether something of the server drains.
+    pub(super) fn has(&self, server: VirtualServer) -> bool {
+        self.servers.contains_key(&server)
+    }
+
     pub(super) fn holds(&self, server: VirtualServer, destination: &Destination) -> bool {
         self.servers.get(&server).is_some_and(|entry| entry.destinations.contains_key(destination))
     }
@@ -92,29 +97,42 @@ impl Draining {
         due.into_iter().collect()
     }
 
-    /// What has ended, now that the kernel has shown what the server has.
-    pub(super) fn collect(
-        &mut self,
+    /// What has ended, now that the kernel has shown what the server has, and the commands that remove it. To be
+    /// forgotten when they are carried out.
+    pub(super) fn ended(
+        &self,
         server: VirtualServer,
         found: &[DumpedDestination],
         now: Instant,
         batch: &mut Batch,
-    ) {
+    ) -> Vec<Destination> {
+        let Some(entry) = self.servers.get(&server) else { return Vec::new() };
+        let mut ended = Vec::new();
+        for (destination, until) in &entry.destinations {
+            match found.iter().find(|one| one.destination == *destination) {
+                Some(found) if found.active + found.inactive > 0 && *until > now => continue,
+                Some(_) => {
+                    batch.delete_destination(server, *destination);
+                }
+                None => {}
+            }
+            ended.push(*destination);
+        }
+        if ended.len() == entry.destinations.len() && entry.is_retired {
+            batch.delete_service(server);
+        }
+        ended
+    }
+
+    /// They are gone.
+    pub(super) fn forget(&mut self, server: VirtualServer, ended: &[Destination]) {
         let Some(entry) = self.servers.get_mut(&server) else { return };
         let before = entry.destinations.len();
-        entry.destinations.retain(|destination, until| {
-            let Some(found) = found.iter().find(|one| one.destination == *destination) else { return false };
-            let has_ended = found.active + found.inactive == 0 || *until <= now;
-            if has_ended {
-                batch.delete_destination(server, *destination);
-            }
-            !has_ended
+        ended.iter().for_each(|destination| {
+            entry.destinations.remove(destination);
         });
         self.count -= before - entry.destinations.len();
         if entry.destinations.is_empty() {
-            if entry.is_retired {
-                batch.delete_service(server);
-            }
             self.servers.remove(&server);
         }
     }
@@ -147,6 +165,18 @@ mod tests {
         }
     }
 
+    /// What has ended goes.
+    fn collect(draining: &mut Draining, found: &[DumpedDestination], now: Instant) -> Vec<Command> {
+        let mut batch = Batch::new();
+        let ended = draining.ended(server(80), found, now, &mut batch);
+        let before = draining.len();
+        let mut again = Batch::new();
+        assert_eq!(draining.ended(server(80), found, now, &mut again), ended);
+        assert_eq!((draining.len(), &again), (before, &batch), "nothing is lost before it is carried out");
+        draining.forget(server(80), &ended);
+        batch.commands().to_vec()
+    }
+
     #[test]
     fn a_destination_goes_with_its_last_connection_and_a_retired_server_with_its_last_destination() {
         let (mut draining, now) = (Draining::default(), Instant::now());
@@ -154,13 +184,11 @@ mod tests {
             draining.take_in(server(80), endpoint(1), now) && draining.take_in(server(80), endpoint(2), now)
         );
         assert!(draining.retire(server(80)));
-        let mut batch = Batch::new();
-        draining.collect(server(80), &[found(endpoint(1), 3), found(endpoint(2), 0)], now, &mut batch);
-        assert_eq!(batch.commands(), [Command::DeleteDestination(server(80), endpoint(2))]);
-        let mut batch = Batch::new();
-        draining.collect(server(80), &[found(endpoint(1), 0)], now, &mut batch);
+        let commands = collect(&mut draining, &[found(endpoint(1), 3), found(endpoint(2), 0)], now);
+        assert_eq!(commands, [Command::DeleteDestination(server(80), endpoint(2))]);
+        let commands = collect(&mut draining, &[found(endpoint(1), 0)], now);
         let last = [Command::DeleteDestination(server(80), endpoint(1)), Command::DeleteService(server(80))];
-        assert_eq!(batch.commands(), last);
+        assert_eq!(commands, last);
         assert_eq!(draining.len(), 0);
     }
 
@@ -168,9 +196,7 @@ mod tests {
     fn draining_is_bounded_in_time_and_number() {
         let (mut draining, now) = (Draining::default(), Instant::now());
         draining.take_in(server(80), endpoint(1), now);
-        let mut batch = Batch::new();
-        draining.collect(server(80), &[found(endpoint(1), 1)], now + LONGEST, &mut batch);
-        assert_eq!(batch.len(), 1);
+        assert_eq!(collect(&mut draining, &[found(endpoint(1), 1)], now + LONGEST).len(), 1);
         for port in 1..=MOST as u16 {
             assert!(draining.take_in(server(port), endpoint(1), now));
         }

@@ -83,6 +83,8 @@ struct FamilyState {
     scheduler: Scheduler,
     /// The routing of the node leads packets to IPVS. Not before the first service: a node may have no IPv6.
     is_laid: bool,
+    /// The rules in force are those of this mode.
+    is_written: bool,
 }
 
 /// The data plane over real or simulated kernels.
@@ -109,6 +111,7 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
             single: HashMap::new(),
             scheduler: setup.ipvs.scheduler,
             is_laid: false,
+            is_written: false,
         };
         Ipvs {
             rules,
@@ -178,7 +181,9 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
         }
         for (server, offer) in wanted.iter().filter(|(server, _)| !there.contains(server)) {
             let Some(pool) = offer.pool else { continue };
-            let batch = if offer.on_node_port { &mut steps.after } else { &mut steps.before };
+            // Rules that another mode left serve its clients until the commit; ours do not.
+            let waits = state.is_written && offer.needs_rules;
+            let batch = if waits { &mut steps.after } else { &mut steps.before };
             planning.serve(batch, *server, offer, pool);
         }
         Ok(steps)
@@ -193,16 +198,24 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
         }
     }
 
-    /// What has drained goes.
-    fn collect(&mut self, family: Family) -> Result<(), SyncError> {
+    /// What has drained of the next few servers goes.
+    fn collect_next(&mut self, family: Family) -> Result<(), SyncError> {
+        let due = self.families[family.index()].draining.next();
+        self.collect(family, due)
+    }
+
+    /// What has drained of these servers goes.
+    fn collect(&mut self, family: Family, due: Vec<ipvs::VirtualServer>) -> Result<(), SyncError> {
         let draining = &mut self.families[family.index()].draining;
-        let mut batch = ipvs::Batch::new();
-        for server in draining.next() {
+        let (mut batch, mut ended) = (ipvs::Batch::new(), Vec::new());
+        for server in due {
             let found = self.servers.destinations(server)?;
-            draining.collect(server, &found, Instant::now(), &mut batch);
+            ended.push((server, draining.ended(server, &found, Instant::now(), &mut batch)));
         }
+        carry_out(&mut self.servers, &batch)?;
+        ended.iter().for_each(|(server, destinations)| draining.forget(*server, destinations));
         self.held.draining[family.index()].store(draining.len(), Ordering::Relaxed);
-        carry_out(&mut self.servers, &batch)
+        Ok(())
     }
 
     /// The one that is wanted if the kernel has it, else the one in use.
@@ -259,7 +272,9 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
         let steps = self.rewrite_steps(family, &wanted, node)?;
         carry_out(&mut self.servers, &steps.before)?;
         let committed = self.rules.rewrite(family, plans, node)?;
+        self.families[family.index()].is_written = true;
         carry_out(&mut self.servers, &steps.after)?;
+        self.collect(family, steps.left)?;
         if self.families[family.index()].is_laid {
             self.ground.keep_only(family, &self.prefixes(family, node), self.local_mark)?;
         }
@@ -298,6 +313,7 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
         carry_out(&mut self.servers, &steps.before)?;
         let committed = self.rules.apply(family, changes, node)?;
         carry_out(&mut self.servers, &steps.after)?;
+        self.collect(family, steps.left)?;
         self.ground.remove(&gone)?;
         self.held.remove(family, &old);
         self.held.add(family, &new);
@@ -368,7 +384,7 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
         if let Some(sysctls) = &mut self.sysctls {
             sysctls.keep(self.options.strict_arp);
         }
-        if let Err(error) = self.collect(family) {
+        if let Err(error) = self.collect_next(family) {
             tracing::error!(%family, %error, "Failed to remove destinations that have drained; retrying");
         }
         let FamilyState { audit, draining, .. } = &mut self.families[family.index()];

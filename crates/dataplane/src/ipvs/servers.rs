@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use kernel::ipvs::{self, Destination, Settings, VirtualServer, flags};
 use model::{
-    Address, IpvsSettings, Masquerade, PlannedEndpoint, Pool, PortPlan, Protocol, Routing, Scheduler,
+    Address, IpvsSettings, Masquerade, PlannedEndpoint, Pool, PortPlan, Protocol, Role, Routing, Scheduler,
     ServicePlan, Verdict,
 };
 
@@ -24,8 +24,8 @@ pub(super) struct Offer<'a> {
     pub(super) affinity_seconds: Option<u32>,
     /// The rules rewrite the source of every client.
     pub(super) masqueraded: bool,
-    /// Packets reach IPVS without any rule that leads them there.
-    pub(super) on_node_port: bool,
+    /// Rules of its own mark or guard its clients.
+    pub(super) needs_rules: bool,
 }
 
 pub(super) type Offers<'a> = BTreeMap<VirtualServer, Offer<'a>>;
@@ -51,11 +51,14 @@ pub(super) fn add_port<'a>(offers: &mut Offers<'a>, port: &'a PortPlan, nodeport
             Address::Vip(ip, number) => (std::slice::from_ref(ip), *number),
             Address::NodePort(number) => (nodeport_ips, *number),
         };
+        let masqueraded = matches!(destination.routing, Routing::Same(_, Masquerade::Everyone));
         let offer = Offer {
             pool,
             affinity_seconds: port.affinity_seconds,
-            masqueraded: matches!(destination.routing, Routing::Same(_, Masquerade::Everyone)),
-            on_node_port: matches!(destination.at, Address::NodePort(_)),
+            masqueraded,
+            needs_rules: masqueraded
+                || destination.role == Role::ClusterIp
+                || destination.allowed_sources.is_some(),
         };
         offers.extend(ips.iter().map(|ip| (VirtualServer { address: *ip, protocol, port: number }, offer)));
     }

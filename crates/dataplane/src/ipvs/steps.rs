@@ -1,7 +1,9 @@
 //! What IPVS has to be told when offers change, and on which side of the commit to nf_tables. Pure.
 //!
-//! IPVS has no transactions, so the order keeps packets out of gaps: marks first, then the pool, then the way in. A
-//! connection that IPVS gets without its mark hangs: its endpoint would answer past this node.
+//! IPVS has no transactions, so the order keeps packets out of gaps: marks first, then the pool, and backwards when it
+//! goes. A connection that IPVS gets without its mark hangs: its endpoint would answer past this node. No rule has to
+//! lead a packet to IPVS for that: what the node sends is taken wherever it goes, and so is what arrives for an address
+//! that is local already.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
@@ -19,6 +21,8 @@ pub(super) const IN_USE: u32 = 1;
 pub(super) struct Steps {
     pub(super) before: Batch,
     pub(super) after: Batch,
+    /// Servers that no service has any more and that drain, unless they turn out to have no connection.
+    pub(super) left: Vec<VirtualServer>,
 }
 
 /// Writes steps; `draining` learns what goes.
@@ -39,10 +43,9 @@ impl Planning<'_> {
                 (None, None) => {}
                 (Some(pool), None) => self.retire(&mut steps.after, *server, pool.iter().map(destination)),
                 (None, Some(pool)) => {
-                    // What was answered by rules until now is so until the commit. A new node port is not: the address
-                    // is the node's own, so the marks come first.
-                    let is_open = before.is_none() && offer.on_node_port;
-                    let batch = if is_open { &mut steps.after } else { &mut steps.before };
+                    // What was answered by rules until now is so until the commit.
+                    let waits = before.is_none() && offer.needs_rules;
+                    let batch = if waits { &mut steps.after } else { &mut steps.before };
                     self.serve(batch, *server, offer, pool);
                 }
                 (Some(pool_before), Some(pool)) => {
@@ -57,11 +60,24 @@ impl Planning<'_> {
             }
         }
         for (server, offer) in old.iter().filter(|(server, _)| !new.contains_key(server)) {
-            if let Some(pool) = offer.pool {
-                self.retire(&mut steps.after, *server, pool.iter().map(destination));
+            if offer.pool.is_some() || self.draining.has(*server) {
+                self.abandon(&mut steps, *server, offer.pool.unwrap_or_default().iter().map(destination));
             }
         }
         steps
+    }
+
+    /// No service has the server any more, and no rule answers in its place.
+    fn abandon(
+        &mut self,
+        steps: &mut Steps,
+        server: VirtualServer,
+        endpoints: impl Iterator<Item = Destination>,
+    ) {
+        self.retire(&mut steps.before, server, endpoints);
+        if self.draining.has(server) {
+            steps.left.push(server);
+        }
     }
 
     /// A server that the kernel does not have, or only what drains of it.
@@ -136,33 +152,44 @@ impl Planning<'_> {
         offer: Option<&Offer<'_>>,
     ) {
         let server = found.server;
-        let Some((offer, pool)) = offer.and_then(|offer| Some((offer, offer.pool?))) else {
-            return self.retire(&mut steps.after, server, destinations.iter().map(|one| one.destination));
-        };
+        let endpoints = destinations.iter().map(|one| one.destination);
+        let Some(offer) = offer else { return self.abandon(steps, server, endpoints) };
+        let Some(pool) = offer.pool else { return self.retire(&mut steps.after, server, endpoints) };
         let settings = offer.settings(self.options);
         if found.settings != settings || found.by_network {
             steps.before.set_service(server, &settings);
         }
         let mut there: HashMap<Destination, DumpedDestination> =
             destinations.into_iter().map(|one| (one.destination, one)).collect();
+        let mut come = Batch::new();
+        let mut stays = false;
         for endpoint in pool.iter().map(destination) {
             match there.remove(&endpoint) {
                 None => {
-                    steps.before.new_destination(server, endpoint, IN_USE);
+                    come.new_destination(server, endpoint, IN_USE);
                 }
                 Some(one) if !one.masquerading => {
-                    steps.before.delete_destination(server, endpoint);
-                    steps.before.new_destination(server, endpoint, IN_USE);
+                    come.delete_destination(server, endpoint);
+                    come.new_destination(server, endpoint, IN_USE);
                 }
                 Some(one) if one.weight != IN_USE => {
-                    steps.before.set_destination(server, endpoint, IN_USE);
+                    come.set_destination(server, endpoint, IN_USE);
                 }
-                Some(_) => {}
+                Some(_) => stays = true,
             }
         }
         let mut gone: Vec<Destination> = there.into_keys().collect();
         gone.sort_unstable();
-        gone.into_iter().for_each(|endpoint| self.remove(&mut steps.after, server, endpoint));
+        // Nobody knows which marks there are. Endpoints elsewhere go before one and come after one: right both ways, if
+        // something is left in between.
+        let (adding, removing) = match stays {
+            true => (&mut steps.after, &mut steps.before),
+            false => (&mut steps.before, &mut steps.after),
+        };
+        come.commands().iter().for_each(|command| {
+            adding.push(command.clone());
+        });
+        gone.into_iter().for_each(|endpoint| self.remove(removing, server, endpoint));
     }
 }
 

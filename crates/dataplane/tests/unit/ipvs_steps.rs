@@ -22,7 +22,7 @@ const C: PlannedEndpoint = endpoint(3);
 
 fn offer(pool: &[PlannedEndpoint]) -> Offer<'_> {
     let pool = (!pool.is_empty()).then_some(pool);
-    Offer { pool, affinity_seconds: None, masqueraded: false, on_node_port: false }
+    Offer { pool, affinity_seconds: None, masqueraded: false, needs_rules: true }
 }
 
 /// What is sent before the commit and after it, in words.
@@ -63,23 +63,22 @@ fn word(command: &Command) -> String {
 const NOTHING: [&str; 0] = [];
 
 #[test]
-fn a_new_address_has_its_pool_before_the_way_in() {
+fn a_new_address_has_its_marks_before_the_pool_and_loses_them_after_it() {
     let (draining, tcp) = (&mut Draining::default(), server(Protocol::Tcp, 80));
     let [before, after] = change(draining, tcp, None, Some(offer(&[A, B])));
-    assert_eq!((before, after), (vec!["+server".into(), "+1".into(), "+2".into()], vec![]));
-    // Rejected until now, and so until the commit.
-    let [before, after] = change(draining, tcp, Some(offer(&[])), Some(offer(&[A])));
+    assert_eq!((before, after), (vec![], vec!["+server".into(), "+1".into(), "+2".into()]));
+    let [before, after] = change(draining, tcp, Some(offer(&[A, B])), None);
+    assert_eq!((before, after), (vec!["1=0".into(), "2=0".into()], vec![]));
+    let unmarked = Offer { needs_rules: false, ..offer(&[A]) };
+    let [before, after] = change(draining, server(Protocol::Tcp, 81), None, Some(unmarked));
     assert_eq!((before, after), (vec!["+server".into(), "+1".into()], vec![]));
 }
 
 #[test]
-fn a_new_node_port_has_its_marks_before_the_pool() {
-    let on_node_port = |pool| Offer { on_node_port: true, ..offer(pool) };
-    let (draining, tcp) = (&mut Draining::default(), server(Protocol::Tcp, 30_080));
-    let [before, after] = change(draining, tcp, None, Some(on_node_port(&[A])));
-    assert_eq!((before, after), (vec![], vec!["+server".into(), "+1".into()]));
-    let [before, _] = change(draining, tcp, Some(on_node_port(&[])), Some(on_node_port(&[A])));
-    assert_eq!(before, ["+server", "+1"], "rules answer until the commit");
+fn what_rules_answered_has_its_pool_before_they_cease() {
+    let (draining, tcp) = (&mut Draining::default(), server(Protocol::Tcp, 80));
+    let [before, after] = change(draining, tcp, Some(offer(&[])), Some(offer(&[A])));
+    assert_eq!((before, after), (vec!["+server".into(), "+1".into()], vec![]));
 }
 
 #[test]
@@ -99,8 +98,8 @@ fn flows_of_udp_do_not_drain() {
     let (draining, udp) = (&mut Draining::default(), server(Protocol::Udp, 53));
     let [_, after] = change(draining, udp, Some(offer(&[A, B])), Some(offer(&[B])));
     assert_eq!(after, ["-1"]);
-    let [_, after] = change(draining, udp, Some(offer(&[B])), None);
-    assert_eq!(after, ["-server"]);
+    let [before, _] = change(draining, udp, Some(offer(&[B])), None);
+    assert_eq!(before, ["-server"]);
 }
 
 /// It would refuse the connections that it leads to what drains.
@@ -123,13 +122,14 @@ fn a_server_without_endpoints_goes_when_its_connections_have_ended() {
     assert_eq!(before, NOTHING, "rules answer first");
     assert_eq!(after, ["1=0", "2=0"]);
     let mut batch = Batch::new();
-    draining.collect(tcp, &[], Instant::now(), &mut batch);
+    let ended = draining.ended(tcp, &[], Instant::now(), &mut batch);
+    draining.forget(tcp, &ended);
     assert_eq!(batch.commands().iter().map(word).collect::<Vec<_>>(), ["-server"]);
     // Or it is used again before that.
     change(draining, tcp, None, Some(offer(&[A])));
     change(draining, tcp, Some(offer(&[A])), None);
-    let [before, _] = change(draining, tcp, None, Some(offer(&[A, C])));
-    assert_eq!(before, ["+server", "1=1", "+3"]);
+    let [_, after] = change(draining, tcp, None, Some(offer(&[A, C])));
+    assert_eq!(after, ["+server", "1=1", "+3"]);
     assert_eq!(draining.len(), 0);
 }
 
