@@ -9,7 +9,7 @@ use dataplane::iptables::Iptables;
 use dataplane::nftables::Nftables;
 use sandbox::Namespace;
 
-use crate::simulated::Simulated;
+use crate::simulated::{Simulated, ipvs::SimulatedIpvs};
 use crate::{SettingsVariant, tools};
 
 /// What carries the plan out: a proxy mode, with the variant of its tools.
@@ -140,4 +140,5 @@ pub trait InMode {
 pub fn for_each_simulated(work: &mut impl InMode) {
     work.run::<Nftables<simulate::nft::Simulator>>();
     work.run::<Iptables<simulate::iptables::Simulator>>();
+    work.run::<SimulatedIpvs>();
 }

@@ -1,6 +1,7 @@
 //! The proxy modes over simulated kernels, for tests that every mode is held to.
 
 pub mod elements;
+pub mod ipvs;
 mod rules;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,9 @@ pub trait Simulated: Backend {
     /// What else tests know of the mode.
     const CARRIER: Carrier;
 
+    /// Who is masqueraded and where clients are sent do not change in the same moment.
+    const MARKS_APART: bool = false;
+
     fn new(variant: SettingsVariant) -> Self;
 
     /// A copy of what the kernel holds.
@@ -54,6 +58,9 @@ pub trait Simulated: Backend {
     fn between(&mut self, _: Rules) -> Vec<Rules> {
         Vec::new()
     }
+
+    /// Every connection ends, where the kernel keeps something for as long as they live.
+    fn end_connections(&mut self) {}
 }
 
 /// What a simulated kernel holds.
@@ -62,6 +69,7 @@ pub enum Rules {
     Nftables(simulate::nft::Simulator),
     /// By family.
     Iptables(Box<[simulate::iptables::Simulator; 2]>),
+    Ipvs(Box<simulate::ipvs::Machine>),
 }
 
 impl Rules {
@@ -72,6 +80,7 @@ impl Rules {
                 let simulator = &mut simulators[Family::of(packet.destination).index()];
                 simulate::walk(simulator, host, packet, draw)
             }
+            Rules::Ipvs(machine) => machine.walk(host, packet, draw),
         }
     }
 }

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
 use model::{
-    Address, Destination, Family, Masquerade, NodePlan, PlannedEndpoint, Planner, PortPlan, Protocol, Role,
-    Routing, ServiceKey, Verdict,
+    Address, Destination, Family, Masquerade, NodePlan, PlannedEndpoint, Planner, Pool, PortPlan, Protocol,
+    Role, Routing, ServiceKey, Verdict,
 };
 use test_support::SettingsVariant;
 use test_support::directory::node_addresses;
@@ -108,6 +108,14 @@ impl Oracle {
                 affine: owned.affine,
             },
         }
+    }
+
+    /// All endpoints behind a destination, whoever the client is.
+    pub(crate) fn endpoints(&self, protocol: Protocol, to: SocketAddr) -> Vec<(IpAddr, u16)> {
+        let at = [Address::Vip(to.ip(), to.port()), Address::NodePort(to.port())];
+        let owned = at.iter().filter_map(|at| self.destinations.get(&(protocol, *at)));
+        let pools = owned.flat_map(|owned| [Pool::Cluster, Pool::Local].map(|pool| owned.port.pool(pool)));
+        pools.flatten().map(|endpoint| (endpoint.ip, endpoint.port)).collect()
     }
 
     fn unowned(&self, ip: IpAddr) -> Answer {

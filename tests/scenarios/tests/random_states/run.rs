@@ -6,7 +6,7 @@ use cluster::{ClusterState, Kind};
 use dataplane::Reconciler;
 use model::{Family, PlannedEndpoint, Protocol, ServiceKey};
 use simulate::{Delivery, Host, Journey, Origin, Outcome, Packet};
-use test_support::directory::node_addresses;
+use test_support::directory::{NODE, node_addresses, node_of, server_at};
 use test_support::flows::Position;
 use test_support::interpreted::{StatePlanner, node_view, protocol, rejection};
 use test_support::simulated::{Rules, Simulated};
@@ -17,6 +17,8 @@ use crate::oracle::{Answer, Oracle};
 
 const SYNCS: u32 = 8;
 const PACKETS_A_SYNC: u32 = 8;
+/// More than there are services: some modes look at one at a time.
+const LOOKS: u32 = 10;
 
 pub(crate) fn seed<B: Simulated>(seed: u64, variants: &[SettingsVariant]) {
     let mut history: History<B> = History::new(seed, variants);
@@ -24,6 +26,7 @@ pub(crate) fn seed<B: Simulated>(seed: u64, variants: &[SettingsVariant]) {
         history.change();
         history.sync();
     }
+    history.settle();
     history.compare_with_a_fresh_start();
 }
 
@@ -64,6 +67,8 @@ impl<B: Simulated> History<B> {
     fn sync(&mut self) {
         self.clock += u64::from(self.dice.below(5_000));
         self.reconciler.backend().set_now(self.clock);
+        // Whatever lives on would keep what it needs.
+        self.reconciler.backend().end_connections();
         let before = self.reconciler.backend().rules();
         let fails = self.dice.chance(10);
         if fails {
@@ -120,11 +125,15 @@ impl<B: Simulated> History<B> {
         let journey = rules.walk(&host, packet, &mut |below| self.dice.below(below));
         let answers = oracles.map(|oracles| oracles[family.index()].ask(from, source, protocol, to));
         let right = |answer: &Answer| check(answer, from, source, protocol, to, &journey.outcome).is_ok();
+        let is_served = || {
+            let endpoints = oracles.map(|oracles| oracles[family.index()].endpoints(protocol, to)).concat();
+            answers.iter().any(Answer::forwards) && is_answered(from, &endpoints, &journey.outcome)
+        };
         let refused = matches!(journey.outcome, Outcome::Rejected(_) | Outcome::Dropped);
         let comes_or_goes = answers.iter().filter(|answer| answer.forwards()).count() != 2
             && answers.iter().any(|answer| *answer != Answer::Untouched);
         assert!(
-            answers.iter().any(right) || refused && comes_or_goes,
+            answers.iter().any(right) || refused && comes_or_goes || B::MARKS_APART && is_served(),
             "{from} {source} to {protocol} {to}, {}: between {answers:#?}\n{:?}\n{:#?}",
             self.variant.name(),
             journey.outcome,
@@ -169,6 +178,16 @@ impl<B: Simulated> History<B> {
             destination_port: to.port(),
             mark: 0,
             origin: from.interface().map_or(Origin::Host, Origin::Interface),
+        }
+    }
+
+    /// What waits for connections to end goes with them, and no look finds anything wrong.
+    fn settle(&mut self) {
+        self.reconciler.backend().end_connections();
+        for family in Family::BOTH {
+            for _ in 0..LOOKS {
+                assert!(!self.reconciler.check(family), "{family}: what we wrote is taken for damage");
+            }
         }
     }
 
@@ -219,6 +238,15 @@ fn check(
         _ => false,
     };
     if right { Ok(None) } else { Err(format!("saw {outcome:?}")) }
+}
+
+/// Whether a client gets an answer from one of these, which it does not if that passes this node by.
+fn is_answered(from: Position, endpoints: &[(IpAddr, u16)], outcome: &Outcome) -> bool {
+    let (Outcome::Delivered(delivery) | Outcome::Local(delivery)) = outcome else { return false };
+    let at = SocketAddr::new(delivery.to, delivery.port);
+    let is_here = server_at(at).is_some_and(|by| node_of(by.split('/').next().unwrap_or(&by)) == NODE);
+    let returns = from.is_node() || matches!(from, Position::Guest | Position::EndpointB);
+    endpoints.contains(&(delivery.to, delivery.port)) && (delivery.masqueraded || is_here || returns)
 }
 
 fn source_is_right(
