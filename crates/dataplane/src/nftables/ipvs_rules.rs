@@ -38,6 +38,11 @@ impl TableSetup {
         }
         batch.add_chain(&Chain { name: NOT_TAKEN, hook: None });
         let ipvs = SetName::Ipvs.name();
+        // A new connection that is going to be rejected stays on its way: the kernel has no route for ICMP messages from an
+        // address that is local by its mark alone.
+        let rejected = SetName::Reject(Door::Vip).name();
+        let code = self.code().new_connection().within(&VIP, &rejected);
+        rule(batch, "filter-prerouting-post-dnat", code.then(VerdictCode::Accept));
         // Behind nat: what the rules have redirected is no longer for the service. Every packet, not only the first.
         let code = self.code().within(&VIP, &ipvs);
         rule(batch, "filter-prerouting-post-dnat", code.set_mark(local_mark));
