@@ -1,10 +1,12 @@
 //! Removes what mode ipvs leaves, ours or another kube-proxy's: virtual servers, routes, rules, the device, ipsets. Chains
 //! of iptables that another one left are mostly those of iptables mode and go with them.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
+use kernel::conntrack::{Conntrack, ConntrackError, Filter, Flow, status};
 use kernel::ipvs::{self, Batch, DumpedServer, Protocol, Transport, VirtualServer};
 use kernel::{ipset, link::Links};
 
@@ -29,18 +31,22 @@ pub(super) fn remove(search: Search) -> Removal {
         Search::Everywhere => DRAIN_OF_CLEANUP,
         Search::WhereSeen => DRAIN,
     };
-    match remove_servers(patience) {
-        Ok(count) => removal.had_some |= count > 0,
-        Err(error) => {
-            removal.left.push(failed("virtual servers of ipvs mode may still be there").because(error))
-        }
-    }
+    let gone = remove_servers(patience).unwrap_or_else(|error| {
+        removal.left.push(failed("virtual servers of ipvs mode may still be there").because(error));
+        Vec::new()
+    });
+    removal.had_some |= !gone.is_empty();
     match ground::clear() {
         Ok(had_some) => removal.had_some |= had_some,
         Err(error) => {
             let what = format!("the device {DEVICE}, routes or rules of ipvs mode may still be there");
             removal.left.push(failed(&what).because(error));
         }
+    }
+    if let Err(error) = forget_flows(&gone) {
+        let what =
+            "UDP flows that began in ipvs mode may get no answers until their clients use another port";
+        removal.left.push(failed(what).because(error));
     }
     removal.left.extend(remove_sets());
     if removal.had_some {
@@ -72,8 +78,8 @@ pub(super) fn remove_strays() -> Vec<Leftover> {
 }
 
 /// Servers that are ours, and those at addresses that only a kube-proxy makes local.
-fn remove_servers(patience: Duration) -> Result<usize, ipvs::Error> {
-    let Some(mut servers) = ipvs::Connection::open_if_loaded()? else { return Ok(0) };
+fn remove_servers(patience: Duration) -> Result<Vec<VirtualServer>, ipvs::Error> {
+    let Some(mut servers) = ipvs::Connection::open_if_loaded()? else { return Ok(Vec::new()) };
     let prefixes = ground::local_prefixes().unwrap_or_default();
     let own: Vec<IpAddr> = Links::open()
         .and_then(|mut links| links.addresses())
@@ -93,7 +99,22 @@ fn remove_servers(patience: Duration) -> Result<usize, ipvs::Error> {
         batch.delete_service(*server);
     }
     servers.commit(&batch)?;
-    Ok(going.len())
+    Ok(going)
+}
+
+/// A recorded flow is not redirected again, and one that IPVS redirected is not recorded as such: rules of another mode
+/// would let its next datagram pass to an address that nobody has.
+fn forget_flows(gone: &[VirtualServer]) -> Result<(), ConntrackError> {
+    let of_udp = gone.iter().filter(|server| server.protocol == Protocol::Udp);
+    let gone: HashSet<(IpAddr, u16)> = of_udp.map(|server| (server.address, server.port)).collect();
+    if gone.is_empty() {
+        return Ok(());
+    }
+    let filter = Filter { protocol: Some(Protocol::Udp.number()), ..Filter::default() };
+    let is_stale = |flow: &Flow| {
+        flow.status & status::DST_NAT == 0 && gone.contains(&(flow.original.dst, flow.original.dport))
+    };
+    Conntrack::open()?.delete_where(&filter, is_stale).map(drop)
 }
 
 /// Wait until no connection is open. New ones are refused meanwhile, unless rules lead them elsewhere already, as those
