@@ -3,6 +3,7 @@
 
 mod graceful;
 mod others;
+mod parting;
 mod rig;
 mod schedulers;
 mod servers;
@@ -23,7 +24,8 @@ const NODE_PORT: u16 = 30080;
 const QUICK: &str = "--ipvs-sync-period=1s";
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
-    let modules = [graceful::cases(), schedulers::cases(), others::cases(), settings::cases()];
+    let modules =
+        [graceful::cases(), schedulers::cases(), others::cases(), parting::cases(), settings::cases()];
     modules.into_iter().flatten().collect()
 }
 
