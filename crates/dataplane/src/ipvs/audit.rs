@@ -1,11 +1,12 @@
 //! Looks whether virtual servers are as we left them, some at a time: IPVS tells nobody of changes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use kernel::ipvs::{Transport, VirtualServer};
+use kernel::ipvs::{Destination, Transport, VirtualServer};
 use model::{IpvsSettings, NodePlan, ServiceKey, ServicePlan};
 
+use super::carry_out::LeftOut;
 use super::draining::Draining;
 use super::servers::{Offer, Offers, add_plan, destination};
 use super::steps::IN_USE;
@@ -32,7 +33,7 @@ impl Audit {
         &mut self,
         servers: &mut T,
         (plans, node): (&HashMap<ServiceKey, ServicePlan>, &NodePlan),
-        draining: &Draining,
+        (draining, left_out): (&Draining, &LeftOut),
         options: &IpvsSettings,
         period: Duration,
     ) -> Option<VirtualServer> {
@@ -47,7 +48,7 @@ impl Audit {
             let mut offers = Offers::new();
             add_plan(&mut offers, plan, &node.nodeport_ips);
             let is_wrong = |(server, offer): &(VirtualServer, Offer<'_>)| {
-                !is_right(servers, *server, offer, draining, options)
+                !is_right(servers, *server, offer, (draining, left_out), options)
             };
             if let Some((server, _)) = offers.into_iter().find(is_wrong) {
                 return Some(server);
@@ -62,18 +63,20 @@ fn is_right<T: Transport>(
     servers: &mut T,
     server: VirtualServer,
     offer: &Offer<'_>,
-    draining: &Draining,
+    (draining, left_out): (&Draining, &LeftOut),
     options: &IpvsSettings,
 ) -> bool {
     let Some(pool) = offer.pool else { return true };
     match servers.service(server) {
         Err(_) => return true,
-        Ok(Some(found)) if found.settings == offer.settings(options) => {}
+        Ok(Some(found)) if found.settings == offer.settings(options) && !found.by_network => {}
         Ok(_) => return false,
     }
     let Ok(found) = servers.destinations(server) else { return true };
-    let weights: HashMap<_, _> = found.iter().map(|one| (one.destination, one.weight)).collect();
-    let are_there = pool.iter().all(|endpoint| weights.get(&destination(endpoint)) == Some(&IN_USE));
-    let strangers = found.iter().filter(|one| !draining.holds(server, &one.destination)).count();
-    are_there && strangers == pool.len()
+    let in_use = found.iter().filter(|one| one.masquerading && one.weight == IN_USE);
+    let in_use: HashSet<Destination> = in_use.map(|one| one.destination).collect();
+    let wanted: HashSet<Destination> = pool.iter().map(destination).collect();
+    let is_missing = |at: &&Destination| !in_use.contains(at) && !left_out.contains(&(server, **at));
+    let is_strange = |at: &Destination| !wanted.contains(at) && !draining.holds(server, at);
+    !wanted.iter().any(|at| is_missing(&at)) && !found.iter().any(|one| is_strange(&one.destination))
 }

@@ -10,7 +10,7 @@ const MOST: usize = 10_000;
 /// A connection that lives longer than this after its endpoint has gone is ended.
 pub(super) const LONGEST: Duration = Duration::from_secs(3600);
 /// Virtual servers that are looked at in one go.
-const AT_ONCE: usize = 64;
+pub(super) const AT_ONCE: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Draining {

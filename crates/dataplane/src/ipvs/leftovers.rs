@@ -14,8 +14,33 @@ use super::servers::OURS;
 use super::{DEVICE, NAME, NODE_PORTS, ground};
 use crate::leftovers::{Leftover, Removal, Search};
 
-/// Names of ipsets that another kube-proxy makes in this mode.
-const IPSETS: &str = "KUBE-";
+/// The ipsets that another kube-proxy makes in this mode; those of IPv6 begin with `KUBE-6-`. Network policies have sets
+/// whose names begin with `KUBE-`, too.
+const IPSETS: [&str; 17] = [
+    "LOOP-BACK",
+    "CLUSTER-IP",
+    "EXTERNAL-IP",
+    "EXTERNAL-IP-LOCAL",
+    "LOAD-BALANCER",
+    "LOAD-BALANCER-FW",
+    "LOAD-BALANCER-LOCAL",
+    "LOAD-BALANCER-SOURCE-IP",
+    "LOAD-BALANCER-SOURCE-CIDR",
+    "NODE-PORT-TCP",
+    "NODE-PORT-UDP",
+    "NODE-PORT-LOCAL-TCP",
+    "NODE-PORT-LOCAL-UDP",
+    "NODE-PORT-SCTP-HASH",
+    "NODE-PORT-LOCAL-SCTP-HASH",
+    "HEALTH-CHECK-NODE-PORT",
+    "IPVS-IPS",
+];
+
+fn is_upstreams(set: &str) -> bool {
+    let name = set.strip_prefix("KUBE-6-").or_else(|| set.strip_prefix("KUBE-"));
+    // The kernel allows 31 characters, of which the prefix for IPv6 leaves 24.
+    name.is_some_and(|name| IPSETS.iter().any(|known| *known == name || known.get(..24) == Some(name)))
+}
 /// Open connections end with their virtual server. Short ones get this long to end by themselves; `--cleanup`, for which
 /// somebody waits, gives them less.
 const DRAIN: Duration = Duration::from_secs(10);
@@ -59,10 +84,12 @@ pub(super) fn remove(search: Search) -> Removal {
 pub(super) fn remove_strays() -> Vec<Leftover> {
     let removed = Links::open().and_then(|mut links| {
         let addresses = ground::addresses_on_device(&mut links)?;
-        for net in &addresses {
-            links.delete_address(DEVICE, *net)?;
+        // All are tried: one may have gone meanwhile.
+        let failures = addresses.iter().filter_map(|net| links.delete_address(DEVICE, *net).err());
+        match failures.fold(None, |_, error| Some(error)) {
+            Some(error) if !ground::addresses_on_device(&mut links)?.is_empty() => Err(error),
+            _ => Ok(addresses.len()),
         }
-        Ok(addresses.len())
     });
     let mut left: Vec<Leftover> = remove_sets().into_iter().collect();
     match removed {
@@ -159,7 +186,7 @@ fn remove_sets() -> Option<Leftover> {
         Err(error) => return Some(failed("ipsets of ipvs mode may still be there").idle().because(error)),
     };
     let failures =
-        names.iter().filter(|name| name.starts_with(IPSETS)).filter_map(|name| ipset::destroy(name).err());
+        names.iter().filter(|name| is_upstreams(name)).filter_map(|name| ipset::destroy(name).err());
     // All are tried.
     let last = failures.fold(None, |_, error| Some(error))?;
     Some(failed("ipsets of ipvs mode are still there").idle().because(last))

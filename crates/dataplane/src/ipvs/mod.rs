@@ -28,7 +28,7 @@ use crate::drift::TellDrift;
 use crate::nftables::{Nftables, Pin, PinSweep, local_mark};
 use crate::ports::ports_of;
 use audit::{Audit, BETWEEN_SHARES};
-use carry_out::carry_out;
+use carry_out::{LeftOut, carry_out};
 use draining::Draining;
 use servers::{OURS, Offers, add_plan, add_port};
 use steps::{Planning, Steps};
@@ -64,8 +64,11 @@ impl Held {
 
     fn remove(&self, family: Family, offers: &Offers<'_>) {
         let [servers, destinations] = sizes(offers);
-        self.servers[family.index()].fetch_sub(servers, Ordering::Relaxed);
-        self.destinations[family.index()].fetch_sub(destinations, Ordering::Relaxed);
+        let less = |count: &AtomicUsize, by: usize| {
+            count.store(count.load(Ordering::Relaxed).saturating_sub(by), Ordering::Relaxed);
+        };
+        less(&self.servers[family.index()], servers);
+        less(&self.destinations[family.index()], destinations);
     }
 }
 
@@ -79,6 +82,7 @@ struct FamilyState {
     audit: Audit,
     /// Cluster IPs outside every ServiceCIDR, which have a route of their own, and how many services have each.
     single: HashMap<IpAddr, u32>,
+    left_out: LeftOut,
     /// Of its virtual servers.
     scheduler: Scheduler,
     /// The routing of the node leads packets to IPVS. Not before the first service: a node may have no IPv6.
@@ -93,6 +97,8 @@ pub struct Ipvs<N, V, G> {
     servers: V,
     ground: G,
     options: IpvsSettings,
+    /// A scheduler that was asked for and that the kernel does not have.
+    refused: Option<Scheduler>,
     local_mark: u32,
     families: [FamilyState; 2],
     /// How long a round of looks at all virtual servers takes.
@@ -109,6 +115,7 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
             draining: Draining::default(),
             audit: Audit::default(),
             single: HashMap::new(),
+            left_out: LeftOut::new(),
             scheduler: setup.ipvs.scheduler,
             is_laid: false,
             is_written: false,
@@ -118,6 +125,7 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
             servers,
             ground,
             options: setup.ipvs.clone(),
+            refused: None,
             local_mark,
             families: [state(), state()],
             period: Duration::from_secs(30),
@@ -204,15 +212,27 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
         self.collect(family, due)
     }
 
+    fn carry_out(&mut self, family: Family, batch: &ipvs::Batch) -> Result<(), SyncError> {
+        carry_out(&mut self.servers, batch, &mut self.families[family.index()].left_out)
+    }
+
+    /// What has drained already of servers that have just been left. The rest is for later, and so is a failure.
+    fn collect_now(&mut self, family: Family, mut left: Vec<ipvs::VirtualServer>) {
+        left.truncate(draining::AT_ONCE);
+        if let Err(error) = self.collect(family, left) {
+            tracing::debug!(%family, %error, "Failed to remove what has drained; retrying");
+        }
+    }
+
     /// What has drained of these servers goes.
     fn collect(&mut self, family: Family, due: Vec<ipvs::VirtualServer>) -> Result<(), SyncError> {
-        let draining = &mut self.families[family.index()].draining;
+        let FamilyState { draining, left_out, .. } = &mut self.families[family.index()];
         let (mut batch, mut ended) = (ipvs::Batch::new(), Vec::new());
         for server in due {
             let found = self.servers.destinations(server)?;
             ended.push((server, draining.ended(server, &found, Instant::now(), &mut batch)));
         }
-        carry_out(&mut self.servers, &batch)?;
+        carry_out(&mut self.servers, &batch, left_out)?;
         ended.iter().for_each(|(server, destinations)| draining.forget(*server, destinations));
         self.held.draining[family.index()].store(draining.len(), Ordering::Relaxed);
         Ok(())
@@ -220,12 +240,14 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
 
     /// The one that is wanted if the kernel has it, else the one in use.
     fn usable_scheduler(&mut self, wanted: Scheduler) -> Scheduler {
-        if wanted == self.options.scheduler {
-            return wanted;
+        if wanted == self.options.scheduler || self.refused == Some(wanted) {
+            return self.options.scheduler;
         }
+        self.refused = None;
         match mode::check_scheduler(&mut self.servers, wanted) {
             Ok(()) => wanted,
             Err(error) => {
+                self.refused = Some(wanted);
                 let kept = self.options.scheduler.name();
                 tracing::error!(%error, kept, "Failed to change the scheduler of IPVS; keeping the previous one");
                 self.options.scheduler
@@ -266,15 +288,17 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
         if state.is_laid {
             self.lay(family, node)?;
         }
+        self.rules.set_on_node(family, &node.nodeport_ips);
+        self.families[family.index()].left_out.clear();
         self.name_all(family, plans, node);
         let mut wanted = Offers::new();
         plans.values().for_each(|plan| add_plan(&mut wanted, plan, &node.nodeport_ips));
         let steps = self.rewrite_steps(family, &wanted, node)?;
-        carry_out(&mut self.servers, &steps.before)?;
+        self.carry_out(family, &steps.before)?;
         let committed = self.rules.rewrite(family, plans, node)?;
         self.families[family.index()].is_written = true;
-        carry_out(&mut self.servers, &steps.after)?;
-        self.collect(family, steps.left)?;
+        self.carry_out(family, &steps.after)?;
+        self.collect_now(family, steps.left);
         if self.families[family.index()].is_laid {
             self.ground.keep_only(family, &self.prefixes(family, node), self.local_mark)?;
         }
@@ -306,14 +330,15 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
             Planning { draining: &mut state.draining, options: &self.options, now: Instant::now() };
         let steps = planning.change(&old, &new);
         let (come, gone) = route_changes(&mut state.single, changes, node.1);
-        match std::mem::replace(&mut state.is_laid, true) {
+        match state.is_laid {
             true => self.ground.add(&come)?,
-            false => self.lay(family, node.1)?,
+            false if changes.iter().any(|change| change.new.is_some()) => self.lay(family, node.1)?,
+            false => {}
         }
-        carry_out(&mut self.servers, &steps.before)?;
+        self.carry_out(family, &steps.before)?;
         let committed = self.rules.apply(family, changes, node)?;
-        carry_out(&mut self.servers, &steps.after)?;
-        self.collect(family, steps.left)?;
+        self.carry_out(family, &steps.after)?;
+        self.collect_now(family, steps.left);
         self.ground.remove(&gone)?;
         self.held.remove(family, &old);
         self.held.add(family, &new);
@@ -372,7 +397,7 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
     }
 
     fn damage_found(&self) -> &'static str {
-        "Another process changed virtual servers, routes or rules of ours"
+        "Another process changed our virtual servers, routes or rules"
     }
 
     fn is_intact(
@@ -387,10 +412,11 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
         if let Err(error) = self.collect_next(family) {
             tracing::error!(%family, %error, "Failed to remove destinations that have drained; retrying");
         }
-        let FamilyState { audit, draining, .. } = &mut self.families[family.index()];
-        let wrong = audit.next(&mut self.servers, (plans, node), draining, &self.options, self.period);
+        let FamilyState { audit, draining, left_out, .. } = &mut self.families[family.index()];
+        let wrong =
+            audit.next(&mut self.servers, (plans, node), (draining, left_out), &self.options, self.period);
         if let Some(server) = wrong {
-            tracing::debug!(%family, %server, "Virtual server is not as it was left");
+            tracing::debug!(%family, %server, "Virtual server differs from what was programmed");
         }
         // Routes and rules are watched as well: once a round is enough.
         let is_ground_intact = !audit.is_round_over() || self.ground.is_intact(family);

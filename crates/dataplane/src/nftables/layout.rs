@@ -5,6 +5,8 @@
 //! `slot-zero` would be dead; and nothing below a class chain may hold a verdict map, because the kernel
 //! validates everything reachable at each change.
 
+use std::net::IpAddr;
+
 use kernel::nft::{Batch, Chain, DynsetOp, Hook, HookKind, Reject, Rule, VerdictCode};
 use model::{Family, LocalDetector, Protocol};
 
@@ -50,6 +52,8 @@ pub struct TableSetup {
     /// How many pins each of the two maps holds at most. When one is full, new clients go unpinned.
     pub room_for_pins: u32,
     pub picker: Picker,
+    /// Addresses of the node that serve node ports, as far as they decide who picks.
+    pub on_node: Vec<IpAddr>,
 }
 
 /// Who picks the endpoint of a new connection.

@@ -32,6 +32,7 @@ mod traffic;
 mod user_data;
 
 use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
 use std::time::Instant;
 
 use kernel::nft::{self, CommitErrorKind, Transport};
@@ -97,6 +98,7 @@ impl<T: Transport> Nftables<T> {
                 count_traffic: false,
                 room_for_pins: LEAST_ROOM_FOR_PINS,
                 picker: Picker::Rules,
+                on_node: Vec::new(),
             },
             table: Table::default(),
             trust: Trust::InPlace,
@@ -119,6 +121,11 @@ impl<T: Transport> Nftables<T> {
             setup.room_for_pins = room_for_pins(pins);
         }
         self
+    }
+
+    /// Which addresses of the node serve node ports, from the next rewrite on.
+    pub(crate) fn set_on_node(&mut self, family: Family, ips: &[IpAddr]) {
+        self.families[family.index()].setup.on_node = ips.to_vec();
     }
 
     /// Lead packets to IPVS, which picks endpoints.

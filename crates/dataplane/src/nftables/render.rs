@@ -43,7 +43,7 @@ pub(crate) fn of_service(plan: &ServicePlan) -> Option<Element> {
 
 impl<'a> RenderedPort<'a> {
     pub(crate) fn new(service: &'a str, port: &'a PortPlan, setup: &TableSetup) -> RenderedPort<'a> {
-        let by_ipvs = setup.picker != Picker::Rules && is_picked_by_ipvs(port);
+        let by_ipvs = setup.picker != Picker::Rules && is_picked_by_ipvs(port, &setup.on_node);
         let is_split = |at: &Destination| matches!(at.routing, Routing::Split { .. });
         let drawn = match by_ipvs {
             true => [port.destinations.iter().any(is_split), false],

@@ -146,6 +146,11 @@ impl Failure {
         self.errno == libc::EEXIST
     }
 
+    /// The kernel finds a value impossible, such as an address that no host can have.
+    pub fn is_invalid(&self) -> bool {
+        self.errno == libc::EINVAL
+    }
+
     /// What was to be changed or deleted is not there.
     pub fn is_not_there(&self) -> bool {
         matches!(self.errno, libc::ENOENT | libc::ESRCH)

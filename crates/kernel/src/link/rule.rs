@@ -80,7 +80,11 @@ impl Links {
     /// The rules of a family, of anyone, in their order. Those that a [`Rule`] cannot express are left out.
     pub fn rules(&mut self, family: IpFamily) -> Result<Vec<Rule>, LinkError> {
         let header = header(family, 0, 0);
-        self.list(libc::RTM_GETRULE, &header, "listing policy rules", read)
+        match self.list(libc::RTM_GETRULE, &header, "listing policy rules", read) {
+            // The kernel was started without IPv6.
+            Err(error) if error.errno() == Some(libc::EAFNOSUPPORT) => Ok(Vec::new()),
+            listed => listed,
+        }
     }
 
     fn change_rule(

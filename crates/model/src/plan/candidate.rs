@@ -37,8 +37,7 @@ pub(super) enum Place {
 impl Candidate {
     /// `None`: not of this family, or not usable.
     pub(super) fn of(endpoint: &Endpoint<'_>, node: &NodeView, family: Family) -> Option<Candidate> {
-        // The apiserver refuses unspecified addresses, a manifest does not.
-        if Family::of(endpoint.ip) != family || endpoint.ip.is_unspecified() {
+        if Family::of(endpoint.ip) != family || !can_be_host(endpoint.ip) {
             return None;
         }
         Some(Candidate {
@@ -55,6 +54,15 @@ impl Candidate {
         let port = ports.get(usize::from(self.rank)).copied().unwrap_or_default();
         let may_be_own_client = from_anywhere || self.place != Place::Elsewhere;
         PlannedEndpoint { ip: self.ip, port, may_be_own_client }
+    }
+}
+
+/// Whether connections can be sent to the address at all. The apiserver refuses unspecified addresses, a manifest does
+/// not; neither refuses all of the others.
+fn can_be_host(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => !ip.is_multicast() && !ip.is_broadcast() && ip.octets()[0] != 0,
+        IpAddr::V6(ip) => !ip.is_multicast() && !ip.is_unspecified(),
     }
 }
 
