@@ -7,6 +7,7 @@ mod damage;
 mod draining;
 mod gaps;
 mod ground;
+mod odd;
 mod reconcile;
 
 use std::collections::BTreeMap;

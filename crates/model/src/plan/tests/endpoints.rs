@@ -35,7 +35,8 @@ fn slices_may_offer_one_port_under_different_numbers() {
 fn unusable_endpoints_are_left_out() {
     let not_ready = Endpoint { ready: false, ..ready("10.0.0.2") };
     let dead = Endpoint { ready: false, serving: false, terminating: true, ..ready("10.0.0.3") };
-    let cases = [not_ready, dead, ready("fd00::9"), ready("0.0.0.0")];
+    let no_host = ["0.0.0.0", "0.1.2.3", "224.0.0.9", "255.255.255.255"].map(ready);
+    let cases = [&[not_ready, dead, ready("fd00::9")], &no_host[..]].concat();
     let plan = plan_one(&service(), &[&cases[..], &[ready("10.0.0.1")]].concat());
     assert_eq!(tails(&plan.cluster_pool), [1]);
     let plan = plan_one(&service(), &cases);
