@@ -73,7 +73,7 @@ fn ask_until(stage: &Stage, flow: &(String, UdpFlow), by: Option<&str>) {
     let (what, flow) = flow;
     let mut last = Outcome::Closed;
     let came = wait_until(SOON, || {
-        last = flow.ask(SILENCE);
+        last = flow.ask(patient(SILENCE));
         if by.is_none() && last.by().is_none() {
             last = flow.ask(patient(LASTING_SILENCE));
         }
