@@ -147,7 +147,7 @@ fn nodes_mark_nothing() {
     state.apply(service("web", 80));
     take_dirty(&mut state);
     state.apply(node("node-1", "z1"));
-    assert!(!state.is_dirty(), "whoever plans knows its own node and compares");
+    assert!(!state.is_dirty(), "the planner knows its own node and compares");
     assert_eq!(state.node("node-1").unwrap().zone.as_deref(), Some("z1"));
     state.delete(&ObjectKey::new(Kind::Node, "", "node-1"));
     assert!(state.node("node-1").is_none());

@@ -37,7 +37,7 @@ pub trait Mode: Sync {
     /// Whether there are rules of this mode.
     fn is_there(&self) -> bool;
 
-    /// What whoever chooses this mode should know, as an event: its reason and its note.
+    /// What an operator who chooses this mode should know, as an event: its reason and its note.
     fn advice(&self) -> Option<(&'static str, &'static str)> {
         None
     }

@@ -219,7 +219,7 @@ fn connections_stay_with_their_destination_until_it_is_deleted() {
     batch.delete_destination(server(CLUSTER), chosen);
     assert_eq!(bench.ipvs.commit(&batch).unwrap(), []);
     assert_eq!(bench.send(outside(CLUSTER)).outcome, Outcome::Dropped);
-    // No longer known, and not a first packet: it goes to whoever listens on the machine.
+    // No longer known, and not a first packet: it goes to any listener on the machine.
     assert_eq!(bench.send(outside(CLUSTER)).outcome, Outcome::Rejected(Rejection::TcpReset));
 }
 

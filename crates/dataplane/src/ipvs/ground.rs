@@ -4,7 +4,7 @@
 //! IPVS takes only packets that are for this node. Cluster IPs are, by a local route for each ServiceCIDR (one route,
 //! however many services there are; an address per service on a device costs quadratic time). External addresses are not:
 //! their packets are marked by rules of the table, and routing rules lead what is marked to a table in which everything is
-//! local. Other ports of such an address still reach whoever really has it.
+//! local. Other ports of such an address still reach their real owner.
 
 use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
@@ -174,7 +174,7 @@ impl Ground for Node {
         if let Err(error) = started {
             tracing::error!(
                 %error,
-                "Failed to watch routes and rules for changes by other processes; damage is found by the next look"
+                "Failed to watch routes and rules for changes by other processes; the next periodic check will find changes"
             );
         }
     }
@@ -208,7 +208,7 @@ fn watch_on(mut monitor: RoutingMonitor, laid: &Shared, tell: &TellDrift) {
             Ok(Wake::Quiet) => continue,
             Ok(Wake::Changed | Wake::Overrun) => {}
             Err(error) => {
-                tracing::error!(%error, "Lost the notifications of routes and rules; damage is found by the next look");
+                tracing::error!(%error, "Lost the notifications of routes and rules; the next periodic check will find changes");
                 return;
             }
         }
@@ -376,7 +376,7 @@ impl Sysctls {
         self.told.retain(|name| failures.iter().any(|(failed, _)| failed == name));
         for (name, error) in failures {
             if self.told.insert(name) {
-                tracing::error!(%error, "Failed to set what mode ipvs needs; set it on the node, or run --init-only");
+                tracing::error!(%error, "Failed to set a sysctl that mode ipvs needs; set it on the node, or run --init-only");
             }
         }
     }

@@ -134,7 +134,7 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
         }
     }
 
-    /// The virtual servers, for whoever looks from outside.
+    /// The virtual servers, for tests that look from outside.
     pub fn servers(&mut self) -> &mut V {
         &mut self.servers
     }

@@ -22,7 +22,7 @@ const SERVERS: Description = Description {
     name: "pointsman_ipvs_virtual_servers",
     kind: Kind::Gauge,
     labels: OF_FAMILY,
-    help: "Virtual servers that services have in IPVS",
+    help: "Virtual servers programmed for services",
 };
 const DESTINATIONS: Description = Description {
     name: "pointsman_ipvs_destinations",
