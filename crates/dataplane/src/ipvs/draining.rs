@@ -18,6 +18,8 @@ pub(super) struct Draining {
     count: usize,
     /// The last that was looked at.
     last: Option<VirtualServer>,
+    /// What drained before everything was listed again: it keeps its time.
+    before: BTreeMap<VirtualServer, Server>,
 }
 
 #[derive(Debug, Default)]
@@ -30,13 +32,16 @@ struct Server {
 impl Draining {
     /// Whether the destination may drain: there is room for it.
     pub(super) fn take_in(&mut self, server: VirtualServer, destination: Destination, now: Instant) -> bool {
+        if self.holds(server, &destination) {
+            return true;
+        }
         if self.count >= MOST {
             return false;
         }
-        let destinations = &mut self.servers.entry(server).or_default().destinations;
-        if destinations.insert(destination, now + LONGEST).is_none() {
-            self.count += 1;
-        }
+        let before = self.before.get(&server).and_then(|entry| entry.destinations.get(&destination));
+        let until = before.copied().unwrap_or(now + LONGEST);
+        self.servers.entry(server).or_default().destinations.insert(destination, until);
+        self.count += 1;
         true
     }
 
@@ -69,8 +74,10 @@ impl Draining {
         }
     }
 
-    pub(super) fn clear(&mut self) {
-        *self = Draining::default();
+    /// All servers are about to be listed, and what drains is taken in again.
+    pub(super) fn begin_again(&mut self) {
+        let before = std::mem::take(&mut self.servers);
+        *self = Draining { before, ..Draining::default() };
     }
 
     pub(super) fn len(&self) -> usize {
@@ -108,8 +115,10 @@ impl Draining {
     ) -> Vec<Destination> {
         let Some(entry) = self.servers.get(&server) else { return Vec::new() };
         let mut ended = Vec::new();
+        let found: BTreeMap<Destination, &DumpedDestination> =
+            found.iter().map(|one| (one.destination, one)).collect();
         for (destination, until) in &entry.destinations {
-            match found.iter().find(|one| one.destination == *destination) {
+            match found.get(destination) {
                 Some(found) if found.active + found.inactive > 0 && *until > now => continue,
                 Some(_) => {
                     batch.delete_destination(server, *destination);
@@ -202,6 +211,18 @@ mod tests {
         }
         assert!(!draining.take_in(server(60_000), endpoint(1), now));
         assert_eq!(draining.len(), MOST);
+    }
+
+    #[test]
+    fn what_is_listed_again_keeps_its_time() {
+        let (mut draining, now) = (Draining::default(), Instant::now());
+        draining.take_in(server(80), endpoint(1), now);
+        draining.begin_again();
+        assert_eq!(draining.len(), 0);
+        draining.take_in(server(80), endpoint(1), now + LONGEST / 2);
+        let mut batch = Batch::new();
+        draining.ended(server(80), &[found(endpoint(1), 1)], now + LONGEST, &mut batch);
+        assert_eq!(batch.len(), 1);
     }
 
     #[test]

@@ -170,7 +170,7 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
         let foreign = self.ground.foreign_addresses(family);
         let found = self.servers.services()?;
         let state = &mut self.families[family.index()];
-        state.draining.clear();
+        state.draining.begin_again();
         let mut planning =
             Planning { draining: &mut state.draining, options: &self.options, now: Instant::now() };
         let mut steps = Steps::default();

@@ -69,7 +69,13 @@ pub(super) fn add_port<'a>(offers: &mut Offers<'a>, port: &'a PortPlan, nodeport
                 || destination.role == Role::ClusterIp
                 || destination.allowed_sources.is_some(),
         };
-        offers.extend(ips.iter().map(|ip| (VirtualServer { address: *ip, protocol, port: number }, offer)));
+        for ip in ips {
+            let place = offers.entry(VirtualServer { address: *ip, protocol, port: number }).or_insert(offer);
+            // An address of the node may be another service's, which rules serve; the server is the node port's.
+            if place.pool.is_none() {
+                *place = offer;
+            }
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use kernel::ipvs::{Batch, Destination, DumpedDestination, DumpedServer, Protocol
 use model::{IpvsSettings, PlannedEndpoint};
 
 use super::draining::Draining;
-use super::servers::{Offer, Offers, destination, passes_over_idle};
+use super::servers::{OURS, Offer, Offers, destination, passes_over_idle};
 
 /// What a destination in use weighs: all are alike.
 pub(super) const IN_USE: u32 = 1;
@@ -153,7 +153,13 @@ impl Planning<'_> {
     ) {
         let server = found.server;
         let endpoints = destinations.iter().map(|one| one.destination);
-        let Some(offer) = offer else { return self.abandon(steps, server, endpoints) };
+        let Some(offer) = offer else {
+            if found.settings.flags & OURS == 0 {
+                // It may outlive what shows that a kube-proxy made it.
+                steps.before.set_service(server, &found.settings.clone().with_flags(OURS));
+            }
+            return self.abandon(steps, server, endpoints);
+        };
         let Some(pool) = offer.pool else { return self.retire(&mut steps.after, server, endpoints) };
         let settings = offer.settings(self.options);
         if found.settings != settings || found.by_network {
