@@ -1,3 +1,5 @@
+//! How a large change is cut into pieces.
+
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
