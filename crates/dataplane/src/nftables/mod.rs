@@ -246,10 +246,6 @@ impl<T: Transport> Backend for Nftables<T> {
     /// A destination with affinity that turns from one pool to two goes without affinity until its pins are gone: a pin
     /// made before may name an endpoint that is right for one kind of client and wrong for the other.
     fn interim(&self, change: &Change<'_>) -> Option<ServicePlan> {
-        // Pins are made for one pool only there.
-        if self.families.iter().any(|ours| ours.setup.picker != Picker::Rules) {
-            return None;
-        }
         let (old, new) = (change.old?, change.new?);
         let turns = |(before, after): (Option<&PortPlan>, Option<&PortPlan>)| {
             before.zip(after).is_some_and(|(before, after)| is_newly_split(before, after))
