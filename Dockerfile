@@ -1,19 +1,26 @@
-# The image holds one file, the agent.
+# The image holds the agent, with its symbol names in a file beside it. `make image` writes the same without Docker.
 #
 #   docker build -t registry.example.com/pointsman/kube-proxy:0.1.0 .
+#   docker build --platform linux/arm64 -t registry.example.com/pointsman/kube-proxy:0.1.0 .
 
 ARG RUST_VERSION=1.95
 
 # Debian 12: glibc 2.36. From 2.34 on, a static binary resolves names through /etc/hosts and /etc/resolv.conf without
-# loading anything at run time.
-FROM rust:${RUST_VERSION}-bookworm AS build
+# loading anything at run time. Built on the machine's own platform for the one that is asked for: emulation would take
+# hours.
+FROM --platform=$BUILDPLATFORM rust:${RUST_VERSION}-bookworm AS build
+ARG TARGETARCH
+RUN case "$TARGETARCH-$(uname -m)" in \
+        arm64-x86_64) cross="gcc-aarch64-linux-gnu libc6-dev-arm64-cross" ;; \
+        amd64-aarch64) cross="gcc-x86-64-linux-gnu libc6-dev-amd64-cross" ;; \
+        *) exit 0 ;; \
+    esac \
+    && apt-get update && apt-get install -y --no-install-recommends $cross
 WORKDIR /src
 COPY . .
-# Naming the target keeps crt-static away from build scripts and procedural macros, which cannot be static.
-RUN target="$(rustc -vV | sed -n 's/^host: //p')" \
-    && RUSTFLAGS="-C target-feature=+crt-static" \
-       cargo build --release --locked -p pointsman-agent --target "$target" \
-    && install -D "target/$target/release/kube-proxy" /out/usr/local/bin/kube-proxy
+RUN program="$(scripts/dist $TARGETARCH | tail -n 1)" \
+    && install -D "$program" /out/usr/local/bin/kube-proxy \
+    && install -m 644 "$program.debug" /out/usr/local/bin/kube-proxy.debug
 
 FROM scratch
 COPY --from=build /out/ /

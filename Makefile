@@ -1,4 +1,4 @@
-.PHONY: help run test test-vm conformance fuzz bench compare check build
+.PHONY: help run test test-vm conformance fuzz bench compare check build dist image release cluster e2e
 
 help: ## Show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
@@ -32,3 +32,18 @@ check: ## Format, lints and the checks of the repository itself, without the oth
 
 build: ## Build target/release/kube-proxy
 	cargo build --release -p pointsman-agent
+
+dist: ## Build the program that ships: static, small, its symbol names in a file beside it
+	@scripts/dist
+
+image: ## Write the container images as OCI archives into target/image, without Docker; ARCH=amd64 for one architecture
+	@scripts/image $(ARCH)
+
+release: ## Everything that a release consists of, into target/release-VERSION; ARCH=amd64 for one architecture
+	@scripts/release $(ARCH)
+
+cluster: ## Three real nodes on this machine with Pointsman installed by its chart, until Ctrl-C; needs root and Go
+	@scripts/cluster up
+
+e2e: ## Upstream's tests of the service proxy on real nodes, ours and upstream's; MODE=nftables, PROXY=ours, ONLY="Services should"
+	@scripts/e2e

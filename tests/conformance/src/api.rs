@@ -28,6 +28,11 @@ pub enum ApiError {
     NotJson(String),
 }
 
+struct Answer {
+    body: Vec<u8>,
+    warnings: Vec<String>,
+}
+
 /// Requests go out from the control plane's namespace, whichever thread makes them.
 #[derive(Debug)]
 pub struct Api {
@@ -107,6 +112,14 @@ impl Api {
         self.json(Method::PATCH, &path, "application/apply-patch+yaml", Some(object))
     }
 
+    /// What the server would say to an apply, with unknown fields as errors: its warnings. Nothing is stored.
+    pub fn dry_run(&self, path: &str, object: &Value) -> Result<Vec<String>, ApiError> {
+        let path = format!("{path}?fieldManager=conformance&force=true&dryRun=All&fieldValidation=Strict");
+        let body = object.to_string().into_bytes();
+        self.answer(Method::PATCH, &path, JSON, "application/apply-patch+yaml", body)
+            .map(|answer| answer.warnings)
+    }
+
     pub fn delete(&self, path: &str) -> Result<Value, ApiError> {
         self.json(Method::DELETE, path, "application/json", None)
     }
@@ -147,6 +160,17 @@ impl Api {
         kind: &str,
         body: Vec<u8>,
     ) -> Result<Vec<u8>, ApiError> {
+        self.answer(method, path, accept, kind, body).map(|answer| answer.body)
+    }
+
+    fn answer(
+        &self,
+        method: Method,
+        path: &str,
+        accept: &str,
+        kind: &str,
+        body: Vec<u8>,
+    ) -> Result<Answer, ApiError> {
         let request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.server))
@@ -157,13 +181,17 @@ impl Api {
             .expect("the parts of a request are well formed");
         let sent = self.namespace.try_run(|| {
             let mut answer = self.agent.run(request)?;
-            Ok((answer.status().as_u16(), answer.body_mut().read_to_vec()?))
+            let warnings = answer.headers().get_all("warning").iter();
+            let warnings =
+                warnings.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
+            let status = answer.status().as_u16();
+            Ok((status, Answer { body: answer.body_mut().read_to_vec()?, warnings }))
         });
-        let sent: Result<(u16, Vec<u8>), ureq::Error> =
+        let sent: Result<(u16, Answer), ureq::Error> =
             sent.map_err(|e| ApiError::Unreachable(e.to_string()))?;
         match sent {
-            Ok((200..=299, body)) => Ok(body),
-            Ok((status, body)) => Err(refusal(status, &String::from_utf8_lossy(&body))),
+            Ok((200..=299, answer)) => Ok(answer),
+            Ok((status, answer)) => Err(refusal(status, &String::from_utf8_lossy(&answer.body))),
             Err(error) => Err(ApiError::Unreachable(format!("{path}: {error}"))),
         }
     }

@@ -1,6 +1,7 @@
 //! etcd and kube-apiserver together.
 
 use std::fs;
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -28,12 +29,22 @@ pub struct Options {
     pub users: Vec<User>,
     /// Later ones win over the usual ones.
     pub apiserver_flags: Vec<String>,
+    /// An address by which other namespaces reach the apiserver, for kubeconfigs; it has to listen there too.
+    pub address: Option<IpAddr>,
+    /// Names and addresses in its certificate, beside the usual ones.
+    pub names: Vec<String>,
 }
 
 impl Default for Options {
     fn default() -> Options {
         let refused = std::env::var_os(STREAMING_LISTS).is_some_and(|word| word == "off");
-        Options { streaming_lists: !refused, users: Vec::new(), apiserver_flags: Vec::new() }
+        Options {
+            streaming_lists: !refused,
+            users: Vec::new(),
+            apiserver_flags: Vec::new(),
+            address: None,
+            names: Vec::new(),
+        }
     }
 }
 
@@ -44,6 +55,8 @@ pub struct ControlPlane {
     pub apiserver: Apiserver,
     pub etcd: Etcd,
     credentials: Credentials,
+    /// For kubeconfigs.
+    server: String,
     namespace: Namespace,
     scratch: Scratch,
 }
@@ -54,12 +67,13 @@ impl ControlPlane {
         let scratch = Scratch::create()?;
         let mut users = vec![User::new(User::ADMIN, &["system:masters"]), User::new(User::PROXY, &[])];
         users.extend(options.users.iter().cloned());
-        let credentials = Credentials::make(&scratch, &users)?;
+        let credentials = Credentials::make(&scratch, &users, &options.names)?;
         let etcd = Etcd::start_new(&kit.etcd, namespace, scratch.path())?;
         let apiserver =
             Apiserver::start_new(&kit.apiserver, namespace, scratch.path(), &credentials, options)?;
         let namespace = namespace.try_clone().map_err(|e| e.to_string())?;
-        Ok(ControlPlane { apiserver, etcd, credentials, namespace, scratch })
+        let server = options.address.map_or(SERVER.to_owned(), |address| format!("https://{address}:6443"));
+        Ok(ControlPlane { apiserver, etcd, credentials, server, namespace, scratch })
     }
 
     /// A client that may do everything.
@@ -101,13 +115,23 @@ impl ControlPlane {
         self.write_kubeconfig("plugin", user, Proof::Exec(&plugin))
     }
 
+    /// The certificate of who signed the server's.
+    pub fn authority(&self) -> &Path {
+        &self.credentials.authority
+    }
+
+    /// The key that tokens of service accounts are signed with.
+    pub fn accounts_key(&self) -> &Path {
+        &self.credentials.accounts_private
+    }
+
     /// For files that are to vanish with the control plane.
     pub fn folder(&self) -> &Path {
         self.scratch.path()
     }
 
     fn write_kubeconfig(&self, kind: &str, user: &str, proof: Proof<'_>) -> Result<PathBuf, String> {
-        let text = kubeconfig::text(SERVER, &self.credentials.authority, proof);
+        let text = kubeconfig::text(&self.server, &self.credentials.authority, proof);
         self.scratch.write(&format!("{}-{kind}.kubeconfig", in_file_names(user)), &text)
     }
 }

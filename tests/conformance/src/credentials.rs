@@ -53,9 +53,10 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    pub(crate) fn make(scratch: &Scratch, users: &[User]) -> Result<Credentials, String> {
+    pub(crate) fn make(scratch: &Scratch, users: &[User], names: &[String]) -> Result<Credentials, String> {
         let authority = authority().map_err(|e| format!("making the certificate authority: {e}"))?;
-        let (certificate, key) = server(&authority).map_err(|e| format!("making a certificate: {e}"))?;
+        let (certificate, key) =
+            server(&authority, names).map_err(|e| format!("making a certificate: {e}"))?;
         let client = signed(&authority, User::PROXY, Vec::new(), ExtendedKeyUsagePurpose::ClientAuth)
             .map_err(|e| format!("making a client's certificate: {e}"))?;
         let accounts = KeyPair::generate().map_err(|e| format!("making the service-account key: {e}"))?;
@@ -83,9 +84,13 @@ fn authority() -> Result<CertifiedIssuer<'static, KeyPair>, rcgen::Error> {
 }
 
 /// Certificate and key.
-fn server(authority: &CertifiedIssuer<'_, KeyPair>) -> Result<(String, String), rcgen::Error> {
-    let names = ["127.0.0.1", "localhost", "kubernetes.default.svc"].map(str::to_owned);
-    signed(authority, "kube-apiserver", names.into(), ExtendedKeyUsagePurpose::ServerAuth)
+fn server(
+    authority: &CertifiedIssuer<'_, KeyPair>,
+    more: &[String],
+) -> Result<(String, String), rcgen::Error> {
+    let mut names = ["127.0.0.1", "localhost", "kubernetes.default.svc"].map(str::to_owned).to_vec();
+    names.extend_from_slice(more);
+    signed(authority, "kube-apiserver", names, ExtendedKeyUsagePurpose::ServerAuth)
 }
 
 fn signed(

@@ -14,7 +14,7 @@ use test_support::{SOON, wait_until};
 /// Dropping it kills the process.
 #[derive(Debug)]
 pub struct Daemon {
-    name: &'static str,
+    name: String,
     binary: PathBuf,
     flags: Vec<String>,
     environment: Vec<(&'static str, OsString)>,
@@ -25,8 +25,8 @@ pub struct Daemon {
 
 impl Daemon {
     /// Not yet running. Its output goes to `NAME.log` in `folder`.
-    pub(crate) fn new(
-        name: &'static str,
+    pub fn new(
+        name: &str,
         binary: &Path,
         flags: Vec<String>,
         namespace: &Namespace,
@@ -34,11 +34,19 @@ impl Daemon {
     ) -> Result<Daemon, String> {
         let namespace = namespace.try_clone().map_err(|e| e.to_string())?;
         let (binary, log) = (binary.to_owned(), folder.join(format!("{name}.log")));
-        Ok(Daemon { name, binary, flags, environment: Vec::new(), log, namespace, child: None })
+        Ok(Daemon {
+            name: name.to_owned(),
+            binary,
+            flags,
+            environment: Vec::new(),
+            log,
+            namespace,
+            child: None,
+        })
     }
 
     /// A variable of its environment, beside those of this process.
-    pub(crate) fn with(mut self, variable: &'static str, value: impl Into<OsString>) -> Daemon {
+    pub fn with(mut self, variable: &'static str, value: impl Into<OsString>) -> Daemon {
         self.environment.push((variable, value.into()));
         self
     }
@@ -80,7 +88,7 @@ impl Daemon {
     }
 
     /// Start it, and wait until `ready` says so.
-    pub(crate) fn start(&mut self, mut ready: impl FnMut(&Daemon) -> bool) -> Result<(), String> {
+    pub fn start(&mut self, mut ready: impl FnMut(&Daemon) -> bool) -> Result<(), String> {
         if self.child.is_some() {
             return Err(format!("{} runs already", self.name));
         }

@@ -13,7 +13,11 @@ const SECTION_SIZE: usize = 64;
 const LONGEST_NAME: usize = 4096;
 
 const SECTION_SYMBOLS: u32 = 2;
+const SECTION_NOTES: u32 = 7;
 const SECTION_DYNAMIC_SYMBOLS: u32 = 11;
+const NOTE_BUILD_ID: u64 = 3;
+/// Of one section of notes; larger ones are none that we look for.
+const MOST_NOTES: u64 = 4096;
 const KIND_FUNCTION: u8 = 2;
 const KIND_INDIRECT_FUNCTION: u8 = 10;
 
@@ -47,6 +51,39 @@ pub(super) fn names(file: &File, addresses: &[u64]) -> io::Result<BTreeMap<u64, 
         done += length as u64;
     }
     places.into_iter().map(|(address, place)| Ok((address, text(file, texts, place)?))).collect()
+}
+
+/// Whether the file has the names of its own functions, as no stripped one does.
+pub(super) fn has_names(file: &File) -> io::Result<bool> {
+    Ok(sections(file)?.iter().any(|section| section.kind == SECTION_SYMBOLS))
+}
+
+/// What tells one build from all others, and is the same in a program and in the file with its names.
+pub(super) fn build_id(file: &File) -> io::Result<Option<Vec<u8>>> {
+    for section in sections(file)? {
+        if section.kind != SECTION_NOTES || section.size > MOST_NOTES {
+            continue;
+        }
+        let mut notes = vec![0; usize::try_from(section.size).unwrap_or_default()];
+        file.read_exact_at(&mut notes, section.offset)?;
+        if let Some(id) = build_id_among(&notes) {
+            return Ok(Some(id.to_vec()));
+        }
+    }
+    Ok(None)
+}
+
+/// A note is three numbers (the lengths of its name and content, its kind), then both, padded to four bytes.
+fn build_id_among(mut notes: &[u8]) -> Option<&[u8]> {
+    loop {
+        let (name, content) = (number(notes, 0, 4) as usize, number(notes, 4, 4) as usize);
+        let start = 12 + name.next_multiple_of(4);
+        let found = notes.get(start..start.checked_add(content)?)?;
+        if number(notes, 8, 4) == NOTE_BUILD_ID && notes.get(12..16) == Some(b"GNU\0") {
+            return Some(found);
+        }
+        notes = notes.get(start + content.next_multiple_of(4)..)?;
+    }
 }
 
 /// If `symbol` is a function that holds some of `addresses`, note where its name is.

@@ -1,0 +1,42 @@
+//! `real-cluster short`: one cluster, one roll-over under traffic, the chart, ten tests of the suite.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use super::{archives, profiles};
+use crate::cluster::{Cluster, Plan};
+use crate::moving;
+use crate::programs::Programs;
+use crate::proxy::{self, Mode};
+use crate::suite::{self, Fate, Wish};
+
+#[allow(clippy::print_stdout, reason = "this is what it is for")]
+pub(super) fn run() -> Result<ExitCode, String> {
+    let programs = Programs::find()?;
+    let started = Instant::now();
+    let say = |what: &str| println!("{:6.1} s  {what}", started.elapsed().as_secs_f64());
+    let plan = Plan { nodes: 3, archives: archives()?, profiles: profiles() };
+    let cluster = Cluster::start(&programs, &plan, &say)?;
+    moving::in_the_place_of_kubeadms(&cluster, Mode::Nftables, &say)?;
+    // The chart takes over the rules that are there.
+    cluster.kubectl(&["-n", "kube-system", "delete", "ds/kube-proxy", "--wait"])?;
+    proxy::install(&cluster, Mode::Nftables, &[])?;
+    cluster.await_rollout("deploy/coredns")?;
+    say("Pointsman by its chart");
+    let wish =
+        Wish { only: suite::TEN.iter().map(|name| (*name).to_owned()).collect(), processes: 4, minutes: 10 };
+    let fates = suite::run(&cluster, &wish, &super::e2e::root().join("short"))?;
+    for (name, fate) in &fates {
+        if let Fate::Failed(why) = fate {
+            println!("FAILED: {name}: {why}");
+        }
+    }
+    let [passed, failed, skipped] = suite::count(&fates);
+    say(&format!("{passed} passed, {failed} failed, {skipped} skipped"));
+    // A name that upstream changed must not go unnoticed.
+    let missing = suite::TEN.len().saturating_sub(passed + failed + skipped);
+    if missing > 0 {
+        println!("FAILED: {missing} of the ten tests are not in the suite");
+    }
+    Ok(if failed + skipped + missing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

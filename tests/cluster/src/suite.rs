@@ -1,0 +1,224 @@
+//! Upstream's e2e suite: which of its tests are about a service proxy, how they are run, and what came of them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use conformance_support::User;
+use serde_json::Value;
+
+use crate::cluster::Cluster;
+
+const GROUP: &str = "[sig-network]";
+
+/// What the names of tests about a service proxy contain, beside [`GROUP`].
+const ABOUT_PROXIES: &[&str] = &[
+    "Services ",
+    "Conntrack ",
+    "EndpointSlice",
+    "EndpointsController ",
+    "Endpoints ",
+    "KubeProxy ",
+    "Networking ",
+    "Traffic Distribution ",
+    "Topology Hints ",
+    "IPv6DualStack",
+    "NoSNAT ",
+    "HostPort ",
+    "Connectivity Pod Lifecycle ",
+    "Service CIDRs ",
+    "Service endpoints latency ",
+    "LocalhostNodePorts ",
+    "LoadBalancers ",
+    "Proxy ",
+];
+
+/// Tests among them that cannot run here: what their names contain, and why.
+const CANNOT_RUN: &[(&str, &str)] = &[
+    ("[Disruptive]", "ends or restarts parts of nodes through SSH"),
+    ("Internet connection", "there is no way out of the namespaces"),
+    ("SCTPConnectivity", "not every kernel has SCTP; `make test-vm` sends it"),
+    ("pull an image", "there is no registry"),
+    ("Networking-Performance", "measures the network, not the proxy"),
+    ("Networking-DNS", "asks for names of the Internet"),
+    ("iperf2", "measures the network, not the proxy"),
+];
+
+/// Ten that use what a proxy does in different ways, for a quick answer.
+pub const TEN: &[&str] = &[
+    "Services should serve a basic endpoint from pods",
+    "Services should serve multiport endpoints from pods",
+    "Services should be able to create a functioning NodePort service",
+    "Services should be able to change the type from ClusterIP to ExternalName",
+    "Services should have session affinity work for service with type clusterIP",
+    "Services should be able to switch session affinity for NodePort service",
+    "Services should respect internalTrafficPolicy=Local Pod to Pod",
+    "Services should be rejected when no endpoints exist",
+    "Services should preserve source pod IP for traffic thru service cluster IP",
+    "Conntrack should be able to preserve UDP traffic when server pod cycles for a ClusterIP service",
+];
+
+/// What became of a test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Passed,
+    Failed(String),
+    /// In the suite's own words, or in ours.
+    Skipped(String),
+}
+
+/// Every test about a service proxy, by name.
+pub type Fates = BTreeMap<String, Fate>;
+
+/// How to run it.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// Names contain one of these; none means all that are about a proxy.
+    pub only: Vec<String>,
+    pub processes: usize,
+    pub minutes: u32,
+}
+
+/// Run it and keep its log and report in `folder`.
+pub fn run(cluster: &Cluster, wish: &Wish, folder: &Path) -> Result<Fates, String> {
+    fs::create_dir_all(folder).map_err(|e| format!("making {}: {e}", folder.display()))?;
+    let log = fs::File::create(folder.join("log")).map_err(|e| e.to_string())?;
+    let programs = cluster.programs();
+    let mut command = cluster.client(&programs.path("ginkgo")?)?;
+    command
+        .args(["run", "--no-color", "--silence-skips", "--json-report=report.json"])
+        .arg(format!("--procs={}", wish.processes))
+        .arg(format!("--timeout={}m", wish.minutes))
+        .arg(format!("--output-dir={}", folder.display()))
+        .arg(format!("--focus={}", focus(wish)))
+        .arg(format!("--skip={}", alternatives(CANNOT_RUN.iter().map(|(part, _)| *part))))
+        .arg(programs.path("e2e.test")?)
+        .args(["--", "--provider=skeleton", "--disable-log-dump"])
+        .arg(format!("--kubeconfig={}", cluster.plane.kubeconfig(User::ADMIN)?.display()))
+        .arg(format!("--kubectl-path={}", programs.path("kubectl")?.display()))
+        .arg(format!("--num-nodes={}", cluster.nodes.len()))
+        .env("KUBE_TEST_REPO_LIST", &cluster.images.registries)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().map_err(|e| e.to_string())?)
+        .stderr(log);
+    // Its exit code only says that something failed, which the report says better.
+    command.status().map_err(|e| format!("running the suite: {e}"))?;
+    let report = folder.join("report.json");
+    let text = fs::read_to_string(&report)
+        .map_err(|e| format!("the suite left no report ({e}); see {}", folder.join("log").display()))?;
+    let report = serde_json::from_str(&text).map_err(|e| format!("{}: {e}", report.display()))?;
+    let fates = read(&report, &wish.only);
+    if fates.values().all(|fate| matches!(fate, Fate::Skipped(_))) {
+        return Err(format!("the suite ran no test; see {}", folder.join("log").display()));
+    }
+    Ok(fates)
+}
+
+fn focus(wish: &Wish) -> String {
+    let group = quoted(GROUP);
+    if wish.only.is_empty() {
+        return format!("{group}.*{}", alternatives(ABOUT_PROXIES.iter().copied()));
+    }
+    format!("{group}.*{}", alternatives(wish.only.iter().map(String::as_str)))
+}
+
+fn alternatives<'a>(parts: impl Iterator<Item = &'a str>) -> String {
+    format!("({})", parts.map(quoted).collect::<Vec<_>>().join("|"))
+}
+
+/// Text that a regular expression of Go takes literally.
+fn quoted(text: &str) -> String {
+    let special = |letter: char| r"\.+*?()|[]{}^$".contains(letter);
+    text.chars().flat_map(|letter| special(letter).then_some('\\').into_iter().chain([letter])).collect()
+}
+
+fn is_wanted(name: &str, only: &[String]) -> bool {
+    let Some((_, rest)) = name.split_once(GROUP) else { return false };
+    if only.is_empty() {
+        ABOUT_PROXIES.iter().any(|part| rest.contains(part))
+    } else {
+        only.iter().any(|part| rest.contains(part.as_str()))
+    }
+}
+
+fn read(report: &Value, only: &[String]) -> Fates {
+    let suites = report.as_array().into_iter().flatten();
+    let specs = suites.flat_map(|suite| suite["SpecReports"].as_array().into_iter().flatten());
+    let tests = specs.filter(|spec| spec["LeafNodeType"] == "It");
+    let fates = tests.map(|spec| (name_of(spec), fate_of(spec)));
+    fates
+        .filter(|(name, _)| is_wanted(name, only))
+        .map(|(name, fate)| {
+            let impossible = CANNOT_RUN.iter().find(|(part, _)| name.contains(part));
+            let fate = impossible.map_or(fate, |(_, why)| Fate::Skipped((*why).to_owned()));
+            (name, fate)
+        })
+        .collect()
+}
+
+fn name_of(spec: &Value) -> String {
+    let above = spec["ContainerHierarchyTexts"].as_array().into_iter().flatten();
+    let words = above.chain([&spec["LeafNodeText"]]).filter_map(Value::as_str);
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn fate_of(spec: &Value) -> Fate {
+    let message = spec["Failure"]["Message"].as_str().unwrap_or_default();
+    let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    match spec["State"].as_str().unwrap_or_default() {
+        "passed" => Fate::Passed,
+        "skipped" | "pending" => Fate::Skipped(message),
+        state => Fate::Failed(format!("{state}: {message}")),
+    }
+}
+
+/// How many passed, failed and were skipped.
+pub fn count(fates: &Fates) -> [usize; 3] {
+    let number = |wanted: fn(&Fate) -> bool| fates.values().filter(|fate| wanted(fate)).count();
+    [
+        number(|fate| *fate == Fate::Passed),
+        number(|fate| matches!(fate, Fate::Failed(_))),
+        number(|fate| matches!(fate, Fate::Skipped(_))),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn spec(text: &str, state: &str, message: &str) -> Value {
+        json!({
+            "LeafNodeType": "It", "ContainerHierarchyTexts": ["[sig-network] Services"], "LeafNodeText": text,
+            "State": state, "Failure": {"Message": message},
+        })
+    }
+
+    #[test]
+    fn a_report_becomes_fates() {
+        let other = json!({"LeafNodeType": "It", "LeafNodeText": "[sig-storage] Volumes", "State": "passed"});
+        let specs = [
+            spec("answer", "passed", ""),
+            spec("fail", "timedout", "too\n  slow"),
+            spec("need six nodes", "skipped", "requires 6 nodes"),
+            spec("restart [Disruptive]", "skipped", ""),
+            other,
+        ];
+        let fates = read(&json!([{"SpecReports": specs}]), &[]);
+        assert_eq!(count(&fates), [1, 1, 2]);
+        assert_eq!(fates["[sig-network] Services fail"], Fate::Failed("timedout: too slow".into()));
+        assert_eq!(
+            fates["[sig-network] Services restart [Disruptive]"],
+            Fate::Skipped("ends or restarts parts of nodes through SSH".into())
+        );
+    }
+
+    #[test]
+    fn names_are_taken_literally() {
+        assert_eq!(quoted("a=b (x) [y]"), r"a=b \(x\) \[y\]");
+        let wish = Wish { only: vec!["Services a.b".into()], processes: 1, minutes: 1 };
+        assert_eq!(focus(&wish), r"\[sig-network\].*(Services a\.b)");
+    }
+}
