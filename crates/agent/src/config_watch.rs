@@ -267,7 +267,7 @@ mod tests {
         let file = ConfigFile { arguments, path: path.clone(), text: text("") };
         let score = score_after(&file, || {
             fs::write(&path, "kind: [").unwrap();
-            fs::write(&path, text("mode: userspace\n")).unwrap();
+            fs::write(&path, text("mode: ebpf\n")).unwrap();
             fs::write(&path, text("oomScoreAdj: 5\n")).unwrap();
         });
         assert_eq!(score, 5);
@@ -303,7 +303,7 @@ mod tests {
         let mut watch = judging(&file);
         for (version, text, wanted) in [
             ("2", "kind: [".to_owned(), &["cannot be read as YAML"][..]),
-            ("3", text("mode: userspace\n"), &["mode: \"userspace\" is not a proxy mode"]),
+            ("3", text("mode: ebpf\n"), &["mode: \"ebpf\" is not a proxy mode"]),
             ("4", text("oomScoreAdj: 9999\nbindAddress: x\n"), &["oomScoreAdj: must", "bindAddress: "]),
         ] {
             mount.publish(version, &text);

@@ -80,6 +80,17 @@ pub(crate) fn too_large(service: &ServiceKey, note: String) -> Event {
     }
 }
 
+/// The mode cannot serve some of it.
+pub(crate) fn not_served(service: &ServiceKey, note: &'static str) -> Event {
+    Event {
+        regarding: Regarding::Service(service.clone()),
+        reason: "PortNotServed",
+        action: "Program",
+        is_warning: true,
+        note: note.to_owned(),
+    }
+}
+
 pub(crate) fn reconfigured(node: &str, changes: &str) -> Event {
     let event = about_node(node, "ConfigurationChanged", false, format!("Now in effect: {changes}"));
     Event { action: RELOAD, ..event }

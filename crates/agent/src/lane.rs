@@ -4,6 +4,7 @@
 
 mod queue;
 mod repairs;
+mod told;
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use cluster::apiserver::Recorder;
 use cluster::{ChangeCount, Trigger};
 use dataplane::{Backend, Pacing, Reconciler, Synced};
 use model::{Family, Planner, ServiceKey};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::contests::Contests;
 use crate::failures::{Attempt, Failures};
@@ -22,6 +24,8 @@ use repairs::Repairs;
 
 /// Pieces of large services rest for this many times their cost: they take at most a third of one core.
 const REST_OF_PIECES: u32 = 2;
+/// A piece that would still be under way when ordinary changes are due waits for them, but not for longer than this.
+const LONGEST_COURTESY: Duration = Duration::from_millis(200);
 /// Services that are written in one transaction, and what they may weigh together: some milliseconds' worth, so that none
 /// waits long for others.
 const MOST_TOGETHER: usize = 100;
@@ -54,6 +58,10 @@ pub(crate) struct Lane {
     large_pacing: Pacing,
     /// Services that are written apart from the others, one at a time and piece by piece.
     large: LargeQueue,
+    /// What the last piece took: about what the next one will.
+    piece_took: Duration,
+    /// When the last piece ended.
+    piece_ended: Option<Instant>,
     /// Services whose plan may have changed since this family last followed.
     services: HashSet<ServiceKey>,
     /// Those that did not fit into the last transaction.
@@ -82,6 +90,8 @@ impl Lane {
             pacing: Pacing::new(min_sync_period),
             large_pacing: Pacing::new(min_sync_period).with_rest(REST_OF_PIECES),
             large: LargeQueue::default(),
+            piece_took: Duration::ZERO,
+            piece_ended: None,
             services: HashSet::new(),
             older: KeyQueue::default(),
             node: false,
@@ -163,7 +173,8 @@ impl Lane {
             return self.pacing.wait(now);
         }
         let small = self.has_small_work(reconciler).then(|| self.small_wait(now));
-        let large = self.large.wait(now).map(|wait| wait.max(self.large_pacing.wait(now)));
+        let courtesy = small.map_or(Duration::ZERO, |small| self.courtesy(small, now));
+        let large = self.large.wait(now).map(|wait| wait.max(self.large_pacing.wait(now)).max(courtesy));
         small.into_iter().chain(large).min().unwrap_or_default()
     }
 
@@ -182,20 +193,28 @@ impl Lane {
         reconciler: &mut Reconciler<B>,
         planner: &dyn Planner,
     ) -> Option<Synced> {
-        let started = Instant::now();
+        let (started, computed) = (Instant::now(), computed());
         let work = self.choose(reconciler, planner, started)?;
         let outcome = match &work {
             Work::Everything(_) | Work::Changes(_) => reconciler.sync(self.family, work.services(), planner),
             Work::Piece([service]) => reconciler.sync_piece(self.family, service, planner),
         };
         let ended = Instant::now();
+        // The kernel may let a transaction wait until it has freed what an earlier one deleted; that costs nobody anything.
+        let cost = match reconciler.runs_programs() {
+            true => ended - started,
+            false => self::computed().saturating_sub(computed).min(ended - started),
+        };
         if let Some(news) = reconciler.contest_news(self.family) {
             self.metrics.contested(news.addresses);
             self.contests.report(&news);
         }
         match outcome {
             Ok(synced) => {
-                self.succeeded(&work, &synced, started, ended);
+                self.succeeded(&work, &synced, (started, ended), cost);
+                for (service, note) in reconciler.backend().take_unserved() {
+                    self.limits.tell_unserved(&service, note);
+                }
                 self.measure(&synced, ended - started, reconciler);
                 self.report_success(&synced, ended - started);
                 Some(synced)
@@ -228,19 +247,28 @@ impl Lane {
             self.node = false;
             return Some(Work::Changes(self.take_some(planner)));
         }
-        let large = self.large.next(now).filter(|_| self.large_pacing.wait(now).is_zero());
+        let small_wait = self.has_small_work(reconciler).then(|| self.small_wait(now));
+        let has_time = small_wait.is_none_or(|small| self.courtesy(small, now).is_zero());
+        let large = self.large.next(now).filter(|_| has_time && self.large_pacing.wait(now).is_zero());
         large.map(|service| Work::Piece([service]))
     }
 
-    fn succeeded(&mut self, work: &Work, synced: &Synced, started: Instant, ended: Instant) {
+    fn succeeded(
+        &mut self,
+        work: &Work,
+        synced: &Synced,
+        (started, ended): (Instant, Instant),
+        cost: Duration,
+    ) {
         match work {
             Work::Everything(_) => {
-                self.pacing.succeeded(started, ended);
+                self.pacing.succeeded(cost, ended);
                 self.large.clear();
             }
-            Work::Changes(_) => self.pacing.changed(started, ended),
+            Work::Changes(_) => self.pacing.changed(cost, ended),
             Work::Piece([service]) => {
-                self.large_pacing.changed(started, ended);
+                self.large_pacing.changed(cost, ended);
+                (self.piece_took, self.piece_ended) = (ended - started, Some(ended));
                 self.large.took_turn(service, synced.unfinished.contains(service));
             }
         }
@@ -283,6 +311,17 @@ impl Lane {
         if self.older.is_empty() { self.pacing.wait(now) } else { Duration::ZERO }
     }
 
+    /// How long a piece waits so that ordinary changes, which are due in `small`, do not have to wait for it.
+    fn courtesy(&self, small: Duration, now: Instant) -> Duration {
+        if self.piece_took <= small {
+            return Duration::ZERO;
+        }
+        let longest = self
+            .piece_ended
+            .map_or(Duration::ZERO, |ended| (ended + LONGEST_COURTESY).saturating_duration_since(now));
+        small.min(longest)
+    }
+
     /// A service that costs much waits behind those that cost little.
     fn set_large_aside<B: Backend>(&mut self, reconciler: &Reconciler<B>, planner: &dyn Planner) {
         let family = self.family;
@@ -323,11 +362,21 @@ impl Lane {
             }
             None => {}
         }
+        told::refusing(family, &synced.refusing);
         tracing::debug!(
             family = %self.family, full = synced.full, services = synced.services,
             bytes = synced.committed.bytes, micros = took.as_micros() as u64, "Synced"
         );
     }
+}
+
+/// What this thread has computed so far, the kernel's work for it included.
+fn computed() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(
+        u64::try_from(time.tv_sec).unwrap_or_default(),
+        u32::try_from(time.tv_nsec).unwrap_or_default(),
+    )
 }
 
 #[cfg(test)]

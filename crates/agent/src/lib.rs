@@ -5,12 +5,14 @@
 //! and `kernel`.
 
 mod addresses;
+pub mod commands;
 #[cfg(test)]
 mod compatibility;
 mod config_watch;
 mod contests;
 mod default_mode;
 mod events;
+mod explain;
 mod failures;
 mod flows;
 mod health;
@@ -26,12 +28,15 @@ mod missed_prefixes;
 mod node_setup;
 mod notices;
 mod own_node;
+mod problems;
 mod profiling;
 mod questions;
 mod reload;
 mod run;
 mod source;
+mod start_line;
 mod sync;
+mod targets;
 
 pub use dataplane::{CleanupError, cleanup};
 pub use default_mode::default_mode;

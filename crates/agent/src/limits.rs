@@ -52,6 +52,12 @@ impl Limits {
         self.recorder.record(events::too_large(service, note));
     }
 
+    /// The mode leaves something of the service out; it says so once.
+    pub(crate) fn tell_unserved(&self, service: &ServiceKey, note: &'static str) {
+        tracing::warn!(family = %self.family, %service, "{note}");
+        self.recorder.record(events::not_served(service, note));
+    }
+
     fn resolve(&mut self, service: &ServiceKey) {
         if self.notices.end(service) {
             tracing::info!(family = %self.family, %service, "Resolved: the service is no longer too large");

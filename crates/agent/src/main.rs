@@ -1,4 +1,5 @@
-//! `kube-proxy`: parse, then do what was asked. Errors are one line on stderr each, and exit code 1.
+//! `kube-proxy`: parse, then do what was asked. Errors are one line on stderr each, and exit code 1. A first word such as
+//! `explain` asks the agent that runs on this node.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -10,6 +11,9 @@ use config::flags::{self, Command, Parsed};
 static ALLOCATOR: kernel::profile::heap::SamplingAllocator = kernel::profile::heap::SamplingAllocator;
 
 fn main() -> ExitCode {
+    if let Some(code) = agent::commands::run(std::env::args_os().skip(1)) {
+        return code;
+    }
     kernel::memory::stay_small();
     let outcome = flags::parse(std::env::args_os().skip(1), agent::default_mode).and_then(dispatch);
     agent::logging::flush();

@@ -2,10 +2,11 @@
 //! event and brings the way back for its answer, so that nothing is locked and no asker holds a sync up.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use cluster::ClusterState;
-use dataplane::{Backend, Reconciler};
+use dataplane::{Backend, HEAVIEST_PLANNED, Look, Reconciler};
 use model::{Address, Family, Planner, PortPlan, Protocol, ServiceKey, ServicePlan};
 use tokio::sync::oneshot;
 
@@ -13,14 +14,22 @@ use crate::inbox;
 use crate::lane::Lane;
 use crate::sync::Event;
 
+mod explain;
+mod services;
+
+pub(crate) use explain::{ExplainRequest, Explanation, Explanations, Sender, Target, View};
+pub(crate) use services::{PortRow, Refused, ServiceRow};
+
 /// Questions that may wait. Any more are refused at once.
 pub(crate) const MOST_WAITING: usize = 16;
 /// Questions that are answered after one sync: changes that arrive meanwhile wait for no more.
 pub(crate) const ANSWERS_PER_TURN: usize = 4;
 /// Commits of large rewrites take seconds.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The heaviest service that is planned for a question, by [`Planner::weight`]: a few milliseconds' worth.
-const HEAVIEST_PLANNED: usize = 5_000;
+/// Services that are described in one answer of the sync thread: a fraction of a millisecond.
+pub(crate) const MOST_ROWS: usize = 40;
+/// Services that are compared with the kernel in one answer of the sync thread: about a millisecond.
+pub(crate) const MOST_INSPECTED: usize = 8;
 /// Ports of a service that an answer describes, and addresses of each of them.
 const MOST_PORTS: usize = 100;
 const MOST_ADDRESSES: usize = 20;
@@ -30,6 +39,15 @@ const MOST_ADDRESSES: usize = 20;
 pub(crate) enum Question {
     /// `None` if neither the cluster nor the rules have such a service.
     ServiceStatus(ServiceKey, Reply<Option<ServiceStatus>>),
+    Explain(Box<ExplainRequest>, Reply<Explanations>),
+    /// The names of all services, in no particular order; or of those that have this address.
+    ServiceNames(Option<IpAddr>, Reply<Vec<ServiceKey>>),
+    /// What is programmed for these, at most [`MOST_ROWS`] of them; those that are gone are left out.
+    ServiceRows(Vec<ServiceKey>, Reply<Vec<ServiceRow>>),
+    /// Compare all of a family with the kernel, where the mode does that at once.
+    InspectAll(Family, Reply<Option<Look>>),
+    /// Compare these services with the kernel, at most [`MOST_INSPECTED`] of them.
+    InspectServices(Vec<ServiceKey>, Reply<Vec<(ServiceKey, Look)>>),
 }
 
 #[derive(Debug)]
@@ -66,6 +84,11 @@ impl Question {
     pub(crate) fn is_abandoned(&self) -> bool {
         match self {
             Question::ServiceStatus(_, reply) => reply.0.is_closed(),
+            Question::Explain(_, reply) => reply.0.is_closed(),
+            Question::ServiceNames(_, reply) => reply.0.is_closed(),
+            Question::ServiceRows(_, reply) => reply.0.is_closed(),
+            Question::InspectAll(_, reply) => reply.0.is_closed(),
+            Question::InspectServices(_, reply) => reply.0.is_closed(),
         }
     }
 
@@ -73,6 +96,11 @@ impl Question {
     pub(crate) fn refuse(self) {
         match self {
             Question::ServiceStatus(_, reply) => reply.send(Err(Unanswered::TooMany)),
+            Question::Explain(_, reply) => reply.send(Err(Unanswered::TooMany)),
+            Question::ServiceNames(_, reply) => reply.send(Err(Unanswered::TooMany)),
+            Question::ServiceRows(_, reply) => reply.send(Err(Unanswered::TooMany)),
+            Question::InspectAll(_, reply) => reply.send(Err(Unanswered::TooMany)),
+            Question::InspectServices(_, reply) => reply.send(Err(Unanswered::TooMany)),
         }
     }
 }
@@ -101,8 +129,41 @@ impl Asker {
         &self,
         service: ServiceKey,
     ) -> Result<Option<ServiceStatus>, Unanswered> {
+        self.ask(|reply| Question::ServiceStatus(service, reply)).await
+    }
+
+    pub(crate) async fn explain(&self, request: ExplainRequest) -> Result<Explanations, Unanswered> {
+        self.ask(|reply| Question::Explain(Box::new(request), reply)).await
+    }
+
+    pub(crate) async fn service_names(&self, at: Option<IpAddr>) -> Result<Vec<ServiceKey>, Unanswered> {
+        self.ask(|reply| Question::ServiceNames(at, reply)).await
+    }
+
+    /// In pieces, so that none holds a sync up for long.
+    pub(crate) async fn service_rows(&self, services: &[ServiceKey]) -> Result<Vec<ServiceRow>, Unanswered> {
+        let mut rows = Vec::with_capacity(services.len());
+        for some in services.chunks(MOST_ROWS) {
+            rows.extend(self.ask(|reply| Question::ServiceRows(some.to_vec(), reply)).await?);
+        }
+        Ok(rows)
+    }
+
+    pub(crate) async fn inspect_all(&self, family: Family) -> Result<Option<Look>, Unanswered> {
+        self.ask(|reply| Question::InspectAll(family, reply)).await
+    }
+
+    /// At most [`MOST_INSPECTED`] of them.
+    pub(crate) async fn inspect_services(
+        &self,
+        services: &[ServiceKey],
+    ) -> Result<Vec<(ServiceKey, Look)>, Unanswered> {
+        self.ask(|reply| Question::InspectServices(services.to_vec(), reply)).await
+    }
+
+    async fn ask<T>(&self, question: impl FnOnce(Reply<T>) -> Question) -> Result<T, Unanswered> {
         let (reply, answer) = oneshot::channel();
-        let question = Question::ServiceStatus(service, Reply(reply));
+        let question = question(Reply(reply));
         self.0.send(Event::Question(question)).map_err(|inbox::Gone| Unanswered::Stopping)?;
         match tokio::time::timeout(PATIENCE, answer).await {
             Ok(Ok(answer)) => answer,
@@ -110,6 +171,21 @@ impl Asker {
             Err(_) => Err(Unanswered::Busy),
         }
     }
+}
+
+/// What the kernel holds for the addresses of some services, in both families.
+pub(crate) fn inspect<B: Backend>(
+    services: &[ServiceKey],
+    reconciler: &mut Reconciler<B>,
+) -> Vec<(ServiceKey, Look)> {
+    let services = services.iter().take(MOST_INSPECTED);
+    let pairs = services.flat_map(|service| Family::BOTH.map(|family| (service, family)));
+    pairs
+        .flat_map(|(service, family)| {
+            let looks = reconciler.inspect_service(family, service).into_iter();
+            looks.map(|look| (service.clone(), look)).collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 /// One service, by [`Family::index`].
@@ -189,7 +265,10 @@ fn planned(service: &ServiceKey, family: Family, planner: &dyn Planner) -> Rules
 impl Rules {
     fn of(plan: Option<&ServicePlan>) -> Rules {
         let Some(plan) = plan else { return Rules::None };
-        Rules::Ports(plan.ports.len(), plan.ports.iter().take(MOST_PORTS).map(PortRules::of).collect())
+        Rules::Ports(
+            plan.ports.len(),
+            plan.ports.iter().take(MOST_PORTS).map(|port| PortRules::of(port)).collect(),
+        )
     }
 }
 

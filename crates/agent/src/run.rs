@@ -119,7 +119,13 @@ pub(crate) fn setup(options: &Options) -> Setup {
         DetectLocal::NodeCidr => LocalDetector::None,
     };
     let drop_invalid = node_setup::drops_invalid(options);
-    Setup { detector, masquerade_mark: options.masquerade_mark, drop_invalid, ipvs: options.ipvs.clone() }
+    Setup {
+        detector,
+        masquerade_mark: options.masquerade_mark,
+        drop_invalid,
+        ipvs: options.ipvs.clone(),
+        userspace: options.userspace,
+    }
 }
 
 /// The running threads.
@@ -219,6 +225,8 @@ impl Agent {
     /// A commit under way may take longer than the sender of SIGTERM waits, and so may a source that reads: they end
     /// with the process then. A transaction is done as a whole or not at all.
     fn stop(self) {
+        // Only a mode that carries connections itself takes its time.
+        let drain = self.options.userspace.drain;
         let (done, ended) = channel::<()>();
         let end = move || {
             // A failed send or join means that the thread is gone already.
@@ -227,7 +235,7 @@ impl Agent {
             drop((self.source, done));
         };
         if std::thread::Builder::new().name("end".into()).spawn(end).is_ok() {
-            let _ = ended.recv_timeout(FAREWELL);
+            let _ = ended.recv_timeout(FAREWELL + drain);
         }
     }
 }

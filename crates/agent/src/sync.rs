@@ -24,7 +24,8 @@ use crate::metrics::Metrics;
 use crate::missed_prefixes::MissedPrefixes;
 use crate::node_setup;
 use crate::own_node::OwnNode;
-use crate::questions::{Question, ServiceStatus};
+use crate::questions::{self, MOST_ROWS, Question, ServiceRow, ServiceStatus, View};
+use crate::start_line;
 
 /// What the loop reacts to.
 #[derive(Debug)]
@@ -206,6 +207,7 @@ impl SyncLoop {
         self.setup.masquerade_mark = new.masquerade_mark;
         self.setup.drop_invalid = node_setup::drops_invalid(new);
         self.setup.ipvs = new.ipvs.clone();
+        self.setup.userspace = new.userspace;
         self.reconciler.configure(&self.setup);
         let looks = self.reconciler.backend().looks(new.sync_period);
         self.checks = CheckPace::new(looks, Instant::now());
@@ -405,6 +407,26 @@ impl SyncLoop {
                     &self.reconciler,
                     &self.lanes,
                 )),
+                Question::ServiceNames(None, reply) => reply.answer(self.state.services().cloned().collect()),
+                Question::ServiceNames(Some(ip), reply) => reply.answer(self.reconciler.services_at(ip)),
+                Question::ServiceRows(services, reply) => {
+                    let services = services.iter().take(MOST_ROWS);
+                    let row = |key| ServiceRow::of(key, &self.state, &self.reconciler, &self.lanes);
+                    reply.answer(services.filter_map(row).collect());
+                }
+                Question::InspectAll(family, reply) => reply.answer(self.reconciler.inspect_all(family)),
+                Question::InspectServices(services, reply) => {
+                    reply.answer(questions::inspect(&services, &mut self.reconciler));
+                }
+                Question::Explain(request, reply) => reply.answer(request.answer(View {
+                    state: &self.state,
+                    node: &self.node,
+                    planner: &planner,
+                    reconciler: &mut self.reconciler,
+                    lanes: &self.lanes,
+                    detector: &self.setup.detector,
+                    mode: self.options.mode.word(),
+                })),
             }
         }
     }
@@ -428,6 +450,8 @@ impl SyncLoop {
             millis = self.started.elapsed().as_millis() as u64,
             "All rules are in place"
         );
+        let nodes = Family::BOTH.map(|family| self.reconciler.node(family).cloned().unwrap_or_default());
+        start_line::tell(&self.options, &self.node, &self.setup.detector, nodes);
         if let (0, Source::Manifests(path)) = (counts.services, &self.options.source) {
             tracing::warn!(
                 manifests = %path.display(),

@@ -9,6 +9,7 @@ mod allowance;
 pub mod apiserver;
 mod backlog;
 mod dirty;
+mod fault_path;
 pub mod inotify;
 mod intern;
 pub mod manifests;

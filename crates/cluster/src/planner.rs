@@ -2,7 +2,10 @@
 
 use std::net::IpAddr;
 
-use model::{Family, NodePlan, NodePortAddresses, NodeView, Planned, Planner, ServiceKey, Settings};
+use model::{
+    Family, KnownEndpoint, NodePlan, NodePortAddresses, NodeView, OnLoopback, Planned, Planner, Pool,
+    PortPlan, Service, ServiceKey, Settings,
+};
 
 use crate::{ClusterState, NodeFacts};
 
@@ -12,8 +15,8 @@ pub struct ClusterPlanner<'a> {
     pub node: &'a NodeView,
     pub settings: &'a Settings,
     pub nodeport_addresses: &'a NodePortAddresses,
-    /// Node ports answer on loopback addresses too.
-    pub nodeports_on_loopback: bool,
+    /// How node ports answer on loopback addresses.
+    pub nodeports_on_loopback: OnLoopback,
 }
 
 impl Planner for ClusterPlanner<'_> {
@@ -30,6 +33,22 @@ impl Planner for ClusterPlanner<'_> {
 
     fn services(&self) -> Vec<ServiceKey> {
         self.state.services().cloned().collect()
+    }
+
+    fn service(&self, key: &ServiceKey) -> Option<&Service> {
+        self.state.service(key)
+    }
+
+    fn endpoints(&self, key: &ServiceKey, family: Family, port: &PortPlan, pool: Pool) -> Vec<KnownEndpoint> {
+        let slices = self.state.slices(key);
+        let explained = model::explain_endpoints(port, pool, &slices, self.node, family);
+        let known = explained.into_iter().map(|one| KnownEndpoint {
+            ip: one.ip,
+            port: one.port,
+            node: one.node.map(Into::into),
+            used: one.used,
+        });
+        known.collect()
     }
 
     fn node(&self, family: Family) -> NodePlan {

@@ -44,16 +44,18 @@ pub enum Mode {
     Nftables,
     Iptables,
     Ipvs,
+    Userspace,
 }
 
 impl Mode {
-    pub const ALL: [Mode; 3] = [Mode::Nftables, Mode::Iptables, Mode::Ipvs];
+    pub const ALL: [Mode; 4] = [Mode::Nftables, Mode::Iptables, Mode::Ipvs, Mode::Userspace];
 
     pub const fn word(self) -> &'static str {
         match self {
             Mode::Nftables => "nftables",
             Mode::Iptables => "iptables",
             Mode::Ipvs => "ipvs",
+            Mode::Userspace => "userspace",
         }
     }
 
@@ -67,8 +69,13 @@ impl Mode {
 impl Choice for Option<Mode> {
     const WHAT: &'static str = "a proxy mode";
     const WORDS: &'static [(&'static str, Option<Mode>)] = &{
-        let [first, second, third] = Mode::ALL;
-        [(first.word(), Some(first)), (second.word(), Some(second)), (third.word(), Some(third))]
+        let mut words = [("", None); Mode::ALL.len()];
+        let mut index = 0;
+        while index < words.len() {
+            words[index] = (Mode::ALL[index].word(), Some(Mode::ALL[index]));
+            index += 1;
+        }
+        words
     };
     const EMPTY: Option<Option<Mode>> = Some(None);
 }

@@ -86,7 +86,9 @@ pub(crate) fn ineffective(Completed { configuration, mode, origin }: &Completed)
     names.extend(gates.map(|gate| format!("{} {gate}", origin.name("featureGates"))));
     let selection = configuration.node_port_addresses.select();
     let is_served = |family: &Family| {
-        !model::nodeport_loopback(&selection, configuration.serves_loopback(), *family).is_empty()
+        let how = configuration.on_loopback();
+        !model::nodeport_loopback(&selection, how, *family).is_empty()
+            || !model::nodeport_listeners(&selection, how, *family).is_empty()
     };
     if configuration.node_port_addresses.names_loopback() && !Family::BOTH.iter().any(is_served) {
         names.push(format!("loopback addresses in {}", origin.name("nodePortAddresses")));

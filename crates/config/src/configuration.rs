@@ -4,11 +4,11 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use model::Scheduler;
+use model::{OnLoopback, Scheduler};
 
 use super::address::{ClusterCidrs, Endpoint, Prefixes};
 use super::choice::{ContentType, LocalMode, Mode};
-use super::gates::FeatureGates;
+use super::gates::{FeatureGates, LOCALHOST};
 use super::logging::Logging;
 use super::nodeport::NodePortItems;
 use super::value::{Period, Rate, Span, Whole};
@@ -34,6 +34,9 @@ pub struct Configuration {
     pub iptables: Iptables,
     pub ipvs: Ipvs,
     pub nftables: Nftables,
+    /// Of mode userspace; zero: not set.
+    pub udp_idle_timeout: Span,
+    pub userspace_drain_timeout: Span,
     pub winkernel: Winkernel,
     pub detect_local_mode: LocalMode,
     pub detect_local: DetectLocalNames,
@@ -47,9 +50,14 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// Whether node ports may answer on loopback addresses: only mode iptables knows how.
-    pub fn serves_loopback(&self) -> bool {
-        self.mode == Some(Mode::Iptables) && self.iptables.localhost_node_ports
+    /// How node ports answer on loopback addresses, where these are chosen.
+    pub fn on_loopback(&self) -> OnLoopback {
+        match self.mode {
+            Some(Mode::Iptables) if self.iptables.localhost_node_ports => OnLoopback::Rules,
+            Some(Mode::Nftables | Mode::Ipvs) if self.feature_gates.is_on(LOCALHOST) => OnLoopback::Listeners,
+            Some(Mode::Userspace) => OnLoopback::Listeners,
+            _ => OnLoopback::Never,
+        }
     }
 }
 
@@ -70,6 +78,8 @@ impl Default for Configuration {
             iptables: Iptables::default(),
             ipvs: Ipvs::default(),
             nftables: Nftables::default(),
+            udp_idle_timeout: Span::default(),
+            userspace_drain_timeout: Span::default(),
             winkernel: Winkernel::default(),
             detect_local_mode: LocalMode::ClusterCidr,
             detect_local: DetectLocalNames::default(),

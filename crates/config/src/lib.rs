@@ -26,7 +26,7 @@ mod origin;
 mod refusal;
 mod resolve;
 pub mod settings;
-mod suggest;
+pub mod suggest;
 mod value;
 pub mod version;
 pub mod yaml;

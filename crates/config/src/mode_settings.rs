@@ -1,9 +1,9 @@
-//! What the chosen mode reads of the configuration: the section of its name, and for mode ipvs the packet mark of
-//! iptables.
+//! What the chosen mode reads of the configuration: the section of its name, for mode ipvs the packet mark of iptables,
+//! for mode userspace the mark and the periods of iptables.
 
 use std::time::Duration;
 
-use model::{IpvsSettings, IpvsTimeouts};
+use model::{IpvsSettings, IpvsTimeouts, UserspaceSettings};
 
 use super::choice::Mode;
 use super::configuration::Configuration;
@@ -25,11 +25,13 @@ impl ModeSettings {
         let Configuration { iptables, ipvs, nftables, .. } = configuration;
         let (bit, all) = match mode {
             Mode::Nftables => (&nftables.masquerade_bit, nftables.masquerade_all),
-            Mode::Iptables | Mode::Ipvs => (&iptables.masquerade_bit, iptables.masquerade_all),
+            Mode::Iptables | Mode::Ipvs | Mode::Userspace => {
+                (&iptables.masquerade_bit, iptables.masquerade_all)
+            }
         };
         let (period, least) = match mode {
             Mode::Nftables => (&nftables.sync_period, &nftables.min_sync_period),
-            Mode::Iptables => (&iptables.sync_period, &iptables.min_sync_period),
+            Mode::Iptables | Mode::Userspace => (&iptables.sync_period, &iptables.min_sync_period),
             Mode::Ipvs => (&ipvs.sync_period, &ipvs.min_sync_period),
         };
         ModeSettings {
@@ -45,7 +47,7 @@ pub(crate) fn check_periods(settings: &ModeSettings, mode: Mode, origin: &Origin
     let ModeSettings { sync_period: period, min_sync_period: least, .. } = *settings;
     let name = |field| {
         let section = match mode {
-            Mode::Iptables => "iptables",
+            Mode::Iptables | Mode::Userspace => "iptables",
             Mode::Ipvs => "ipvs",
             Mode::Nftables => origin.section(field),
         };
@@ -74,6 +76,19 @@ pub(crate) fn ipvs(Configuration { ipvs, .. }: &Configuration) -> IpvsSettings {
             tcp: ipvs.tcp_timeout.0,
             tcp_fin: ipvs.tcp_fin_timeout.0,
             udp: ipvs.udp_timeout.0,
+        },
+    }
+}
+
+/// What mode userspace reads, where zero stands for the default. No other mode waits for connections when it stops.
+pub(crate) fn userspace(configuration: &Configuration, mode: Mode) -> UserspaceSettings {
+    let usual = UserspaceSettings::default();
+    let or = |span: Duration, usual: Duration| if span.is_zero() { usual } else { span };
+    UserspaceSettings {
+        udp_idle: or(configuration.udp_idle_timeout.0, usual.udp_idle),
+        drain: match mode {
+            Mode::Userspace => or(configuration.userspace_drain_timeout.0, usual.drain),
+            Mode::Nftables | Mode::Iptables | Mode::Ipvs => Duration::ZERO,
         },
     }
 }

@@ -27,6 +27,7 @@ fn needed(old: &Options, new: &Options) -> OnChange {
             sync_period,
             min_sync_period,
             ipvs,
+            userspace,
             healthz_bind_address,
             metrics_bind_address,
             pages,
@@ -40,7 +41,7 @@ fn needed(old: &Options, new: &Options) -> OnChange {
         let rules = (detect_local, nodeport_addresses, nodeports_on_loopback, settings, masquerade_mark);
         let rules = (rules, bind_address, node.conntrack.tcp_be_liberal, ipvs.scheduler);
         let live = (sync_period, min_sync_period, pages, feature_gates, logging, node);
-        let live = (live, mode_because, bind_address_hard_fail, config_file, ipvs);
+        let live = (live, mode_because, bind_address_hard_fail, config_file, ipvs, userspace);
         [
             // The counters are on the command line only, which does not change.
             (OnChange::Restart, format!("{:?}", (mode, service_counters))),

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use model::{IpvsSettings, LocalDetector, NodePortAddresses, Settings};
+use model::{IpvsSettings, LocalDetector, NodePortAddresses, OnLoopback, Settings, UserspaceSettings};
 
 use crate::{ConfigFile, ContentType, FeatureGates, Logging, Mode};
 
@@ -15,8 +15,8 @@ pub struct Options {
     pub node_name: String,
     pub detect_local: DetectLocal,
     pub nodeport_addresses: NodePortAddresses,
-    /// Node ports answer on loopback addresses too.
-    pub nodeports_on_loopback: bool,
+    /// How node ports answer on loopback addresses.
+    pub nodeports_on_loopback: OnLoopback,
     pub settings: Settings,
     /// How rules are programmed.
     pub mode: Mode,
@@ -31,6 +31,8 @@ pub struct Options {
     pub min_sync_period: Duration,
     /// What only mode ipvs reads.
     pub ipvs: IpvsSettings,
+    /// What only mode userspace reads.
+    pub userspace: UserspaceSettings,
     /// Where the probes are served; `None` serves none.
     pub healthz_bind_address: Option<SocketAddr>,
     /// Where metrics and the pages beside them are served; `None` serves none.

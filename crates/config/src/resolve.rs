@@ -8,7 +8,7 @@ use super::choice::{LocalMode, LogFormat};
 use super::complete::Completed;
 use super::configuration::Configuration;
 use super::gates::{EXTERNAL_IPS, FLAGZ, LOGGING_ALPHA, LOGGING_BETA, STATUSZ};
-use super::mode_settings::{ModeSettings, check_gate, check_periods, ipvs};
+use super::mode_settings::{ModeSettings, check_gate, check_periods, ipvs, userspace};
 use super::origin::{Origin, Place};
 use super::value::Span;
 use crate::json::to_json;
@@ -54,7 +54,7 @@ pub(crate) fn resolve(completed: Completed, flags: &SourceFlags) -> Result<Resol
         node_name,
         detect_local,
         nodeport_addresses: configuration.node_port_addresses.select(),
-        nodeports_on_loopback: configuration.serves_loopback(),
+        nodeports_on_loopback: configuration.on_loopback(),
         settings: Settings {
             masquerade_all: settings.masquerade_all,
             ignore_external_ips: !configuration.feature_gates.is_on(EXTERNAL_IPS),
@@ -66,6 +66,7 @@ pub(crate) fn resolve(completed: Completed, flags: &SourceFlags) -> Result<Resol
         sync_period: settings.sync_period,
         min_sync_period: settings.min_sync_period,
         ipvs: ipvs(&configuration),
+        userspace: userspace(&configuration, mode),
         healthz_bind_address: configuration.healthz_bind_address.address(),
         metrics_bind_address: configuration.metrics_bind_address.address(),
         pages: pages(&configuration),

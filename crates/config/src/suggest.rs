@@ -17,7 +17,7 @@ fn is_worth_measuring(length: usize, candidate: &str, bearable: usize) -> bool {
 }
 
 /// `; did you mean …?`, or nothing.
-pub(crate) fn did_you_mean<'a>(lead: &str, word: &str, candidates: impl Iterator<Item = &'a str>) -> String {
+pub fn did_you_mean<'a>(lead: &str, word: &str, candidates: impl Iterator<Item = &'a str>) -> String {
     closest(word, candidates).map(|found| format!("; did you mean {lead}{found}?")).unwrap_or_default()
 }
 

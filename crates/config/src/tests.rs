@@ -80,7 +80,7 @@ fn kind_of_ipv6() {
     assert_eq!(options.mode_because, None);
     assert_eq!(options.healthz_bind_address.unwrap().to_string(), "[::]:10256");
     assert_eq!(options.metrics_bind_address.unwrap().to_string(), "[::1]:10249");
-    assert_eq!(idle(read(KIND).unwrap()), ["featureGates KubeProxyNFTablesLocalhostNodePorts"]);
+    assert_eq!(idle(read(KIND).unwrap()), Vec::<String>::new());
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn every_wrong_field_is_named_with_what_is_right() {
         "hostnameOverride: must be text, not 7",
         "featureGates: \"Fancy\" is not a feature gate of Kubernetes 1.37",
         "NFTablesNetlink must be true or false, not 3",
-        "mode: \"kernelspace\" is not a proxy mode; use nftables, iptables or ipvs",
+        "mode: \"kernelspace\" is not a proxy mode; use nftables, iptables, ipvs or userspace",
         "detectLocalMode: \"None\" is not a way to detect local traffic",
         "logging.flushFrequency: must be a duration such as 5s, not -1",
         "logging.vmodule[0]: must be a mapping with filePattern and verbosity",

@@ -3,12 +3,16 @@
 use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::check_pace::Looks;
 use crate::drift::TellDrift;
+use crate::inspection::{Inspected, Inspection, Look};
 use crate::nftables::{Pin, PinSweep};
-use model::{Family, IpvsSettings, LocalDetector, NodePlan, ServiceKey, ServicePlan};
+use model::{
+    Family, Fate, IpvsSettings, LocalDetector, NodePlan, Protocol, ServiceKey, ServicePlan, UserspaceSettings,
+};
 
 /// One service whose plan changed. Pools are in slot order: an endpoint keeps its place while it lives.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +53,7 @@ pub struct Setup {
     /// Drop packets that conntrack finds invalid, in modes that look at that.
     pub drop_invalid: bool,
     pub ipvs: IpvsSettings,
+    pub userspace: UserspaceSettings,
 }
 
 /// A way to carry plans out. What packets see is consistent at every moment; after an error nothing is known of
@@ -101,6 +106,16 @@ pub trait Backend {
         Ok(0)
     }
 
+    /// Where the mode itself takes clients in: it leads their flows on, so no recorded flow to there is stale.
+    fn doors(&self, _family: Family) -> &[SocketAddr] {
+        &[]
+    }
+
+    /// Services of which the mode leaves something out, each once, and why: "Mode x does not ...".
+    fn take_unserved(&mut self) -> Vec<(ServiceKey, &'static str)> {
+        Vec::new()
+    }
+
     /// What the rules depend on from the next rewrite on. Returns whether a rewrite is due.
     fn configure(&mut self, family: Family, setup: &Setup) -> bool;
 
@@ -128,6 +143,27 @@ pub trait Backend {
         plans: &HashMap<ServiceKey, ServicePlan>,
         node: &NodePlan,
     ) -> bool;
+
+    /// Compare what the kernel holds for one address and port with what was written there. What takes longer than a
+    /// fraction of a millisecond is left to another thread.
+    fn inspect(&mut self, _family: Family, _inspected: &Inspected<'_>) -> Look {
+        Look::Done(Ok(Inspection::default()))
+    }
+
+    /// What the mode makes of a packet that is planned to have this fate.
+    fn fate(&self, _protocol: Protocol, planned: Fate) -> Fate {
+        planned
+    }
+
+    /// Compare everything at once, where that costs less than address by address; `None` where it does not.
+    fn inspect_all(
+        &mut self,
+        _family: Family,
+        _plans: &HashMap<ServiceKey, ServicePlan>,
+        _node: &NodePlan,
+    ) -> Option<Look> {
+        None
+    }
 
     /// Remove every rule of this mode.
     fn cleanup(&mut self, family: Family) -> Result<(), SyncError>;

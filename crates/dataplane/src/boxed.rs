@@ -1,13 +1,15 @@
 //! A mode that was chosen at run time is a [`Backend`] like any other.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use model::{Family, NodePlan, ServiceKey, ServicePlan};
+use model::{Family, Fate, NodePlan, Protocol, ServiceKey, ServicePlan};
 
 use crate::backend::{Backend, Change, Committed, Setup, SyncError};
 use crate::check_pace::Looks;
 use crate::drift::TellDrift;
+use crate::inspection::{Inspected, Look};
 use crate::nftables::{Pin, PinSweep};
 
 impl Backend for Box<dyn Backend + Send> {
@@ -53,6 +55,14 @@ impl Backend for Box<dyn Backend + Send> {
         (**self).forget(family, pins)
     }
 
+    fn doors(&self, family: Family) -> &[SocketAddr] {
+        (**self).doors(family)
+    }
+
+    fn take_unserved(&mut self) -> Vec<(ServiceKey, &'static str)> {
+        (**self).take_unserved()
+    }
+
     fn configure(&mut self, family: Family, setup: &Setup) -> bool {
         (**self).configure(family, setup)
     }
@@ -76,6 +86,23 @@ impl Backend for Box<dyn Backend + Send> {
         node: &NodePlan,
     ) -> bool {
         (**self).is_intact(family, plans, node)
+    }
+
+    fn inspect(&mut self, family: Family, inspected: &Inspected<'_>) -> Look {
+        (**self).inspect(family, inspected)
+    }
+
+    fn fate(&self, protocol: Protocol, planned: Fate) -> Fate {
+        (**self).fate(protocol, planned)
+    }
+
+    fn inspect_all(
+        &mut self,
+        family: Family,
+        plans: &HashMap<ServiceKey, ServicePlan>,
+        node: &NodePlan,
+    ) -> Option<Look> {
+        (**self).inspect_all(family, plans, node)
     }
 
     fn cleanup(&mut self, family: Family) -> Result<(), SyncError> {

@@ -10,6 +10,7 @@ mod default_mode;
 mod drift;
 #[doc(hidden)]
 pub mod fuzz;
+mod inspection;
 pub mod iptables;
 pub mod ipvs;
 mod leftovers;
@@ -22,15 +23,19 @@ mod ports;
 mod programmed;
 mod reconciler;
 mod slots;
+pub mod userspace;
 
 pub use backend::{Backend, Change, Committed, RuleCount, Setup, SyncError};
 pub use check_pace::{CheckPace, Looks};
 pub use default_mode::{DefaultMode, default_mode};
 pub use drift::{Drift, TellDrift};
+pub use inspection::{Difference, Inspected, Inspection, InspectionError, Look, Owner, Pinned};
 pub use ipvs::DEVICE as SERVICE_DEVICE;
 pub use leftovers::{CleanupError, Leftover, Leftovers, Removal, Search, cleanup};
 pub use mode::{BuildOptions, MODES, Mode, Prepared, Running, Unavailable, mode};
 pub use nftables::{PinSweep, pins};
 pub use pacing::Pacing;
 pub use programmed::{Programmed, Unserved};
-pub use reconciler::{Phases, Reconciler, Synced};
+pub use reconciler::{
+    Answer, Explained, HEAVIEST_PLANNED, Holder, Inquiry, Phases, Reconciler, Refusing, Synced,
+};

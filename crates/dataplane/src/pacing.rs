@@ -54,16 +54,15 @@ impl Pacing {
     }
 
     /// Some changes were written. However much they cost, the next one does not wait long: it may be another tenant's.
-    pub fn changed(&mut self, started: Instant, ended: Instant) {
-        self.succeeded(started, ended);
+    pub fn changed(&mut self, cost: Duration, ended: Instant) {
+        self.succeeded(cost, ended);
         let longest = ended + LONGEST_REST;
         self.not_before = self.not_before.map(|time| time.min(longest));
     }
 
     /// Everything was written.
-    pub fn succeeded(&mut self, started: Instant, ended: Instant) {
+    pub fn succeeded(&mut self, cost: Duration, ended: Instant) {
         self.failures = 0;
-        let cost = ended.saturating_duration_since(started);
         self.not_before = Some(ended + self.min_sync_period.min(cost * self.rest_per_cost));
     }
 
@@ -97,11 +96,11 @@ mod tests {
     fn the_wait_follows_the_cost_and_never_exceeds_the_period() {
         let (mut pacing, start) = (Pacing::new(SECOND), Instant::now());
         let cheap = start + Duration::from_millis(2);
-        pacing.succeeded(start, cheap);
+        pacing.succeeded(cheap - start, cheap);
         assert_eq!(pacing.wait(cheap), Duration::from_millis(38));
         assert_eq!(pacing.wait(cheap + SECOND), Duration::ZERO);
         let costly = start + Duration::from_millis(400);
-        pacing.succeeded(start, costly);
+        pacing.succeeded(costly - start, costly);
         assert_eq!(pacing.wait(costly), SECOND);
     }
 
@@ -109,19 +108,19 @@ mod tests {
     fn what_one_change_cost_does_not_hold_up_the_next_for_long() {
         let (mut pacing, start) = (Pacing::new(SECOND), Instant::now());
         let costly = start + Duration::from_millis(400);
-        pacing.changed(start, costly);
+        pacing.changed(costly - start, costly);
         assert_eq!(pacing.wait(costly), LONGEST_REST);
-        pacing.changed(start, start + Duration::from_millis(2));
+        pacing.changed(Duration::from_millis(2), start + Duration::from_millis(2));
         assert_eq!(pacing.wait(start + Duration::from_millis(2)), Duration::from_millis(38));
     }
 
     #[test]
     fn a_repair_starts_at_once_but_repeated_ones_are_paced() {
         let (mut pacing, now) = (Pacing::new(SECOND), Instant::now());
-        pacing.succeeded(now, now + SECOND);
+        pacing.succeeded(SECOND, now + SECOND);
         pacing.repair(now + SECOND);
         assert_eq!(pacing.wait(now + SECOND), Duration::ZERO);
-        pacing.succeeded(now + SECOND, now + 2 * SECOND);
+        pacing.succeeded(SECOND, now + 2 * SECOND);
         pacing.repair(now + 2 * SECOND);
         assert_eq!(pacing.wait(now + 2 * SECOND), SECOND);
         pacing.repair(now + 9 * SECOND);
@@ -134,7 +133,7 @@ mod tests {
         let waits: Vec<_> = (0..12).map(|_| pacing.failed(now).as_millis()).collect();
         assert_eq!(waits[..4], [100, 200, 400, 800]);
         assert_eq!(waits[11], 30_000);
-        pacing.succeeded(now, now);
+        pacing.succeeded(Duration::ZERO, now);
         assert_eq!(pacing.wait(now), Duration::ZERO);
         assert_eq!(pacing.failed(now).as_millis(), 100);
     }

@@ -7,8 +7,9 @@ mod front;
 
 use std::collections::HashSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use model::{Address, PlannedEndpoint, Pool, PortPlan, Protocol, ServicePlan, merged_ports};
+use model::{Address, PlannedEndpoint, Pool, PortPlan, Ports, Protocol, ServicePlan, merged_ports};
 
 use crate::ports::ports_of;
 
@@ -47,22 +48,24 @@ pub(crate) fn next(
     let together = &together.union(&moved).copied().collect::<HashSet<_>>();
     let mut left = PIECE;
     let mut is_last = true;
-    let mut mixed: Vec<PortPlan> = Vec::new();
+    let mut mixed: Vec<Arc<PortPlan>> = Vec::new();
     let mut pairs = merged_ports(ports_of(old), ports_of(wanted));
     for (before, after) in pairs.by_ref() {
-        let cost = if before == after { 0 } else { cost(before, after) };
-        let goes_along = || [before, after].into_iter().flatten().any(|port| has_any(port, together));
+        let is_same = before == after;
+        let [old, new] = [before, after].map(plain);
+        let cost = if is_same { 0 } else { cost(old, new) };
+        let goes_along = || [old, new].into_iter().flatten().any(|port| has_any(port, together));
         if cost <= left || cost > 0 && !together.is_empty() && goes_along() {
             left = left.saturating_sub(cost);
             mixed.extend(after.cloned());
             continue;
         }
         is_last = false;
-        let part = if left > 0 { part(before, after, left) } else { None };
+        let part = if left > 0 { part(old, new, left) } else { None };
         match part {
             Some(part) => {
                 left = 0;
-                mixed.push(part);
+                mixed.push(Arc::new(part));
             }
             // What is too much for a piece and cannot be parted has one for itself.
             None if left == PIECE => {
@@ -92,9 +95,15 @@ pub(crate) fn next(
 /// Destinations that go from one port of the service to another: one cannot have it before the other gave it up.
 fn moved(old: Option<&ServicePlan>, wanted: Option<&ServicePlan>) -> HashSet<(Protocol, Address)> {
     let pairs = || {
-        let pairs = merged_ports(ports_of(old), ports_of(wanted));
+        let pairs = merged_ports(ports_of(old), ports_of(wanted))
+            .filter(|(before, after)| !is_shared(*before, *after));
+        let pairs = pairs.map(|(before, after)| (plain(before), plain(after)));
         pairs.filter(|(before, after)| !destinations(*before).eq(destinations(*after)))
     };
+    // Where all come or all go, which is where there are most, none moves.
+    if pairs().all(|(before, _)| before.is_none()) || pairs().all(|(_, after)| after.is_none()) {
+        return HashSet::new();
+    }
     let not_in = |port| {
         let there: HashSet<_> = destinations(port).collect();
         move |at: &(Protocol, Address)| !there.contains(at)
@@ -125,9 +134,19 @@ fn cost_of(
     let has = |port: Option<&PortPlan>| port.is_some_and(|port| has_any(port, destinations));
     let ports = merged_ports(ports_of(old), ports_of(wanted));
     ports
+        .map(|(before, after)| (plain(before), plain(after)))
         .filter(|(before, after)| has(*before) || has(*after))
         .map(|(before, after)| cost(before, after))
         .sum()
+}
+
+fn plain(port: Option<&Arc<PortPlan>>) -> Option<&PortPlan> {
+    port.map(|port| &**port)
+}
+
+/// One and the same, which can be told without a look into it.
+fn is_shared(one: Option<&Arc<PortPlan>>, other: Option<&Arc<PortPlan>>) -> bool {
+    one.zip(other).is_some_and(|(one, other)| Arc::ptr_eq(one, other))
 }
 
 /// A plan without its ports.
@@ -137,7 +156,7 @@ fn without_ports(plan: &ServicePlan) -> ServicePlan {
         cluster_ip: *cluster_ip,
         health_check_port: *health_check_port,
         excess: *excess,
-        ports: [].into(),
+        ports: Ports::default(),
     }
 }
 

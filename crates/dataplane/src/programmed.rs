@@ -1,6 +1,8 @@
 //! How much the kernel holds, kept up to date change by change: nothing here walks all services.
 
-use model::{PortPlan, Role, Routing, ServicePlan, Verdict};
+use model::{PortPlan, Role, Routing, ServicePlan, Verdict, merged_ports};
+
+use crate::ports::ports_of;
 
 /// What is in force for one family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,27 +24,23 @@ pub struct Unserved {
 }
 
 impl Programmed {
-    pub(crate) fn add(&mut self, plan: &ServicePlan) {
-        let (endpoints, unserved) = share(plan);
-        self.services += 1;
-        self.endpoints += endpoints;
-        self.unserved.internal += unserved.internal;
-        self.unserved.external += unserved.external;
+    /// One plan takes the place of another; either may be absent. Ports that are as they were are not looked into.
+    pub(crate) fn replace(&mut self, old: Option<&ServicePlan>, new: Option<&ServicePlan>) {
+        self.services =
+            (self.services + usize::from(new.is_some())).saturating_sub(usize::from(old.is_some()));
+        for (before, after) in
+            merged_ports(ports_of(old), ports_of(new)).filter(|(before, after)| before != after)
+        {
+            after.into_iter().for_each(|port| self.count(port, usize::saturating_add));
+            before.into_iter().for_each(|port| self.count(port, usize::saturating_sub));
+        }
     }
 
-    pub(crate) fn remove(&mut self, plan: &ServicePlan) {
-        let (endpoints, unserved) = share(plan);
-        self.services = self.services.saturating_sub(1);
-        self.endpoints = self.endpoints.saturating_sub(endpoints);
-        self.unserved.internal = self.unserved.internal.saturating_sub(unserved.internal);
-        self.unserved.external = self.unserved.external.saturating_sub(unserved.external);
+    fn count(&mut self, port: &PortPlan, step: fn(usize, usize) -> usize) {
+        self.endpoints = step(self.endpoints, port.cluster_pool.len() + port.local_pool.len());
+        self.unserved.internal = step(self.unserved.internal, usize::from(drops_internal(port)));
+        self.unserved.external = step(self.unserved.external, usize::from(drops_external(port)));
     }
-}
-
-fn share(plan: &ServicePlan) -> (usize, Unserved) {
-    let endpoints = plan.ports.iter().map(|port| port.cluster_pool.len() + port.local_pool.len()).sum();
-    let count = |drops: fn(&PortPlan) -> bool| plan.ports.iter().filter(|port| drops(port)).count();
-    (endpoints, Unserved { internal: count(drops_internal), external: count(drops_external) })
 }
 
 fn drops_internal(port: &PortPlan) -> bool {

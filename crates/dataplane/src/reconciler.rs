@@ -1,8 +1,11 @@
 //! Keeps the kernel equal to the plans: only dirty services are planned and committed; after a failure or a
 //! change by another process nothing is assumed and everything is rewritten.
 
+mod asking;
+mod explain;
 mod lingering;
 mod planning;
+mod refusing;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -16,8 +19,11 @@ use crate::backend::{Backend, Change, Committed, Setup, SyncError};
 use crate::nftables::{Pin, PinSweep};
 use crate::pieces::{self, LARGE};
 use crate::programmed::Programmed;
+pub use explain::{Answer, Explained, HEAVIEST_PLANNED, Holder, Inquiry};
 use lingering::Lingering;
 use planning::{Fresh, LargeServices, Plans, plan_all, plan_dirty, settle_claims, take_steps};
+pub use refusing::Refusing;
+use refusing::refusing;
 
 /// What a successful sync did.
 #[derive(Debug, Default)]
@@ -35,6 +41,8 @@ pub struct Synced {
     pub unfinished: Vec<ServiceKey>,
     /// Services that ask for more than they may have, or no longer do, where that is news.
     pub limited: Vec<(ServiceKey, Excess)>,
+    /// Services that refuse clients and did not before; after a full sync, all that do.
+    pub refusing: Refusing,
     pub phases: Phases,
 }
 
@@ -193,6 +201,11 @@ impl<B: Backend> Reconciler<B> {
                 })
     }
 
+    /// Whether other programs write the rules, so that what a sync costs is not what this process computes.
+    pub fn runs_programs(&self) -> bool {
+        !self.backend.works_in_pieces()
+    }
+
     /// Bring the kernel up to date with the dirty services (or with all of them, if nothing is known).
     /// After an error the kernel's rules are as they were, and the next call writes everything.
     pub fn sync(
@@ -255,7 +268,10 @@ impl<B: Backend> Reconciler<B> {
         }
         match is_new {
             true => state.lingering.note(&fresh, &state.claims),
-            false => state.lingering.note_piece(service, fresh.plans.get(service).and_then(Option::as_ref)),
+            false => {
+                let (old, new) = (known.plans.get(service), fresh.plans.get(service));
+                state.lingering.note_piece(service, old, new.and_then(Option::as_ref));
+            }
         }
         let result = update(&mut self.backend, state, known, family, fresh, planner);
         match &result {
@@ -280,6 +296,10 @@ impl<B: Backend> Reconciler<B> {
         };
         state.applied = Applied::Known(Box::new(known));
         synced.sweeps = self.backend.take_sweeps(family);
+        let doors = self.backend.doors(family);
+        if !doors.is_empty() {
+            synced.stale.iter_mut().for_each(|flows| flows.spare(doors));
+        }
         let stepped = std::mem::take(&mut state.stepped);
         if !stepped.is_empty() {
             // Perhaps no client was pinned where a pin could be wrong.
@@ -390,9 +410,10 @@ fn rewrite<B: Backend>(
             let stale = std::mem::take(&mut state.pending_stale);
             let phases = Phases::new(started, planned, &committed);
             let mut programmed = Programmed { elements: committed.elements, ..Programmed::default() };
-            plans.values().for_each(|plan| programmed.add(plan));
+            plans.values().for_each(|plan| programmed.replace(None, Some(plan)));
             let limited = plans.iter().filter(|(_, plan)| !plan.excess.is_none());
             let limited = limited.map(|(service, plan)| (service.clone(), plan.excess)).collect();
+            let refusing = refusing(plans.iter().map(|(service, plan)| (service, None, Some(plan))));
             let services = plans.len();
             let synced = Synced {
                 full: true,
@@ -401,6 +422,7 @@ fn rewrite<B: Backend>(
                 stale,
                 unfinished,
                 limited,
+                refusing,
                 phases,
                 sweeps: Vec::new(),
             };
@@ -456,14 +478,13 @@ fn update<B: Backend>(
     stale.sort_by_key(|flows| !flows.is_end());
     known.programmed.elements = committed.elements;
     for change in &changes {
-        change.old.into_iter().for_each(|plan| known.programmed.remove(plan));
-        change.new.into_iter().for_each(|plan| known.programmed.add(plan));
+        known.programmed.replace(change.old, change.new);
     }
     let phases = Phases::new(started, planned, &committed);
     let limited = changes.iter().filter_map(newly_limited).collect();
-    let services = changes.len();
-    let synced =
-        Synced { full: false, services, committed, stale, unfinished, limited, phases, sweeps: Vec::new() };
+    let refusing = refusing(changes.iter().map(|change| (change.service, change.old, change.new)));
+    let (full, services, sweeps) = (false, changes.len(), Vec::new());
+    let synced = Synced { full, services, committed, stale, unfinished, limited, refusing, phases, sweeps };
     for (service, new) in fresh {
         match new {
             Some(plan) => known.plans.insert(service, plan),

@@ -1,15 +1,26 @@
 //! Slot order: an endpoint keeps its place in a pool while it lives, so that a change touches few slots.
 
-use model::{PlannedEndpoint, ServicePlan};
+use std::sync::Arc;
+
+use model::{PlannedEndpoint, PortPlan, ServicePlan};
 
 /// Give the pools of `new` the order of `old`, with newcomers in the places of those that went.
 pub(crate) fn keep_order(old: &ServicePlan, new: &mut ServicePlan) {
-    for port in &mut new.ports {
-        if let Some(before) = old.port(&port.name, port.protocol) {
-            port.cluster_pool = arrange(&before.cluster_pool, &port.cluster_pool);
-            port.local_pool = arrange(&before.local_pool, &port.local_pool);
+    new.ports.for_each_mut(|port| {
+        let Some(before) = old.port(&port.name, port.protocol) else { return };
+        if !Arc::ptr_eq(before, port) {
+            arrange_port(before, Arc::make_mut(port));
         }
-    }
+        // Kept once, and seen to be the same without another look.
+        if before == port {
+            *port = Arc::clone(before);
+        }
+    });
+}
+
+fn arrange_port(before: &PortPlan, port: &mut PortPlan) {
+    port.cluster_pool = arrange(&before.cluster_pool, &port.cluster_pool);
+    port.local_pool = arrange(&before.local_pool, &port.local_pool);
 }
 
 /// `wanted` is sorted, as the plan gives it.

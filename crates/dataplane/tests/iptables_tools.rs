@@ -28,6 +28,7 @@ fn in_namespace(test: impl Fn(Reconciler<Iptables<Tools>>, Variant) + Send + Syn
                 masquerade_mark: MARK,
                 drop_invalid: true,
                 ipvs: model::IpvsSettings::default(),
+                userspace: model::UserspaceSettings::default(),
             };
             test(Reconciler::new(Iptables::new([Some(v4), Some(v6)], &setup)), variant);
         });

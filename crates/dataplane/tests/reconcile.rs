@@ -397,8 +397,13 @@ fn pins_do_not_outlive_a_change_of_what_is_local() {
     sync(&mut reconciler, &sticky_fixture(&PODS), &[]);
     pin(reconciler.backend().transport(), [10, 244, 1, 99], [10, 244, 1, 11]);
     let detector = model::LocalDetector::Cidrs(vec!["10.9.0.0/16".parse().unwrap()]);
-    let elsewhere =
-        Setup { detector, masquerade_mark: MARK, drop_invalid: true, ipvs: model::IpvsSettings::default() };
+    let elsewhere = Setup {
+        detector,
+        masquerade_mark: MARK,
+        drop_invalid: true,
+        ipvs: model::IpvsSettings::default(),
+        userspace: Default::default(),
+    };
     assert!(reconciler.configure(&elsewhere));
     assert!(sync(&mut reconciler, &sticky_fixture(&PODS), &[]).full);
     assert_eq!(pins(&mut reconciler), 0);
@@ -424,7 +429,10 @@ fn node_facts_follow() {
                 nodeport_ips: vec![ip("192.168.50.7")],
                 nodeports_everywhere: false,
                 nodeport_loopback: Vec::new(),
+                nodeport_listeners: Vec::new(),
                 service_cidrs: vec!["10.97.0.0/16".parse().unwrap(), "255.255.255.0/24".parse().unwrap()],
+                primary: None,
+                addresses: Vec::new(),
             }
         }
     }

@@ -1,9 +1,9 @@
-//! Linux networking state over raw netlink: nf_tables, conntrack, IPVS, links, addresses and routes, sysctls; and SCTP
-//! sockets.
+//! Linux networking state over raw netlink: nf_tables, conntrack, IPVS, links, addresses and routes, sysctls; SCTP sockets,
+//! and options of sockets.
 //!
 //! No external program is run but the iptables tools, and nothing here knows Kubernetes. Every `unsafe` block of the workspace lives
 //! in this crate; the system calls that rustix offers as safe ones (poll, inotify) are made where they are
-//! needed, in `cluster` and `sandbox`.
+//! needed, in `cluster`, `dataplane` and `sandbox`.
 #![allow(unsafe_code)]
 
 pub mod conntrack;
@@ -24,6 +24,7 @@ pub mod nft;
 pub mod process;
 pub mod profile;
 pub mod sctp;
+pub mod socket;
 pub mod sysctl;
 
 pub use ip_family::IpFamily;

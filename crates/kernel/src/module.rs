@@ -35,7 +35,7 @@ pub fn request(name: &str) -> io::Result<()> {
     };
     // SAFETY: the pointer is to a live ifreq, which is what this request reads and writes. That there is no such
     // interface is the answer expected.
-    unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &mut request) };
+    unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS as libc::Ioctl, &mut request) };
     Ok(())
 }
 

@@ -41,13 +41,23 @@ fn known_to_libc(name: libc::c_int, usual: u64) -> u64 {
     u64::try_from(unsafe { libc::sysconf(name) }).unwrap_or(usual)
 }
 
-/// Let this process open as many files as it could ask for; the limit at the start is often a thousand.
-pub fn raise_open_files() -> io::Result<()> {
+/// How many files this process may open.
+pub fn open_files() -> io::Result<u64> {
+    file_limit().map(|limit| limit.rlim_cur)
+}
+
+fn file_limit() -> io::Result<libc::rlimit> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the call writes one `rlimit` to the pointer, which points to one that lives on.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } < 0 {
-        return Err(io::Error::last_os_error());
+    match unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } {
+        0 => Ok(limit),
+        _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Let this process open as many files as it could ask for; the limit at the start is often a thousand.
+pub fn raise_open_files() -> io::Result<()> {
+    let mut limit = file_limit()?;
     limit.rlim_cur = limit.rlim_max;
     // SAFETY: the call reads one `rlimit` from the pointer, which points to one that lives on.
     if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } < 0 {

@@ -11,6 +11,8 @@ use kernel::netns::{Namespace, privileged_test};
 const DEVICE: &str = "kube-ipvs0";
 const OURS: u8 = 77;
 const TABLE: u32 = 7001;
+/// The kernel's own choice for IPv6.
+const METRIC: u32 = 1024;
 
 /// What `ip` prints, in single spaces; `None`, with the reason printed, if it is not installed.
 fn ip(arguments: &str) -> Option<String> {
@@ -24,7 +26,14 @@ fn ip(arguments: &str) -> Option<String> {
 }
 
 fn route(to: &str, device: &str, table: u32) -> LocalRoute {
-    LocalRoute { to: to.parse().unwrap(), device: device.to_owned(), table, protocol: OURS }
+    LocalRoute {
+        to: to.parse().unwrap(),
+        device: device.to_owned(),
+        table,
+        protocol: OURS,
+        metric: METRIC,
+        source: None,
+    }
 }
 
 fn rule(family: IpFamily, priority: u32, action: Action) -> Rule {
@@ -91,13 +100,44 @@ fn a_table_of_its_own_makes_everything_local() {
             links.add_local_routes(&routes).unwrap();
             assert_eq!(links.local_routes(TABLE).unwrap(), routes);
             if let Some(said) = ip("route show table 7001") {
-                assert_eq!(said, "local default dev lo proto 77 scope host\n");
+                assert_eq!(said, "local default dev lo proto 77 scope host metric 1024\n");
             }
             if let Some(said) = ip("-6 route show table 7001") {
                 assert!(said.starts_with("local default dev lo proto 77 metric 1024"), "{said}");
             }
             links.delete_local_routes(&routes).unwrap();
             assert_eq!(links.local_routes(TABLE).unwrap(), []);
+        });
+    });
+}
+
+/// Another kube-proxy has its services' addresses on a device; our routes to them are there before these go.
+#[test]
+fn a_route_with_a_metric_stands_beside_the_kernels_and_has_a_source() {
+    privileged_test(|| {
+        in_namespace(|links| {
+            let [vip, home] =
+                ["10.96.0.10/32", "192.168.50.2/24"].map(|net| net.parse::<ipnet::IpNet>().unwrap());
+            for net in [vip, home] {
+                links.add_address("lo", net).unwrap();
+            }
+            let plain = route("10.96.0.10/32", "lo", TABLE_LOCAL);
+            let sourced = LocalRoute { source: Some(home.addr()), ..plain.clone() };
+            links.add_local_routes(std::slice::from_ref(&plain)).unwrap();
+            assert_eq!(links.local_routes(TABLE_LOCAL).unwrap(), std::slice::from_ref(&plain));
+            for _ in 0..2 {
+                links.replace_local_routes(std::slice::from_ref(&sourced)).unwrap();
+                assert_eq!(links.local_routes(TABLE_LOCAL).unwrap(), std::slice::from_ref(&sourced));
+            }
+            links.replace_local_routes(std::slice::from_ref(&plain)).unwrap();
+            assert_eq!(links.local_routes(TABLE_LOCAL).unwrap(), std::slice::from_ref(&plain));
+            links.replace_local_routes(std::slice::from_ref(&sourced)).unwrap();
+            links.delete_address("lo", vip).unwrap();
+            if let Some(said) = ip("route get 10.96.0.10") {
+                assert!(said.starts_with("local 10.96.0.10 dev lo src 192.168.50.2"), "{said}");
+            }
+            links.delete_local_routes(&[plain]).unwrap();
+            assert_eq!(links.local_routes(TABLE_LOCAL).unwrap(), []);
         });
     });
 }

@@ -74,7 +74,7 @@ impl fmt::Display for Protocol {
 }
 
 /// Which of the node's addresses serve node ports (`nodePortAddresses`). Loopback and IPv6 link-local ones are not among
-/// them: [`NodePlan::nodeport_loopback`](crate::NodePlan::nodeport_loopback) is apart, because only mode iptables can.
+/// them: [`NodePlan::nodeport_loopback`](crate::NodePlan::nodeport_loopback) is apart, because not every mode can.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodePortAddresses {
     /// The node's primary address of each family.

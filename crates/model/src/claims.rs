@@ -6,7 +6,7 @@
 //! smaller name: nothing depends on the order of arrival.
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::{Address, Family, Protocol, Role, ServiceKey};
 use ledger::Ledger;
@@ -98,11 +98,30 @@ impl Claims {
     }
 
     pub fn owns(&self, service: &str, protocol: Protocol, at: Address) -> bool {
+        self.owner(Claim { at, protocol }).is_some_and(|owner| **owner == *service)
+    }
+
+    pub fn owner(&self, claim: Claim) -> Option<&ServiceKey> {
         match &self.0 {
-            Table::V4(ledger) => ledger.owner(Claim { at, protocol }),
-            Table::V6(ledger) => ledger.owner(Claim { at, protocol }),
+            Table::V4(ledger) => ledger.owner(claim),
+            Table::V6(ledger) => ledger.owner(claim),
         }
-        .is_some_and(|owner| **owner == *service)
+    }
+
+    /// The services behind the owner that want the same, the next one first: how many, and at most `most` of them.
+    pub fn rivals(&self, claim: Claim, most: usize) -> (usize, Vec<ServiceKey>) {
+        match &self.0 {
+            Table::V4(ledger) => ledger.rivals(claim, most),
+            Table::V6(ledger) => ledger.rivals(claim, most),
+        }
+    }
+
+    /// What is owned at an address, and by whom; at most `most` of it.
+    pub fn at(&self, ip: IpAddr, most: usize) -> Vec<(Claim, ServiceKey)> {
+        match &self.0 {
+            Table::V4(ledger) => ledger.at(ip, most),
+            Table::V6(ledger) => ledger.at(ip, most),
+        }
     }
 
     /// Every service that wants something, in no particular order.

@@ -5,7 +5,7 @@
 //! module decides; it neither lists nor deletes anything.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use crate::{Address, Pool, PortPlan, Protocol, ServicePlan, merged_ports};
@@ -67,6 +67,14 @@ impl StaleFlows {
             (Doomed::AllBut { untouched, .. }, FlowTarget::Untouched) => *untouched,
             (Doomed::To(gone), FlowTarget::Endpoint(ip, port)) => contains(gone, (ip, port)),
             (Doomed::To(_), FlowTarget::Untouched) | (Doomed::None { .. }, _) => false,
+        }
+    }
+
+    /// Flows to these targets are not stale either: somebody there leads them on.
+    pub fn spare(&mut self, targets: &[SocketAddr]) {
+        if let Doomed::AllBut { live, .. } = &mut self.doomed {
+            let spared = targets.iter().map(|at| (at.ip(), at.port()));
+            *live = sorted(live.iter().copied().chain(spared).collect());
         }
     }
 
@@ -172,7 +180,7 @@ pub fn merge_stale(found: Vec<StaleFlows>) -> Vec<StaleFlows> {
 fn changed_ports<'a>(
     old: Option<&'a ServicePlan>,
     new: Option<&'a ServicePlan>,
-) -> impl Iterator<Item = (Option<&'a PortPlan>, Option<&'a PortPlan>)> {
+) -> impl Iterator<Item = (Option<&'a Arc<PortPlan>>, Option<&'a Arc<PortPlan>>)> {
     let old = old.map(|plan| &*plan.ports).unwrap_or_default();
     let new = new.map(|plan| &*plan.ports).unwrap_or_default();
     merged_ports(old, new).filter(|(old, new)| old != new)

@@ -8,6 +8,7 @@ mod address;
 mod claims;
 mod conntrack;
 mod endpoint;
+mod fate;
 #[cfg(test)]
 mod fixtures;
 mod ipvs;
@@ -16,18 +17,23 @@ mod plan;
 mod planner;
 mod service;
 mod topology;
+mod userspace;
 
 pub use address::{Family, NodePortAddresses, Protocol};
 pub use claims::{Claim, Claims, Contest, ContestNews, Pair};
 pub use conntrack::{FlowTarget, RecordedFlow, StaleFlows, StaleSet, merge_stale, stale_flows};
 pub use endpoint::{Endpoint, EndpointSlice, Hints, SlicePort};
+pub use fate::{Client, ClientKind, Fate, MasqueradeCause, Refusal, fate_of_unowned};
 pub use ipvs::{IpvsSettings, IpvsTimeouts, Scheduler};
 pub use node::{
-    LocalDetector, NodePlan, NodeView, default_primary, missed_prefixes, nodeport_loopback, plan_node,
+    LocalDetector, NodePlan, NodeView, OnLoopback, default_primary, missed_prefixes, nodeport_listeners,
+    nodeport_loopback, plan_node,
 };
 pub use plan::{
-    Address, AllowedSources, Destination, Excess, MOST_WEIGHT, Masquerade, PlannedEndpoint, Pool, PortPlan,
-    Role, Routing, ServicePlan, Settings, Verdict, merged_ports, plan,
+    Address, AllowedSources, Destination, Excess, ExplainedEndpoint, MOST_WEIGHT, Masquerade, NotUsed,
+    PlannedEndpoint, Pool, PortPlan, Ports, Role, Routing, ServicePlan, Settings, Verdict, explain_endpoints,
+    merged_ports, plan,
 };
-pub use planner::{Planned, Planner};
+pub use planner::{KnownEndpoint, Planned, Planner};
 pub use service::{Service, ServiceKey, ServicePort, TrafficPolicy};
+pub use userspace::UserspaceSettings;

@@ -37,10 +37,27 @@ pub struct NodePlan {
     pub nodeport_ips: Vec<IpAddr>,
     /// These are all that the node has, by whatever route.
     pub nodeports_everywhere: bool,
-    /// Loopback addresses that serve node ports too, sorted.
+    /// Loopback addresses that serve node ports too, by rules; sorted.
     pub nodeport_loopback: Vec<IpNet>,
+    /// Loopback addresses on which the agent itself is to serve node ports, sorted.
+    pub nodeport_listeners: Vec<IpAddr>,
     /// ServiceCIDRs, overlaps merged, sorted.
     pub service_cidrs: Vec<IpNet>,
+    /// The address by which the rest of the cluster knows the node.
+    pub primary: Option<IpAddr>,
+    /// Every address that the node has, sorted.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// How node ports are served on loopback addresses, where they are chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnLoopback {
+    #[default]
+    Never,
+    /// By rules, where the kernel can route such packets: IPv4. By listeners for IPv6.
+    Rules,
+    /// By listeners of the agent.
+    Listeners,
 }
 
 /// The primary address of a family where no Node object names it: the first that others can reach.
@@ -57,7 +74,7 @@ pub fn default_primary(addresses: &[IpAddr], family: Family) -> Option<IpAddr> {
 pub fn plan_node(
     node: &NodeView,
     selection: &NodePortAddresses,
-    on_loopback: bool,
+    on_loopback: OnLoopback,
     service_cidrs: &[IpNet],
     family: Family,
 ) -> NodePlan {
@@ -86,9 +103,22 @@ pub fn plan_node(
     let of_family: Vec<IpNet> = of_family.copied().collect();
     let mut service_cidrs = IpNet::aggregate(&of_family);
     service_cidrs.sort_unstable();
+    let nodeport_listeners = nodeport_listeners(selection, on_loopback, family);
     let nodeport_loopback = nodeport_loopback(selection, on_loopback, family);
     let nodeports_everywhere = is_everywhere(selection, family);
-    NodePlan { nodeport_ips, nodeports_everywhere, nodeport_loopback, service_cidrs }
+    let of_family = node.addresses.iter().copied().filter(|ip| Family::of(*ip) == family);
+    let mut addresses: Vec<IpAddr> = of_family.collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    NodePlan {
+        nodeport_ips,
+        nodeports_everywhere,
+        nodeport_loopback,
+        nodeport_listeners,
+        service_cidrs,
+        primary,
+        addresses,
+    }
 }
 
 fn loopback(family: Family) -> IpAddr {
@@ -118,15 +148,44 @@ fn is_within(nets: &[IpNet], ip: &IpAddr, family: Family) -> bool {
     of_family.peek().is_none() || of_family.any(|net| net.contains(ip))
 }
 
-/// The loopback addresses that serve node ports, sorted: those that the selection means, where the mode serves them at all
-/// (`allowed`). All code that routes, guards or accepts such packets asks here: if they disagreed, node ports would be dead, or
+/// The loopback addresses that serve node ports by rules, sorted: those that the selection means, where the mode does that. All code that routes, guards or accepts such packets asks here: if they disagreed, node ports would be dead, or
 /// the node's loopback open to its neighbours. IPv6 has nothing like `route_localnet`: an answer that is to go back to ::1
 /// finds no route (seen on 6.18).
-pub fn nodeport_loopback(selection: &NodePortAddresses, allowed: bool, family: Family) -> Vec<IpNet> {
-    if family == Family::V6 || !allowed {
-        return Vec::new();
+pub fn nodeport_loopback(
+    selection: &NodePortAddresses,
+    on_loopback: OnLoopback,
+    family: Family,
+) -> Vec<IpNet> {
+    match (family, on_loopback) {
+        (Family::V4, OnLoopback::Rules) => chosen_loopback(selection, family),
+        _ => Vec::new(),
     }
-    let whole = IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8));
+}
+
+/// The loopback addresses on which the agent itself serves node ports, sorted: 127.0.0.1 stands for a prefix that holds it.
+pub fn nodeport_listeners(
+    selection: &NodePortAddresses,
+    on_loopback: OnLoopback,
+    family: Family,
+) -> Vec<IpAddr> {
+    match (family, on_loopback) {
+        (_, OnLoopback::Listeners) | (Family::V6, OnLoopback::Rules) => {}
+        (_, OnLoopback::Never) | (Family::V4, OnLoopback::Rules) => return Vec::new(),
+    }
+    let usual = loopback(family);
+    let one = |net: IpNet| if net.contains(&usual) { usual } else { net.network() };
+    let mut found: Vec<IpAddr> = chosen_loopback(selection, family).into_iter().map(one).collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// The loopback prefixes that a selection means, sorted.
+fn chosen_loopback(selection: &NodePortAddresses, family: Family) -> Vec<IpNet> {
+    let whole = match family {
+        Family::V4 => IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8)),
+        Family::V6 => IpNet::from(loopback(family)),
+    };
     let common = |net: &IpNet| match () {
         () if net.contains(&whole) => Some(whole),
         () if whole.contains(net) => Some(net.trunc()),
@@ -225,7 +284,7 @@ mod tests {
         ];
         for (selection, family, wanted) in cases {
             let wanted: Vec<IpAddr> = wanted.iter().map(|ip| ip.parse().unwrap()).collect();
-            let plan = plan_node(&node(), &selection, false, &[], family);
+            let plan = plan_node(&node(), &selection, OnLoopback::Never, &[], family);
             assert_eq!(plan.nodeport_ips, wanted, "{selection:?} {family}");
             let all: &[&str] = if family == V4 { all4 } else { all6 };
             let is_narrow = match &selection {
@@ -255,9 +314,37 @@ mod tests {
         ];
         for (selection, wanted) in cases {
             let of = |on, family| plan_node(&node(), &selection, on, &[], family).nodeport_loopback;
-            let found: Vec<String> = of(true, Family::V4).iter().map(IpNet::to_string).collect();
+            let found: Vec<String> = of(OnLoopback::Rules, Family::V4).iter().map(IpNet::to_string).collect();
             assert_eq!(found, wanted, "{selection:?}");
-            assert!(of(false, Family::V4).is_empty() && of(true, Family::V6).is_empty(), "{selection:?}");
+            assert!(of(OnLoopback::Never, Family::V4).is_empty(), "{selection:?}");
+            assert!(of(OnLoopback::Rules, Family::V6).is_empty(), "{selection:?}");
+            assert!(of(OnLoopback::Listeners, Family::V4).is_empty(), "{selection:?}");
+        }
+    }
+
+    #[test]
+    fn listeners_stand_where_no_rule_can() {
+        use NodePortAddresses::{All, Primary};
+        let cases: [(NodePortAddresses, &[&str], &[&str]); 8] = [
+            (All, &["127.0.0.1"], &["::1"]),
+            (Primary, &[], &[]),
+            (within(&["127.0.0.0/8", "::1/128"]), &["127.0.0.1"], &["::1"]),
+            (within(&["127.0.0.0/8"]), &["127.0.0.1"], &["::1"]),
+            (within(&["10.0.0.0/8", "fd00::/8"]), &[], &[]),
+            (primary_and(&["127.0.0.0/8", "::1/128"]), &["127.0.0.1"], &["::1"]),
+            (primary_and(&["127.0.0.53/32", "127.0.0.1/32"]), &["127.0.0.1", "127.0.0.53"], &[]),
+            (primary_and(&["::/0"]), &[], &["::1"]),
+        ];
+        for (selection, v4, v6) in cases {
+            let of = |on, family| {
+                let plan = plan_node(&node(), &selection, on, &[], family);
+                plan.nodeport_listeners.iter().map(IpAddr::to_string).collect::<Vec<_>>()
+            };
+            assert_eq!(of(OnLoopback::Listeners, Family::V4), v4, "{selection:?}");
+            assert_eq!(of(OnLoopback::Listeners, Family::V6), v6, "{selection:?}");
+            assert_eq!(of(OnLoopback::Rules, Family::V6), v6, "{selection:?}");
+            assert!(of(OnLoopback::Rules, Family::V4).is_empty(), "{selection:?}");
+            assert!(of(OnLoopback::Never, Family::V6).is_empty(), "{selection:?}");
         }
     }
 
@@ -290,7 +377,7 @@ mod tests {
     #[test]
     fn the_primary_address_serves_even_before_the_kernel_lists_it() {
         let node = NodeView { addresses: Vec::new(), ..node() };
-        let plan = plan_node(&node, &NodePortAddresses::Primary, false, &[], Family::V4);
+        let plan = plan_node(&node, &NodePortAddresses::Primary, OnLoopback::Never, &[], Family::V4);
         assert_eq!(plan.nodeport_ips, ["10.0.0.7".parse::<IpAddr>().unwrap()]);
     }
 
@@ -299,7 +386,9 @@ mod tests {
         let node = NodeView { primary: ["127.0.0.1", "::1"].map(|ip| ip.parse().ok()), ..node() };
         for family in Family::BOTH {
             assert!(
-                plan_node(&node, &NodePortAddresses::Primary, false, &[], family).nodeport_ips.is_empty()
+                plan_node(&node, &NodePortAddresses::Primary, OnLoopback::Never, &[], family)
+                    .nodeport_ips
+                    .is_empty()
             );
         }
     }
@@ -311,7 +400,7 @@ mod tests {
             .map(|net| net.parse().unwrap())
             .collect();
         let merged = |family| {
-            let plan = plan_node(&node(), &NodePortAddresses::All, false, &cidrs, family);
+            let plan = plan_node(&node(), &NodePortAddresses::All, OnLoopback::Never, &cidrs, family);
             plan.service_cidrs.iter().map(IpNet::to_string).collect::<Vec<_>>()
         };
         assert_eq!(merged(Family::V4), ["10.5.0.0/24", "10.96.0.0/15"]);
@@ -324,7 +413,7 @@ mod tests {
             let primary = node.primary[family.index()].unwrap();
             let all: IpNet = if family == Family::V4 { "0.0.0.0/0" } else { "::/0" }.parse().unwrap();
             for net in [all, IpNet::from(loopback(family)), IpNet::from(primary)] {
-                let plan = plan_node(&node, &NodePortAddresses::All, false, &[net], family);
+                let plan = plan_node(&node, &NodePortAddresses::All, OnLoopback::Never, &[net], family);
                 assert_eq!(plan.service_cidrs, [], "{net}");
             }
         }

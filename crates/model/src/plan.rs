@@ -14,16 +14,22 @@ use offers::Offers;
 use pools::Usable;
 
 mod candidate;
+mod choice;
 mod fronts;
 mod limit;
 mod offers;
 mod pools;
+mod ports;
 mod share;
 #[cfg(test)]
 mod tests;
+mod why;
 
+pub use choice::NotUsed;
 pub use limit::{Excess, MOST_WEIGHT};
+pub use ports::Ports;
 pub use share::merged_ports;
+pub use why::{ExplainedEndpoint, explain_endpoints};
 
 /// Settings of the agent that decide over packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,8 +47,7 @@ pub struct ServicePlan {
     pub cluster_ip: Option<IpAddr>,
     /// The node answers health checks of a load balancer here, whatever firewall it has.
     pub health_check_port: Option<NonZeroU16>,
-    /// Sorted by name and protocol.
-    pub ports: Box<[PortPlan]>,
+    pub ports: Ports,
     /// What is not served because the service asks for too much.
     pub excess: Excess,
 }
@@ -50,19 +55,23 @@ pub struct ServicePlan {
 impl ServicePlan {
     /// The same with no client pinned to an endpoint.
     pub fn without_affinity(mut self) -> ServicePlan {
-        self.ports.iter_mut().for_each(|port| port.affinity_seconds = None);
+        self.ports.for_each_mut(|port| {
+            if port.affinity_seconds.is_some() {
+                Arc::make_mut(port).affinity_seconds = None;
+            }
+        });
         self
     }
 
     /// About how many objects the service is in the kernel.
     pub fn weight(&self) -> usize {
-        self.ports.iter().map(PortPlan::weight).sum()
+        self.ports.iter().map(|port| port.weight()).sum()
     }
 }
 
 impl ServicePlan {
     /// The port of this name and protocol, the first if there are several.
-    pub fn port(&self, name: &str, protocol: Protocol) -> Option<&PortPlan> {
+    pub fn port(&self, name: &str, protocol: Protocol) -> Option<&Arc<PortPlan>> {
         let first = self.ports.partition_point(|port| (&*port.name, port.protocol) < (name, protocol));
         self.ports.get(first).filter(|port| *port.name == *name && port.protocol == protocol)
     }
@@ -223,7 +232,7 @@ pub fn plan(
         if found.is_empty() {
             continue;
         }
-        let Some(usable) = offers.usable(port) else {
+        let Some(usable) = offers.usable(&port.name, port.protocol) else {
             share.excess.ports += 1;
             continue;
         };
@@ -233,7 +242,7 @@ pub fn plan(
     ServicePlan {
         cluster_ip: service.cluster_ip(family),
         health_check_port: service.health_check_node_port,
-        ports: ports.into_boxed_slice(),
+        ports: ports.into_iter().collect(),
         excess: share.excess,
     }
 }

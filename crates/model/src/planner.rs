@@ -1,6 +1,8 @@
 //! The seam between what knows the objects and what writes the rules.
 
-use crate::{Family, NodePlan, ServiceKey, ServicePlan};
+use std::net::IpAddr;
+
+use crate::{Family, NodePlan, NotUsed, Pool, PortPlan, Service, ServiceKey, ServicePlan};
 
 /// Where plans come from: the cluster state, seen through the model.
 pub trait Planner {
@@ -14,6 +16,26 @@ pub trait Planner {
     /// Every service there is.
     fn services(&self) -> Vec<ServiceKey>;
     fn node(&self, family: Family) -> NodePlan;
+
+    /// The service itself, for explanations.
+    fn service(&self, _service: &ServiceKey) -> Option<&Service> {
+        None
+    }
+
+    /// Every endpoint that is known of a port, as [`explain_endpoints`](crate::explain_endpoints) has them.
+    fn endpoints(&self, _: &ServiceKey, _: Family, _: &PortPlan, _: Pool) -> Vec<KnownEndpoint> {
+        Vec::new()
+    }
+}
+
+/// An endpoint of a service, used or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownEndpoint {
+    pub ip: IpAddr,
+    /// `None` if its slice has no such port.
+    pub port: Option<u16>,
+    pub node: Option<Box<str>>,
+    pub used: Result<(), NotUsed>,
 }
 
 /// A plan, and what settles disputes about it.

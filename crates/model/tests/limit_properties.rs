@@ -104,7 +104,7 @@ proptest! {
             prop_assert_eq!(port.pool(pool).is_empty(), !port.uses(pool));
         }
         if !plan.excess.is_none() && plan.ports.len() > 1 {
-            let heaviest = plan.ports.iter().map(model::PortPlan::weight).max().unwrap_or_default();
+            let heaviest = plan.ports.iter().map(|port| port.weight()).max().unwrap_or_default();
             prop_assert!(plan.weight() + heaviest > MOST_WEIGHT, "another port would have fitted");
         }
     }

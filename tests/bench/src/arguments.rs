@@ -10,7 +10,8 @@ usage: bench [--quick] [--only PART] [--check] [--json FILE] [--agent-sizes N,N]
 
   --quick              only 1,000 and 10,000 services, few repetitions, the small yardstick
   --only PART          nftables, iptables (loads, changes and first packets), first-packet, isolation (a change beside
-                       another tenant's costly objects) or reactions (to changes, damage and SIGTERM)
+                       another tenant's costly objects), reactions (to changes, damage and SIGTERM) or userspace (mode userspace
+                       beside HAProxy and the direct path)
   --check              exit with 1 if a limit is missed
   --json FILE          write every number there too
   --agent-sizes N,N    services the real agent is started with (default 10000)
@@ -34,6 +35,7 @@ pub(crate) enum Only {
     FirstPacket,
     Isolation,
     Reactions,
+    Userspace,
 }
 
 pub(crate) struct Arguments {
@@ -84,9 +86,10 @@ fn only(text: &str) -> Result<Only, Failure> {
         "first-packet" => Ok(Only::FirstPacket),
         "isolation" => Ok(Only::Isolation),
         "reactions" => Ok(Only::Reactions),
-        _ => {
-            Err(format!("--only {text}: there are nftables, iptables, first-packet, isolation and reactions")
-                .into())
-        }
+        "userspace" => Ok(Only::Userspace),
+        _ => Err(format!(
+            "--only {text}: there are nftables, iptables, first-packet, isolation, reactions and userspace"
+        )
+        .into()),
     }
 }

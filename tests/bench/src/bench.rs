@@ -61,7 +61,7 @@ impl<B: Clocked> Bench<B> {
             node: &self.node,
             settings: &Settings::default(),
             nodeport_addresses: &NodePortAddresses::Primary,
-            nodeports_on_loopback: false,
+            nodeports_on_loopback: model::OnLoopback::Never,
         };
         self.bytes = 0;
         for family in Family::BOTH {

@@ -20,6 +20,7 @@ mod scrape;
 mod scratch;
 mod timed;
 mod upstream;
+mod userspace;
 mod wide;
 mod world;
 mod yardstick;

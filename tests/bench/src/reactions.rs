@@ -121,7 +121,7 @@ impl Scene {
             stop_ms.push(millis(asked));
             self.agent.restart()?;
         }
-        let is_told = matches!(self.carrier, Carrier::Nftables | Carrier::Ipvs);
+        let is_told = matches!(self.carrier, Carrier::Nftables | Carrier::Ipvs | Carrier::Userspace);
         Ok(ReactionResult { mode: self.carrier.name(), is_told, change_ms, repair_ms, stop_ms })
     }
 
@@ -129,7 +129,7 @@ impl Scene {
     fn damage(&self) -> Result<(), Failure> {
         let node = &self.sandbox.node;
         match self.carrier {
-            Carrier::Nftables | Carrier::Ipvs => {
+            Carrier::Nftables | Carrier::Ipvs | Carrier::Userspace => {
                 let mut command = Command::new("nft");
                 command.args(["delete", "table", "ip", "kube-proxy"]);
                 node.enter(&mut command)?;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::iptables::IptablesResults;
 use crate::isolation::IsolationResult;
 use crate::reactions::ReactionResult;
+use crate::userspace::UserspaceResult;
 use bench_support::gauge::{Cost, Resident, Summary};
 use bench_support::machine::Machine;
 
@@ -17,6 +18,7 @@ pub(crate) struct Results {
     pub(crate) iptables: IptablesResults,
     pub(crate) isolation: Vec<IsolationResult>,
     pub(crate) reactions: Vec<ReactionResult>,
+    pub(crate) userspace: Option<UserspaceResult>,
     pub(crate) agents: Vec<AgentResult>,
     pub(crate) yardsticks: Vec<YardstickResult>,
     pub(crate) skipped: Vec<String>,

@@ -69,7 +69,8 @@ impl Wanted {
             _ if self.quick => (vec![500], 10, 4, 3),
             Mode::Nftables => (vec![1_000, 10_000], 40, 15, 10),
             Mode::Iptables => (vec![3_000, 10_000], 16, 10, 6),
-            Mode::Ipvs => (vec![1_000], 16, 10, 6),
+            // Usually emulated, where each change takes the apiserver ten times as long.
+            Mode::Ipvs => (vec![1_000], 10, 4, 6),
         };
         let sizes = self.sizes.unwrap_or(sizes);
         let variants = self.variant.map_or(ToolVariant::BOTH.to_vec(), |variant| vec![variant]);

@@ -63,7 +63,7 @@ impl Running {
 
     /// Wait until it does next to nothing.
     pub(crate) fn settle(&mut self) -> Result<(), Failure> {
-        let deadline = Instant::now() + SETTLED;
+        let deadline = Instant::now() + patient(SETTLED);
         while Instant::now() < deadline {
             self.check()?;
             let before = self.cpu.used()?;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use conformance_support::{Api, paths};
 use sandbox::{Namespace, probe};
 use serde::{Deserialize, Serialize};
+use test_support::patient;
 
 use crate::ground::{Ground, SERVERS};
 use crate::running::Running;
@@ -20,7 +21,7 @@ const CHANGE: Duration = Duration::from_secs(60);
 
 /// Wait until every probe's service answers.
 pub(crate) fn await_start(ground: &Ground, proxy: &mut Running) -> Result<Instant, Failure> {
-    let deadline = proxy.started + START;
+    let deadline = proxy.started + patient(START);
     let caller = &ground.caller()?.namespace;
     let mut last = Instant::now();
     for number in 0..objects::PROBES {
@@ -49,7 +50,7 @@ fn poll(
 ) -> Option<Instant> {
     let to = SocketAddr::new(objects::probe_ip(number), objects::SERVICE_PORT);
     loop {
-        if probe::tcp(caller, None, to, ANSWER).by().is_some_and(&wanted) {
+        if probe::tcp(caller, None, to, patient(ANSWER)).by().is_some_and(&wanted) {
             return Some(Instant::now());
         }
         if Instant::now() > deadline {
@@ -76,7 +77,8 @@ pub(crate) fn change(ground: &Ground, api: &Api, turn: usize) -> Result<Measured
     let slice = objects::probe_slice(number, ground.address_of(server)?);
     let caller = &ground.caller()?.namespace;
     std::thread::scope(|scope| {
-        let poller = scope.spawn(|| poll(caller, number, |by| by == server, Instant::now() + CHANGE));
+        let poller =
+            scope.spawn(|| poll(caller, number, |by| by == server, Instant::now() + patient(CHANGE)));
         let sent = Instant::now();
         api.update(&paths::object(&slice), &slice)?;
         let stored = sent.elapsed();

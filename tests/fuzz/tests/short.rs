@@ -108,4 +108,5 @@ short!(
     found_table
     nftables_states
     iptables_states
+    ipvs_states
 );

@@ -7,6 +7,7 @@
 mod affinity;
 mod cluster_ip;
 mod endpoints;
+pub mod explained;
 mod external;
 mod firewall;
 pub mod judge;
@@ -17,6 +18,7 @@ mod target;
 
 use model::{Family, Protocol};
 
+use crate::Carrier;
 use crate::variant::SettingsVariant;
 
 pub use position::Position;
@@ -29,6 +31,8 @@ pub enum Source {
     Rewritten,
     /// Kept for pods of this node, rewritten for others: the rule of cluster IPs.
     ByDetector,
+    /// An address of the node, whoever the client is: a process opens connections of its own to endpoints.
+    OfTheNode,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,6 +128,7 @@ impl Flow {
     pub fn is_masqueraded(&self, variant: SettingsVariant, source: Source, by: &str) -> bool {
         let endpoint = by.split('/').next().unwrap_or(by);
         match source {
+            Source::OfTheNode => true,
             // An endpoint in this node's host network is not behind postrouting.
             _ if endpoint == "node" => false,
             // Its answer to itself would never come back to the node to be translated.
@@ -144,6 +149,30 @@ impl Flow {
         let seen = |variant| servers.iter().map(move |by| self.is_masqueraded(variant, *source, by));
         !seen(variant).eq(seen(base))
     }
+}
+
+/// Every row as it is asked of one mode.
+pub fn of(carrier: Carrier) -> Vec<Flow> {
+    let flows = all();
+    if !carrier.is_a_process() {
+        return flows;
+    }
+    let carried = |expect: Expect, protocol| match expect {
+        Expect::Answered(..) if protocol == Protocol::Sctp => Expect::Rejected,
+        Expect::Answered(servers, _) => Expect::Answered(servers, Source::OfTheNode),
+        other => other,
+    };
+    let carried = |flow: Flow| match flow.to {
+        // Of no service.
+        Target::OnNode(_) => flow,
+        _ => Flow {
+            inside: carried(flow.inside, flow.protocol),
+            outside: carried(flow.outside, flow.protocol),
+            on_all_addresses: flow.on_all_addresses.map(|expect| carried(expect, flow.protocol)),
+            ..flow
+        },
+    };
+    flows.into_iter().map(carried).collect()
 }
 
 /// Every row.

@@ -6,7 +6,8 @@ use cluster::manifests::ManifestSource;
 use cluster::{ClusterPlanner, ClusterState, Kind, Update, observe_node};
 use dataplane::Reconciler;
 use model::{
-    Family, NodePlan, NodePortAddresses, NodeView, Planned, Planner, Protocol, ServiceKey, Settings,
+    Family, KnownEndpoint, NodePlan, NodePortAddresses, NodeView, Planned, Planner, Pool, PortPlan, Protocol,
+    ServiceKey, Settings,
 };
 use simulate::{Host, Origin, Outcome, Packet, Xorshift};
 
@@ -34,7 +35,7 @@ impl StatePlanner<'_> {
             node: &self.node,
             settings: &self.settings,
             nodeport_addresses: &self.nodeport_addresses,
-            nodeports_on_loopback: false,
+            nodeports_on_loopback: model::OnLoopback::Never,
         }
     }
 }
@@ -50,6 +51,10 @@ impl Planner for StatePlanner<'_> {
 
     fn node(&self, family: Family) -> NodePlan {
         self.borrowed().node(family)
+    }
+
+    fn endpoints(&self, key: &ServiceKey, family: Family, port: &PortPlan, pool: Pool) -> Vec<KnownEndpoint> {
+        self.borrowed().endpoints(key, family, port, pool)
     }
 }
 

@@ -30,4 +30,4 @@ pub use modes::Carrier;
 pub use node_agent::{LEAVE_ALONE, NodeAgent, Source};
 pub use report::{Case, Report, Verdict};
 pub use variant::SettingsVariant;
-pub use wait::{ANSWER, SOON, let_pass, patient, wait_until, watch_for};
+pub use wait::{ANSWER, SOON, fewer, let_pass, patient, wait_until, watch_for};

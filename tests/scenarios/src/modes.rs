@@ -9,7 +9,7 @@ use dataplane::iptables::Iptables;
 use dataplane::nftables::Nftables;
 use sandbox::Namespace;
 
-use crate::simulated::{Simulated, ipvs::SimulatedIpvs};
+use crate::simulated::{Simulated, ipvs::SimulatedIpvs, userspace::SimulatedUserspace};
 use crate::{SettingsVariant, tools};
 
 /// What carries the plan out: a proxy mode, with the variant of its tools.
@@ -19,6 +19,7 @@ pub enum Carrier {
     IptablesLegacy,
     IptablesNft,
     Ipvs,
+    Userspace,
 }
 
 /// What tests have to know of one.
@@ -39,8 +40,8 @@ const IPTABLES: &[&str] =
     &["--proxy-mode=iptables", "--nodeport-addresses=primary", "--iptables-localhost-nodeports=false"];
 
 impl Carrier {
-    pub const ALL: [Carrier; 4] =
-        [Carrier::Nftables, Carrier::IptablesLegacy, Carrier::IptablesNft, Carrier::Ipvs];
+    pub const ALL: [Carrier; 5] =
+        [Carrier::Nftables, Carrier::IptablesLegacy, Carrier::IptablesNft, Carrier::Ipvs, Carrier::Userspace];
 
     const fn entry(self) -> Entry {
         match self {
@@ -69,6 +70,13 @@ impl Carrier {
                 name: "ipvs",
                 mode: "ipvs",
                 flags: &["--proxy-mode=ipvs", "--nodeport-addresses=primary"],
+                variants: &SettingsVariant::OF_EVERY_MODE,
+                tools: None,
+            },
+            Carrier::Userspace => Entry {
+                name: "userspace",
+                mode: "userspace",
+                flags: &["--proxy-mode=userspace", "--nodeport-addresses=primary"],
                 variants: &SettingsVariant::OF_EVERY_MODE,
                 tools: None,
             },
@@ -101,6 +109,12 @@ impl Carrier {
     pub fn tool(self, is_ipv6: bool, kind: &str) -> String {
         let base = if is_ipv6 { "ip6tables" } else { "iptables" };
         format!("{base}-{}{kind}", self.entry().tools.expect("a mode with tools"))
+    }
+
+    /// Whether a process carries connections, and opens one of its own to each endpoint: it does not carry SCTP, endpoints
+    /// see an address of the node, and connections end with the agent.
+    pub fn is_a_process(self) -> bool {
+        self == Carrier::Userspace
     }
 
     /// Why it cannot run on this machine.
@@ -141,4 +155,5 @@ pub fn for_each_simulated(work: &mut impl InMode) {
     work.run::<Nftables<simulate::nft::Simulator>>();
     work.run::<Iptables<simulate::iptables::Simulator>>();
     work.run::<SimulatedIpvs>();
+    work.run::<SimulatedUserspace>();
 }

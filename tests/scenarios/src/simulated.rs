@@ -3,6 +3,7 @@
 pub mod elements;
 pub mod ipvs;
 mod rules;
+pub mod userspace;
 
 use std::collections::BTreeMap;
 
@@ -70,6 +71,8 @@ pub enum Rules {
     /// By family.
     Iptables(Box<[simulate::iptables::Simulator; 2]>),
     Ipvs(Box<simulate::ipvs::Machine>),
+    /// With where its forwarder leads clients now.
+    Userspace(Box<(simulate::nft::Simulator, dataplane::userspace::Leads)>),
 }
 
 impl Rules {
@@ -81,6 +84,7 @@ impl Rules {
                 simulate::walk(simulator, host, packet, draw)
             }
             Rules::Ipvs(machine) => machine.walk(host, packet, draw),
+            Rules::Userspace(both) => userspace::walk(&mut both.0, &both.1, host, packet, draw),
         }
     }
 }
@@ -128,6 +132,7 @@ impl Simulated for Iptables<simulate::iptables::Simulator> {
             masquerade_mark: MASQUERADE_MARK,
             drop_invalid: true,
             ipvs: model::IpvsSettings::default(),
+            userspace: model::UserspaceSettings::default(),
         };
         Iptables::new(tables, &setup).counting_in(Counters { invalid: true, localhost: true })
     }

@@ -17,8 +17,8 @@ pub const SOON: Duration = Duration::from_secs(120);
 /// as failure. Where silence is a possible answer, asking so long would only take time.
 pub const ANSWER: Duration = Duration::from_secs(20);
 
-/// A deadline as long as the machine needs it, by [`PATIENCE`].
-pub fn patient(deadline: Duration) -> Duration {
+/// What [`PATIENCE`] says, 1 unless it is set.
+fn factor() -> f64 {
     static FACTOR: LazyLock<f64> = LazyLock::new(|| match std::env::var(PATIENCE) {
         Err(_) => 1.0,
         Ok(text) => match text.parse() {
@@ -26,7 +26,17 @@ pub fn patient(deadline: Duration) -> Duration {
             _ => panic!("{PATIENCE} is {text:?}, not a number from 1 to 1000"),
         },
     });
-    deadline.mul_f64(*FACTOR)
+    *FACTOR
+}
+
+/// A deadline as long as the machine needs it, by [`PATIENCE`].
+pub fn patient(deadline: Duration) -> Duration {
+    deadline.mul_f64(factor())
+}
+
+/// How often to repeat something that a machine which needs no patience does so often, so that it takes as long.
+pub fn fewer(times: u16) -> u16 {
+    (f64::from(times) / factor()).ceil() as u16
 }
 
 /// Ask again until the condition holds; `false` if it never did before the deadline.

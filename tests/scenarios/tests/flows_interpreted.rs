@@ -29,7 +29,7 @@ struct Table {
 
 impl InMode for Table {
     fn run<B: Simulated + 'static>(&mut self) {
-        let flows = flows::all();
+        let flows = flows::of(B::CARRIER);
         for variant in B::CARRIER.variants() {
             let rules = program::<B>(&self.state, *variant);
             let cases: Vec<Case<'_>> =

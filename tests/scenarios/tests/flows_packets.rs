@@ -1,14 +1,21 @@
 //! The table of packet flows against the real binary and the real kernel, in network namespaces, in every mode: all of
-//! it under the base settings, and under each variant the flows that it changes; or a sample of it.
+//! it under the base settings, and under each variant the flows that it changes; or a sample of it. What the agent explains
+//! of each flow must say the same.
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use test_support::flows;
+use model::Family;
+use test_support::flows::{self, Flow, explained};
 use test_support::packets::Rig;
 use test_support::packets::table::{AT_ONCE, Asked, asked_in, cases, name, sampled};
 use test_support::world::World;
 use test_support::{Carrier, Case, Report, SettingsVariant, Verdict, binary};
+
+/// Behind the name of a flow.
+const EXPLAINED: &str = ", explained";
+/// Fewer than may wait for an answer.
+const EXPLAINED_AT_ONCE: usize = 4;
 
 fn main() -> ExitCode {
     let mut report = Report::from_args();
@@ -16,8 +23,8 @@ fn main() -> ExitCode {
     let binary = binary::kube_proxy();
     let privilege = kernel::netns::acquire();
     let world = World::new();
-    let flows = flows::all();
     for carrier in Carrier::ALL {
+        let flows = flows::of(carrier);
         for variant in carrier.variants().iter().copied() {
             let asked = match sampled(asked_in(variant, &flows)) {
                 Ok(asked) => asked,
@@ -54,9 +61,10 @@ impl Part<'_> {
     }
 
     fn names(&self) -> impl Iterator<Item = String> {
-        self.asked
-            .iter()
-            .map(|(flow, family)| format!("{}{}", self.prefix(), name(self.variant, flow, *family)))
+        self.asked.iter().flat_map(|(flow, family)| {
+            let name = format!("{}{}", self.prefix(), name(self.variant, flow, *family));
+            [name.clone(), format!("{name}{EXPLAINED}")]
+        })
     }
 
     fn is_wanted(&self, report: &Report) -> bool {
@@ -71,6 +79,19 @@ impl Part<'_> {
         report.run(&self.names().map(case).collect::<Vec<_>>(), 1);
     }
 
+    /// The agent says of a flow what became of its packets.
+    fn explained<'a>(&self, flow: &'a Flow, family: Family, rig: &'a Rig, world: &'a World) -> Case<'a> {
+        let variant = self.variant;
+        let name = format!("{}{}{EXPLAINED}", self.prefix(), name(variant, flow, family));
+        Case::new(name, move || {
+            let page = rig.agent.page(&explained::path(flow, world, family)).unwrap_or_default();
+            match explained::judge(flow, variant, &page) {
+                Ok(()) => Verdict::Passed,
+                Err(problem) => Verdict::Failed(problem),
+            }
+        })
+    }
+
     fn run(&self, report: &mut Report, world: &World, binary: &Path) {
         let rig = match Rig::start(binary, world, self.carrier, self.variant) {
             Ok(rig) => rig,
@@ -79,6 +100,9 @@ impl Part<'_> {
         let failed_before = report.failures();
         let cases = cases(&self.prefix(), &rig, world, self.variant, &self.asked, &|_, verdict| verdict);
         report.run(&cases, AT_ONCE);
+        let explained: Vec<Case<'_>> =
+            self.asked.iter().map(|&(flow, family)| self.explained(flow, family, &rig, world)).collect();
+        report.run(&explained, EXPLAINED_AT_ONCE);
         if report.failures() > failed_before {
             let (carrier, variant) = (self.carrier.name(), self.variant.name());
             println!("the log of kube-proxy, {carrier}, {variant}:\n{}", rig.agent.log());

@@ -42,6 +42,10 @@ const CHECKED_SCHEDULER: &str = "an unknown name, or a kernel without its module
 const LOOKS: &str =
     "all virtual servers are checked once in this time; routes, routing rules and nf_tables at once";
 
+const IDLE_UDP: &str =
+    "of mode userspace, as old releases of upstream had it; 30s by default instead of 250ms";
+const DRAINING: &str = "how long mode userspace waits for open connections when it stops";
+
 pub(super) const ALL: &[Note] = &[
     note(Flag, "config", Better, "a change takes effect without a restart, or is refused with an event"),
     note(Flag, "config-sync-period", Different, NOTHING_TO_REFRESH),
@@ -116,6 +120,9 @@ pub(super) const ALL: &[Note] = &[
     ),
     note(Page, "probes /readyz", More, "200 once both families are programmed; says what it waits for"),
     note(Page, "metrics /", More, "lists the pages"),
+    note(Page, "metrics /pointsman/v1/diff", More, "what the kernel holds against what was written"),
+    note(Page, "metrics /pointsman/v1/explain", More, "what becomes of a packet, and why"),
+    note(Page, "metrics /pointsman/v1/services", More, "what is programmed for each service"),
     note(Page, "metrics /debug/service", More, "what is planned and programmed for a service"),
     note(Page, "metrics /debug/pprof/cmdline", More, "the command line"),
     note(Page, "metrics /debug/pprof/goroutine", Absent, OF_GO),
@@ -131,7 +138,31 @@ pub(super) const ALL: &[Note] = &[
         More,
         "clients that ClientIP affinity has pinned; Linux 6.16 or later",
     ),
+    note(Metric, "pointsman_dropped_packets_total", More, "packets to services that were dropped, by reason"),
+    note(
+        Metric,
+        "pointsman_rejected_packets_total",
+        More,
+        "packets to services that were rejected, by reason",
+    ),
     note(Metric, "pointsman_affinity_pins_limit", More, "maximum number of pinned clients"),
+    note(
+        Metric,
+        "pointsman_userspace_*",
+        More,
+        "connections that mode userspace carries, and those turned away",
+    ),
+    note(Flag, "udp-idle-timeout", More, IDLE_UDP),
+    note(Field, "udpIdleTimeout", More, IDLE_UDP),
+    note(Flag, "userspace-drain-timeout", More, DRAINING),
+    note(Field, "userspaceDrainTimeout", More, DRAINING),
+    note(Event, "UserspaceModeIsSlow", More, "on the Node: what mode userspace costs, and when to use it"),
+    note(
+        Event,
+        "PortNotServed",
+        More,
+        "on a Service: the mode cannot serve one of its ports, such as SCTP in mode userspace",
+    ),
     note(Event, "ServiceTooLarge", More, "on a Service: it exceeds the limits for one service"),
     note(Event, "AddressClaimedTwice", More, "on a Service: another service keeps an address that it claims"),
     note(Event, "ConfigurationChanged", More, "on the Node: what changed"),

@@ -5,6 +5,9 @@
 //! single-threaded event loop: nothing here may block, or hold a lock for longer than a few loads and stores.
 
 pub(crate) mod answer;
+pub(crate) mod api;
+mod api_diff;
+mod api_services;
 mod checks;
 mod debug;
 mod listener;

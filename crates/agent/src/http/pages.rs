@@ -8,7 +8,7 @@ use hyper::http::request::Parts;
 
 use super::answer::{self, Answer};
 use super::router::Router;
-use super::{Context, debug, service_page};
+use super::{Context, api, debug, service_page};
 use crate::profiling;
 
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
@@ -30,6 +30,7 @@ pub(super) fn router(options: &Options, context: &Context) -> Router {
         true => service_page::service(debug::levels(with_profiles(router)), &context.sync_thread),
         false => router,
     };
+    let router = api::api(router, &context.sync_thread);
     let router = debug::flagz(debug::configz(router, options), options, context);
     with_index(debug::statusz(router, options, context))
 }

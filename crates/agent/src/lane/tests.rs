@@ -208,3 +208,17 @@ fn what_is_written_together_is_bounded_by_weight_and_late_ones_are_not_taken_for
     }
     assert!(!lane.has_work(&reconciler));
 }
+
+#[test]
+fn a_piece_waits_for_ordinary_changes_that_are_due_soon_but_not_for_ever() {
+    let metrics = Metrics::of_mode("nftables", &FeatureGates::default());
+    let of_family = metrics.sync().of(Family::V4).clone();
+    let mut lane = Lane::new(Family::V4, Duration::ZERO, of_family, Recorder::nowhere());
+    let (ended, millis) = (Instant::now(), Duration::from_millis);
+    assert_eq!(lane.courtesy(millis(1), ended), Duration::ZERO, "nobody knows what a piece takes");
+    (lane.piece_took, lane.piece_ended) = (millis(30), Some(ended));
+    assert_eq!(lane.courtesy(millis(20), ended), millis(20), "it would still be under way");
+    assert_eq!(lane.courtesy(millis(30), ended), Duration::ZERO, "it is done by then");
+    assert_eq!(lane.courtesy(millis(20), ended + millis(190)), millis(10));
+    assert_eq!(lane.courtesy(millis(20), ended + LONGEST_COURTESY), Duration::ZERO, "it waited long enough");
+}

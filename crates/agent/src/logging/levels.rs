@@ -5,6 +5,10 @@ use tracing_core::{Level, LevelFilter, Metadata};
 
 use super::pattern::matches;
 
+/// What is worth knowing of single services; see [`OF_SERVICES`].
+const SERVICES: u32 = 2;
+/// The target of lines that are heard from there on.
+pub(crate) const OF_SERVICES: &str = "agent::of_services";
 /// Every sync, every retry.
 const DETAILS: u32 = 4;
 /// Every request.
@@ -60,6 +64,7 @@ pub(super) fn level(metadata: &Metadata<'_>) -> u32 {
     match (is_ours(metadata.target()), *metadata.level()) {
         (true, Level::TRACE) => REQUESTS,
         (true, Level::DEBUG) => DETAILS,
+        (true, _) if metadata.target() == OF_SERVICES => SERVICES,
         (true, _) => 0,
         (false, Level::TRACE) => LIBRARIES_IN_FULL,
         (false, _) => LIBRARIES,

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use config::Logging;
 
+pub(crate) use levels::OF_SERVICES;
 use subscriber::Log;
 
 /// How long the end of the process waits for the last lines to be read.

@@ -158,7 +158,13 @@ impl World {
 
 fn planner<'a>(state: &'a ClusterState, node: &'a NodeView) -> ClusterPlanner<'a> {
     let nodeport_addresses = &NodePortAddresses::Primary;
-    ClusterPlanner { state, node, settings: &SETTINGS, nodeport_addresses, nodeports_on_loopback: false }
+    ClusterPlanner {
+        state,
+        node,
+        settings: &SETTINGS,
+        nodeport_addresses,
+        nodeports_on_loopback: model::OnLoopback::Never,
+    }
 }
 
 fn endpoints(rules: &Rules) -> [usize; 2] {

@@ -38,7 +38,7 @@ fn bash() {
     assert_eq!(ask(&["kube-proxy", "--proxy-m"]), ["--proxy-mode"]);
     assert_eq!(ask(&["kube-proxy", "--proxy-mode", "n"]), ["nftables"]);
     assert_eq!(ask(&["kube-proxy", "--proxy-mode", "=", "ip"]), ["iptables", "ipvs"]);
-    assert_eq!(ask(&["kube-proxy", "--proxy-mode", "="]), ["nftables", "iptables", "ipvs"]);
+    assert_eq!(ask(&["kube-proxy", "--proxy-mode", "="]), ["nftables", "iptables", "ipvs", "userspace"]);
     assert_eq!(ask(&["kube-proxy", "--masquerade-all", "=", "t"]), ["true"]);
     assert_eq!(ask(&["kube-proxy", "--masquerade-all", "--clean"]), ["--cleanup"]);
     assert_eq!(ask(&["kube-proxy", "--nodeport-addresses", "primary,lo"]), ["primary,localhost"]);

@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::wire::Encoding;
+use crate::fault_path::path_to_fault;
 use crate::objects::pairs::INITIAL_END;
 use crate::objects::{self, Metadata, Text, shown};
 use crate::{Invalid, Kind, ObjectKey, Translated, translate};
@@ -157,10 +158,11 @@ fn salvage(object: &Bytes) -> Metadata {
 fn parse<T: Message + Default + DeserializeOwned>(object: Bytes, encoding: Encoding) -> Result<T, String> {
     match encoding {
         Encoding::Protobuf => T::decode(object).map_err(|error| error.to_string()),
-        Encoding::Json => {
-            let mut text = serde_json::Deserializer::from_slice(&object);
-            serde_path_to_error::deserialize(&mut text).map_err(|error| shortened(&error.to_string()))
-        }
+        Encoding::Json => serde_json::from_slice(&object).map_err(|error| {
+            let path = path_to_fault::<T>(&mut serde_json::Deserializer::from_slice(&object));
+            let path = path.map(|path| format!("{path}: ")).unwrap_or_default();
+            shortened(&format!("{path}{error}"))
+        }),
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 
 use super::list::for_each_item;
 use super::yaml;
+use crate::fault_path::path_to_fault;
 use crate::objects::{self, Header};
 use crate::translate::{self, Flaws, Invalid, Outcome, Skip, Translated};
 use crate::{Kind, Object};
@@ -189,14 +190,11 @@ impl Text<'_> {
         match self {
             Text::Document(Format::Yaml, text) => yaml::read(text),
             Text::Document(Format::Json, text) => serde_json::from_str(text).map_err(|error| {
-                let path =
-                    serde_path_to_error::deserialize::<_, T>(&mut serde_json::Deserializer::from_str(text));
-                Fault::of_json(&error, path.err().map(|error| error.path().to_string()))
+                Fault::of_json(&error, path_to_fault::<T>(&mut serde_json::Deserializer::from_str(text)))
             }),
-            Text::Item(item) => serde_path_to_error::deserialize(*item).map_err(|error| {
-                let path = error.path().to_string();
-                Fault::of_json(error.inner(), Some(path))
-            }),
+            Text::Item(item) => {
+                T::deserialize(*item).map_err(|error| Fault::of_json(&error, path_to_fault::<T>(*item)))
+            }
         }
     }
 }

@@ -18,6 +18,7 @@ mod list;
 mod outage;
 mod pass;
 mod problem;
+mod raw;
 mod report;
 mod split;
 mod watch;
@@ -37,6 +38,7 @@ use pass::Pass;
 
 pub use error::ManifestError;
 pub use problem::{Consequence, ManifestProblem};
+pub use raw::{RawDocument, raw_documents};
 pub use watch::ManifestWatch;
 
 /// A file or folder of manifests, and what of it has been handed over.

@@ -4,6 +4,7 @@ use serde::de::DeserializeOwned;
 use serde_saphyr::{Error, Options};
 
 use super::decode::Fault;
+use crate::fault_path::path_to_fault;
 use crate::objects::Header;
 
 /// Text bounds what a document may hold, since a file's size is capped; only aliases make more out of less.
@@ -30,10 +31,8 @@ pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Fault> {
     serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
         let mut path = None;
         let again = serde_saphyr::with_deserializer_from_str_with_options(text, options(), |source| {
-            serde_path_to_error::deserialize::<_, T>(source).map_err(|error| {
-                path = Some(error.path().to_string());
-                error.into_inner()
-            })
+            path = path_to_fault::<T>(source);
+            Ok(())
         });
         drop(again);
         fault(&error, path)

@@ -197,6 +197,11 @@ impl ClusterState {
         self.services.iter().filter(|(_, entry)| entry.service.is_some()).map(|(key, _)| key)
     }
 
+    /// Services of which there are slices alone.
+    pub fn unknown_services(&self) -> impl Iterator<Item = &ServiceKey> {
+        self.services.iter().filter(|(_, entry)| entry.service.is_none()).map(|(key, _)| key)
+    }
+
     pub fn node(&self, name: &str) -> Option<&NodeFacts> {
         self.nodes.get(name)
     }

@@ -11,6 +11,10 @@ Usage:
   kube-proxy --config FILE           in a cluster, as kubeadm starts it
   kube-proxy [flags]                 in a cluster, or with --kubeconfig from outside
   kube-proxy --manifests PATH        without a cluster
+  kube-proxy explain ADDRESS:PORT    ask the agent on this node what becomes of a packet, and why
+  kube-proxy services                ask it what is programmed
+  kube-proxy diff                    ask it whether the kernel holds what was written
+  kube-proxy check PATH...           check manifests before anything runs
   kube-proxy completion SHELL        completions for bash, zsh or fish
 
 Defaults are in brackets. * has no effect in this build.

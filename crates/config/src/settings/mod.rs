@@ -32,18 +32,20 @@ pub enum Group {
     Serving,
     Node,
     Ipvs,
+    Userspace,
     Logging,
     General,
 }
 
 impl Group {
-    pub const ALL: [Group; 8] = [
+    pub const ALL: [Group; 9] = [
         Group::Source,
         Group::Traffic,
         Group::Sync,
         Group::Serving,
         Group::Node,
         Group::Ipvs,
+        Group::Userspace,
         Group::Logging,
         Group::General,
     ];
@@ -56,6 +58,7 @@ impl Group {
             Group::Serving => "What is served",
             Group::Node => "What is set on the node",
             Group::Ipvs => "For mode ipvs",
+            Group::Userspace => "For mode userspace",
             Group::Logging => "Logging",
             Group::General => "General",
         }

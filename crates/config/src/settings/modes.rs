@@ -1,4 +1,4 @@
-//! What not every mode reads. Mode ipvs marks packets for masquerade as mode iptables does. With flags, mode nftables takes the periods and --masquerade-all from the flags
+//! What not every mode reads. Modes ipvs and userspace mark packets for masquerade as mode iptables does. With flags, mode nftables takes the periods and --masquerade-all from the flags
 //! named after iptables, as Kubernetes' own kube-proxy does.
 
 use super::super::choice::Mode;
@@ -6,7 +6,9 @@ use super::OnChange::{Live, Rewrite};
 use super::{Effect, Group, Setting, setting};
 
 const IPTABLES: Effect = Effect::Only(&[Mode::Iptables]);
-const IPTABLES_AND_IPVS: Effect = Effect::Only(&[Mode::Iptables, Mode::Ipvs]);
+const IPTABLES_AND_USERSPACE: Effect = Effect::Only(&[Mode::Iptables, Mode::Userspace]);
+const NOT_NFTABLES: Effect = Effect::Only(&[Mode::Iptables, Mode::Ipvs, Mode::Userspace]);
+const USERSPACE: Effect = Effect::Only(&[Mode::Userspace]);
 const IPVS: Effect = Effect::Only(&[Mode::Ipvs]);
 const NFTABLES: Effect = Effect::Only(&[Mode::Nftables]);
 
@@ -15,14 +17,14 @@ pub(super) const ALL: &[Setting] = &[
     setting("nftables.masqueradeAll", Rewrite, |c| &mut c.nftables.masquerade_all).effect(NFTABLES),
     setting("nftables.syncPeriod", Live, |c| &mut c.nftables.sync_period).zero_is_unset().effect(NFTABLES),
     setting("nftables.minSyncPeriod", Live, |c| &mut c.nftables.min_sync_period).zero_is_unset().effect(NFTABLES),
-    setting("iptables.masqueradeBit", Rewrite, |c| &mut c.iptables.masquerade_bit).effect(IPTABLES_AND_IPVS).flag(
+    setting("iptables.masqueradeBit", Rewrite, |c| &mut c.iptables.masquerade_bit).effect(NOT_NFTABLES).flag(
         Group::Traffic,
         "iptables-masquerade-bit",
         "BIT",
         "The bit of the packet mark that requests masquerading, 0 to 31. Not used with --proxy-mode=nftables, whose \
          bit is nftables.masqueradeBit in the file.",
     ),
-    setting("iptables.masqueradeAll", Rewrite, |c| &mut c.iptables.masquerade_all).effect(IPTABLES_AND_IPVS).flag(
+    setting("iptables.masqueradeAll", Rewrite, |c| &mut c.iptables.masquerade_all).effect(NOT_NFTABLES).flag(
         Group::Traffic,
         "masquerade-all",
         "",
@@ -34,7 +36,7 @@ pub(super) const ALL: &[Setting] = &[
         "",
         "Serve node ports on 127.0.0.1, in mode iptables.",
     ),
-    setting("iptables.syncPeriod", Live, |c| &mut c.iptables.sync_period).zero_is_unset().effect(IPTABLES).flag(
+    setting("iptables.syncPeriod", Live, |c| &mut c.iptables.sync_period).zero_is_unset().effect(IPTABLES_AND_USERSPACE).flag(
         Group::Sync,
         "iptables-sync-period",
         "DURATION",
@@ -42,7 +44,7 @@ pub(super) const ALL: &[Setting] = &[
     ),
     setting("iptables.minSyncPeriod", Live, |c| &mut c.iptables.min_sync_period)
         .zero_is_unset()
-        .effect(IPTABLES)
+        .effect(IPTABLES_AND_USERSPACE)
         .flag(
             Group::Sync,
             "iptables-min-sync-period",
@@ -96,6 +98,18 @@ pub(super) const ALL: &[Setting] = &[
         "ipvs-udp-timeout",
         "DURATION",
         "Timeout of idle UDP flows; 0 keeps the node's setting.",
+    ),
+    setting("udpIdleTimeout", Live, |c| &mut c.udp_idle_timeout).omit_zero().effect(USERSPACE).flag(
+        Group::Userspace,
+        "udp-idle-timeout",
+        "DURATION",
+        "Timeout of idle UDP flows; 30s if unset.",
+    ),
+    setting("userspaceDrainTimeout", Live, |c| &mut c.userspace_drain_timeout).omit_zero().effect(USERSPACE).flag(
+        Group::Userspace,
+        "userspace-drain-timeout",
+        "DURATION",
+        "How long open connections may go on when the agent stops; 10s if unset.",
     ),
     setting("winkernel.networkName", Live, |c| &mut c.winkernel.network_name).effect(Effect::Never),
     setting("winkernel.sourceVip", Live, |c| &mut c.winkernel.source_vip).effect(Effect::Never),

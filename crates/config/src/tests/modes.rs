@@ -1,6 +1,6 @@
 //! What each mode reads, and what it takes from the section of another.
 
-use model::{IpvsSettings, IpvsTimeouts, Scheduler};
+use model::{IpvsSettings, IpvsTimeouts, OnLoopback, Scheduler};
 
 use super::*;
 
@@ -86,7 +86,7 @@ fn mode_iptables_reads_its_own_section() {
     let periods = (options.sync_period, options.min_sync_period);
     assert_eq!(periods, (Duration::from_secs(50), Duration::from_secs(2)));
     assert_eq!((options.masquerade_mark, options.settings.masquerade_all), (1 << 3, true));
-    assert!(options.nodeports_on_loopback);
+    assert_eq!(options.nodeports_on_loopback, OnLoopback::Rules);
     let off = idle(with(
         &format!("mode: iptables\n{body}")
             .replace("{masqueradeBit", "{localhostNodePorts: false, masqueradeBit"),
@@ -99,9 +99,16 @@ fn mode_iptables_serves_node_ports_everywhere_unless_told() {
     let of = |body: &str| resolve(completed(with(body)), &SourceFlags::default()).unwrap().options;
     let options = of("mode: iptables\n");
     assert_eq!(options.nodeport_addresses, NodePortAddresses::Within(Vec::new()), "none named is all");
-    assert!(options.nodeports_on_loopback);
-    assert!(!of("mode: nftables\n").nodeports_on_loopback);
-    assert!(!of("mode: iptables\niptables: {localhostNodePorts: false}\n").nodeports_on_loopback);
+    assert_eq!(options.nodeports_on_loopback, OnLoopback::Rules);
+    assert_eq!(of("mode: nftables\n").nodeports_on_loopback, OnLoopback::Never);
+    let off = of("mode: iptables\niptables: {localhostNodePorts: false}\n");
+    assert_eq!(off.nodeports_on_loopback, OnLoopback::Never);
+    for mode in ["nftables", "ipvs"] {
+        let on = of(&format!("mode: {mode}\nfeatureGates: {{KubeProxyNFTablesLocalhostNodePorts: true}}\n"));
+        assert_eq!(on.nodeports_on_loopback, OnLoopback::Listeners);
+        assert_eq!(of(&format!("mode: {mode}\n")).nodeports_on_loopback, OnLoopback::Never);
+    }
+    assert_eq!(of("mode: userspace\n").nodeports_on_loopback, OnLoopback::Listeners);
 }
 
 #[test]

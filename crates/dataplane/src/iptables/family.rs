@@ -248,6 +248,20 @@ impl<T: Tables> FamilyTables<T> {
         })
     }
 
+    /// Every chain and hook that is to be there, with the service whose it is.
+    pub(super) fn all_chains(&self, plans: &HashMap<ServiceKey, ServicePlan>, node: &NodePlan) -> All {
+        let mut all = All::default();
+        for table in Table::BOTH {
+            let common = self.dialect.frame(table).into_iter().chain(self.state.chains(table));
+            all.chains.extend(common.map(|chain| (table, chain, None)));
+            for_service_chains(plans, table, |port, kind, service| {
+                all.chains.push((table, port.chain(kind, &self.dialect), Some(service.clone())));
+            });
+            all.hooks.extend(self.dialect.hooks(table, node).into_iter().map(|hook| (table, hook)));
+        }
+        all
+    }
+
     /// Remove every rule of this mode.
     pub(super) fn cleanup(&mut self) -> Result<(), SyncError> {
         let Some(tables) = &mut self.tables else { return Ok(()) };
@@ -257,6 +271,13 @@ impl<T: Tables> FamilyTables<T> {
             None => Ok(()),
         }
     }
+}
+
+/// All that is to be in the tables.
+#[derive(Default)]
+pub(super) struct All {
+    pub(super) chains: Vec<(Table, Chain, Option<ServiceKey>)>,
+    pub(super) hooks: Vec<(Table, Hook)>,
 }
 
 /// A table as it is before a rewrite.

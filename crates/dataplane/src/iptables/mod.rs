@@ -4,6 +4,7 @@ mod cleanup;
 mod dialect;
 mod family;
 mod frame;
+mod inspect;
 mod key;
 mod leftovers;
 mod mode;
@@ -26,6 +27,7 @@ use model::{Family, NodePlan, ServiceKey, ServicePlan};
 
 use crate::backend::{Backend, Change, Committed, Setup, SyncError};
 use crate::check_pace::Looks;
+use crate::inspection::{Inspected, Inspection, Look};
 use dialect::Dialect;
 use family::FamilyTables;
 use packet_counters::Keeper;
@@ -70,7 +72,7 @@ impl<T: Tables> Iptables<T> {
         let [v4, v6] = tables;
         let family = |family, tables: Option<T>| {
             let random_fully = tables.as_ref().is_some_and(Tables::has_random_fully);
-            let Setup { detector, masquerade_mark, drop_invalid, ipvs: _ } = setup.clone();
+            let Setup { detector, masquerade_mark, drop_invalid, ipvs: _, userspace: _ } = setup.clone();
             let counters = Counters::default();
             let dialect = Dialect { family, detector, masquerade_mark, drop_invalid, counters, random_fully };
             FamilyTables::new(tables, dialect)
@@ -177,6 +179,27 @@ impl<T: Tables> Backend for Iptables<T> {
         self.families[family.index()].is_intact(plans, node)
     }
 
+    fn inspect(&mut self, family: Family, inspected: &Inspected<'_>) -> Look {
+        let FamilyTables { tables, dialect, .. } = &mut self.families[family.index()];
+        match tables {
+            Some(tables) => inspect::look(tables, dialect, inspected),
+            None => Look::Done(Ok(Inspection::default())),
+        }
+    }
+
+    fn inspect_all(
+        &mut self,
+        family: Family,
+        plans: &HashMap<ServiceKey, ServicePlan>,
+        node: &NodePlan,
+    ) -> Option<Look> {
+        let all = self.families[family.index()].all_chains(plans, node);
+        Some(match self.tables(family) {
+            Some(tables) => inspect::look_at_all(tables, all),
+            None => Look::Done(Ok(Inspection::default())),
+        })
+    }
+
     fn cleanup(&mut self, family: Family) -> Result<(), SyncError> {
         self.families[family.index()].cleanup()
     }
@@ -197,6 +220,7 @@ mod tests {
             masquerade_mark: 1 << 14,
             drop_invalid: true,
             ipvs: model::IpvsSettings::default(),
+            userspace: model::UserspaceSettings::default(),
         };
         Iptables::new([None, None], &setup)
     }

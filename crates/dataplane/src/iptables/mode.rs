@@ -9,6 +9,7 @@ use super::{Iptables, WITHOUT_NOTIFICATIONS, leftovers, packet_counters};
 use crate::leftovers::{Leftovers, Removal, Search};
 use crate::metrics::{Description, Kind, ModeMetrics, RuleMetrics};
 use crate::mode::{BuildOptions, Mode, Prepared, Running, Unavailable};
+use crate::userspace::Listening;
 
 pub(crate) struct IptablesMode;
 
@@ -90,6 +91,7 @@ impl Prepared for Ready {
         let is_absent = chosen.missing.map(|missing| matches!(missing, Some(Missing::NoIpv6)));
         let backend =
             Iptables::new(chosen.tools, options.setup).keeping_counters().without_families(is_absent);
+        let backend = Listening::new(backend);
         Ok(Running { backend: Box::new(backend), collectors: vec![packet_counters::collector()] })
     }
 }

@@ -43,6 +43,18 @@ impl<'a> Saved<'a> {
         foreign.flat_map(|(_, rules)| rules).filter_map(|words| target(words)).collect()
     }
 
+    /// The rules of chains that are named as a kube-proxy names them.
+    pub(crate) fn ours(&self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let chains = self.rules.iter().filter(|(chain, _)| chain.starts_with("KUBE-"));
+        chains.flat_map(|(chain, rules)| rules.iter().map(|rule| (*chain, *rule)))
+    }
+
+    /// What a chain holds, if it is there.
+    pub(crate) fn describe(&self, chain: &str) -> Option<String> {
+        let count = self.rules.get(chain).map_or(0, Vec::len);
+        self.chains.contains(chain).then(|| format!("{count} rules, at least one of them another"))
+    }
+
     /// Whether a chain holds just these rules, given as lines of a script.
     pub(crate) fn holds(&self, chain: &str, lines: &str) -> bool {
         let wanted = lines.lines().filter_map(|line| line.strip_prefix("-A ")?.split_once(' '));
@@ -50,6 +62,11 @@ impl<'a> Saved<'a> {
         let found = self.rules.get(chain).map(Vec::as_slice).unwrap_or_default();
         self.chains.contains(chain) && found.iter().map(|words| meaning(words)).eq(wanted)
     }
+}
+
+/// Whether two rules do the same.
+pub(super) fn is_same(one: &str, other: &str) -> bool {
+    meaning(one) == meaning(other)
 }
 
 /// A number for what a rule does, the same for what was written and for what is printed of it: the tools print options

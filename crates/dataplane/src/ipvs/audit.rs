@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use kernel::ipvs::{Destination, Transport, VirtualServer};
-use model::{IpvsSettings, NodePlan, ServiceKey, ServicePlan};
+use model::{IpvsSettings, NodePlan, PortPlan, ServiceKey, ServicePlan};
 
 use super::carry_out::LeftOut;
 use super::draining::Draining;
-use super::servers::{Offer, Offers, add_plan, destination};
+use super::servers::{Offer, Offers, add_port, destination};
 use super::steps::IN_USE;
 
 /// How often a share is looked at.
@@ -18,6 +18,9 @@ pub(super) const BETWEEN_SHARES: Duration = Duration::from_secs(1);
 pub(super) struct Audit {
     /// Services that are still to be looked at in this round.
     waiting: Vec<ServiceKey>,
+    /// Ports of the last of them that have been looked at already.
+    ports_done: usize,
+    /// What a look asks of the kernel: virtual servers and their destinations.
     share: usize,
 }
 
@@ -27,8 +30,7 @@ impl Audit {
         self.waiting.is_empty()
     }
 
-    /// Look at the next services, so many that a round takes one `period`. Returns the first server that is not as it
-    /// should be.
+    /// Look at the next servers, so many that a round takes one `period`. Returns the first that is not as it should be.
     pub(super) fn next<T: Transport>(
         &mut self,
         servers: &mut T,
@@ -38,15 +40,23 @@ impl Audit {
         period: Duration,
     ) -> Option<VirtualServer> {
         if self.waiting.is_empty() {
-            self.waiting = plans.keys().cloned().collect();
-            let shares = (period.as_secs_f64() / BETWEEN_SHARES.as_secs_f64()).max(1.0);
-            self.share = (self.waiting.len() as f64 / shares).ceil() as usize;
+            self.begin_round(plans, period);
         }
-        let from = self.waiting.len().saturating_sub(self.share.max(1));
-        for service in self.waiting.split_off(from) {
-            let Some(plan) = plans.get(&service) else { continue };
+        let mut asked = 0;
+        while let Some(service) = self.waiting.last() {
+            let ports = plans.get(service).map(|plan| &*plan.ports).unwrap_or_default();
+            let Some(port) = ports.get(self.ports_done) else {
+                self.waiting.pop();
+                self.ports_done = 0;
+                continue;
+            };
+            if asked >= self.share {
+                break;
+            }
+            self.ports_done += 1;
+            asked += size(port);
             let mut offers = Offers::new();
-            add_plan(&mut offers, plan, &node.nodeport_ips);
+            add_port(&mut offers, port, &node.nodeport_ips);
             let is_wrong = |(server, offer): &(VirtualServer, Offer<'_>)| {
                 !is_right(servers, *server, offer, (draining, left_out), options)
             };
@@ -56,6 +66,20 @@ impl Audit {
         }
         None
     }
+
+    fn begin_round(&mut self, plans: &HashMap<ServiceKey, ServicePlan>, period: Duration) {
+        self.waiting = plans.keys().cloned().collect();
+        self.ports_done = 0;
+        let all: usize = plans.values().flat_map(|plan| &plan.ports).map(|port| size(port)).sum();
+        let shares = (period.as_secs_f64() / BETWEEN_SHARES.as_secs_f64()).max(1.0);
+        self.share = ((all as f64 / shares).ceil() as usize).max(1);
+    }
+}
+
+/// About what the kernel is asked for a port; several addresses of the node count as one.
+fn size(port: &PortPlan) -> usize {
+    let pool = |at: &model::Destination| at.routing.pools()[0].map_or(0, |pool| port.pool(pool).len());
+    port.destinations.iter().map(|at| 1 + pool(at)).sum()
 }
 
 /// What cannot be read counts as right; the next commit will tell.

@@ -1,6 +1,6 @@
 //! Destinations that take no new connections and stay until those they have end, within bounds.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use kernel::ipvs::{Batch, Destination, DumpedDestination, VirtualServer};
@@ -11,6 +11,8 @@ const MOST: usize = 10_000;
 pub(super) const LONGEST: Duration = Duration::from_secs(3600);
 /// Virtual servers that are looked at in one go.
 pub(super) const AT_ONCE: usize = 64;
+/// Destinations that are read in one go, those in use included, and then those of the last server.
+pub(super) const READ_AT_ONCE: usize = 4_096;
 
 #[derive(Debug, Default)]
 pub(super) struct Draining {
@@ -94,14 +96,20 @@ impl Draining {
     }
 
     /// The next few servers to look at, in turn.
-    pub(super) fn next(&mut self) -> Vec<VirtualServer> {
-        use std::ops::Bound::{Excluded, Unbounded};
-        let from = self.last.map_or(Unbounded, Excluded);
-        let mut due: BTreeSet<VirtualServer> =
-            self.servers.range((from, Unbounded)).take(AT_ONCE).map(|(server, _)| *server).collect();
-        self.last = if due.len() < AT_ONCE { None } else { due.last().copied() };
-        due.extend(self.servers.keys().take(AT_ONCE - due.len()));
-        due.into_iter().collect()
+    pub(super) fn next(&self) -> Vec<VirtualServer> {
+        use std::ops::Bound::{Excluded, Included, Unbounded};
+        let (after, until) = match self.last {
+            Some(last) => (Excluded(last), Included(last)),
+            None => (Unbounded, Unbounded),
+        };
+        let rest = self.servers.range((after, Unbounded));
+        let again = self.servers.range((Unbounded, until)).filter(|_| self.last.is_some());
+        rest.chain(again).take(AT_ONCE).map(|(server, _)| *server).collect()
+    }
+
+    /// It is the turn of those behind it.
+    pub(super) fn looks_at(&mut self, server: VirtualServer) {
+        self.last = Some(server);
     }
 
     /// What has ended, now that the kernel has shown what the server has, and the commands that remove it. To be

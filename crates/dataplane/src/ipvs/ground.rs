@@ -1,5 +1,5 @@
-//! What IPVS needs of the node besides virtual servers: local routes, routing rules, sysctls; and a device by which other
-//! software knows the mode.
+//! What IPVS needs of the node besides virtual servers: local routes, routing rules; and a device by which other software
+//! knows the mode.
 //!
 //! IPVS takes only packets that are for this node. Cluster IPs are, by a local route for each ServiceCIDR (one route,
 //! however many services there are; an address per service on a device costs quadratic time). External addresses are not:
@@ -14,7 +14,6 @@ use std::time::Duration;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use kernel::IpFamily;
 use kernel::link::{Action, LinkError, Links, LocalRoute, Mark, RoutingMonitor, Rule, TABLE_LOCAL, Wake};
-use kernel::sysctl::{Root, SysctlError};
 use model::Family;
 
 use super::DEVICE;
@@ -25,6 +24,9 @@ use crate::drift::{Drift, TellDrift};
 const PROTOCOL: u8 = 84;
 /// Everything is local in it.
 const TABLE: u32 = 27_504;
+/// Apart from that of the kernel's own routes to addresses of the node: another kube-proxy has the addresses of services
+/// there, and ours must be in place before these go.
+const METRIC: u32 = 1024;
 /// In front of the table of the node's own addresses, which is asked at 0 and again behind us.
 const FIRST_PRIORITY: u32 = 89;
 /// Has our routes. A device of IPv4 loses all its routes with its last address, and another kube-proxy had addresses on
@@ -34,19 +36,26 @@ const LOOPBACK: &str = "lo";
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
+/// How packets of one family get to IPVS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WayIn {
+    /// Local by routes.
+    pub prefixes: BTreeSet<IpNet>,
+    /// Packets with it are local.
+    pub local_mark: u32,
+    /// What the node calls services from.
+    pub source: Option<IpAddr>,
+}
+
 /// The routing around IPVS, of the kernel or simulated.
 pub trait Ground {
-    /// Have the device, the rules for packets with this mark, and local routes for at least these prefixes.
-    fn lay(&mut self, family: Family, prefixes: &BTreeSet<IpNet>, local_mark: u32) -> Result<(), SyncError>;
+    /// Have the device, the rules for packets with the mark, and local routes for at least the prefixes.
+    fn lay(&mut self, family: Family, way: &WayIn) -> Result<(), SyncError>;
 
     /// Have local routes for no other prefixes, and rules for no other mark.
-    fn keep_only(
-        &mut self,
-        family: Family,
-        prefixes: &BTreeSet<IpNet>,
-        local_mark: u32,
-    ) -> Result<(), SyncError>;
+    fn keep_only(&mut self, family: Family, way: &WayIn) -> Result<(), SyncError>;
 
+    /// Local routes for more prefixes.
     fn add(&mut self, prefixes: &[IpNet]) -> Result<(), SyncError>;
 
     fn remove(&mut self, prefixes: &[IpNet]) -> Result<(), SyncError>;
@@ -55,7 +64,7 @@ pub trait Ground {
     fn is_intact(&mut self, family: Family) -> bool;
 
     /// Addresses on the device: another kube-proxy put them there, one for each address of a service.
-    fn foreign_addresses(&mut self, family: Family) -> HashSet<IpAddr>;
+    fn foreign_addresses(&mut self, family: Family) -> Result<HashSet<IpAddr>, SyncError>;
 
     /// Tell when another process changes it.
     fn watch(&mut self, tell: TellDrift);
@@ -69,23 +78,17 @@ pub(super) struct Node {
 
 /// What is to be there, by family, for the thread that watches. What is added is there before it stands here, and what
 /// is removed is gone from here first, so that our own changes never look like damage.
-type Shared = Arc<Mutex<[Option<Laid>; 2]>>;
-
-#[derive(Clone, Debug)]
-struct Laid {
-    prefixes: BTreeSet<IpNet>,
-    local_mark: u32,
-}
+type Shared = Arc<Mutex<[Option<WayIn>; 2]>>;
 
 impl Node {
-    fn laid(&self) -> MutexGuard<'_, [Option<Laid>; 2]> {
+    fn laid(&self) -> MutexGuard<'_, [Option<WayIn>; 2]> {
         self.laid.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note(&self, prefixes: &[IpNet], are_there: bool) {
         let mut laid = self.laid();
         for net in prefixes {
-            let Some(Laid { prefixes, .. }) = &mut laid[Family::of_net(net).index()] else { continue };
+            let Some(WayIn { prefixes, .. }) = &mut laid[Family::of_net(net).index()] else { continue };
             match are_there {
                 true => prefixes.insert(*net),
                 false => prefixes.remove(net),
@@ -101,32 +104,31 @@ impl From<LinkError> for SyncError {
 }
 
 impl Ground for Node {
-    fn lay(&mut self, family: Family, prefixes: &BTreeSet<IpNet>, local_mark: u32) -> Result<(), SyncError> {
+    fn lay(&mut self, family: Family, way: &WayIn) -> Result<(), SyncError> {
         let mut links = Links::open()?;
         make_device(&mut links)?;
         links.add_local_routes(&[default_route(family)])?;
-        for rule in rules(family, local_mark) {
+        for rule in rules(family, way.local_mark) {
             links.add_rule(&rule)?;
         }
-        links.add_local_routes(&routes(prefixes))?;
-        self.laid()[family.index()] = Some(Laid { prefixes: prefixes.clone(), local_mark });
+        let source = usable_source(&mut links, way)?;
+        let way = WayIn { source, ..way.clone() };
+        add_routes(&mut links, &routes(&way.prefixes, way.source))?;
+        self.laid()[family.index()] = Some(way);
         Ok(())
     }
 
-    fn keep_only(
-        &mut self,
-        family: Family,
-        prefixes: &BTreeSet<IpNet>,
-        local_mark: u32,
-    ) -> Result<(), SyncError> {
+    fn keep_only(&mut self, family: Family, way: &WayIn) -> Result<(), SyncError> {
         let mut links = Links::open()?;
-        let wanted = rules(family, local_mark);
+        let wanted = rules(family, way.local_mark);
         let is_stale = |rule: &Rule| rule.protocol == PROTOCOL && !wanted.contains(rule);
         for rule in links.rules(ip_family(family))?.into_iter().filter(is_stale) {
             links.delete_rule(&rule)?;
         }
+        let source = usable_source(&mut links, way)?;
+        let wanted: HashSet<LocalRoute> = routes(&way.prefixes, source).into_iter().collect();
         let is_stale = |route: &LocalRoute| {
-            is_ours(route) && Family::of_net(&route.to) == family && !prefixes.contains(&route.to)
+            is_ours(route) && Family::of_net(&route.to) == family && !wanted.contains(route)
         };
         let stale: Vec<LocalRoute> = links.local_routes(TABLE_LOCAL)?.into_iter().filter(is_stale).collect();
         Ok(links.delete_local_routes(&stale)?)
@@ -136,7 +138,9 @@ impl Ground for Node {
         match prefixes {
             [] => Ok(()),
             _ => {
-                Links::open()?.add_local_routes(&routes(prefixes))?;
+                let source = |net: &IpNet| self.laid()[Family::of_net(net).index()].as_ref()?.source;
+                let source = prefixes.first().and_then(source);
+                add_routes(&mut Links::open()?, &routes(prefixes, source))?;
                 self.note(prefixes, true);
                 Ok(())
             }
@@ -148,7 +152,7 @@ impl Ground for Node {
             [] => Ok(()),
             _ => {
                 self.note(prefixes, false);
-                Ok(Links::open()?.delete_local_routes(&routes(prefixes))?)
+                Ok(Links::open()?.delete_local_routes(&routes(prefixes, None))?)
             }
         }
     }
@@ -158,10 +162,9 @@ impl Ground for Node {
         laid.is_none_or(|laid| is_there(family, &laid))
     }
 
-    fn foreign_addresses(&mut self, family: Family) -> HashSet<IpAddr> {
-        let addresses =
-            Links::open().and_then(|mut links| addresses_on_device(&mut links)).unwrap_or_default();
-        addresses.into_iter().map(|net| net.addr()).filter(|ip| Family::of(*ip) == family).collect()
+    fn foreign_addresses(&mut self, family: Family) -> Result<HashSet<IpAddr>, SyncError> {
+        let addresses = addresses_on_device(&mut Links::open()?)?;
+        Ok(addresses.into_iter().map(|net| net.addr()).filter(|ip| Family::of(*ip) == family).collect())
     }
 
     fn watch(&mut self, tell: TellDrift) {
@@ -181,11 +184,11 @@ impl Ground for Node {
 }
 
 /// What cannot be read counts as intact; the next commit will tell.
-fn is_there(family: Family, laid: &Laid) -> bool {
+fn is_there(family: Family, laid: &WayIn) -> bool {
     look(family, laid).unwrap_or(true)
 }
 
-fn look(family: Family, Laid { prefixes, local_mark }: &Laid) -> Result<bool, LinkError> {
+fn look(family: Family, WayIn { prefixes, local_mark, source }: &WayIn) -> Result<bool, LinkError> {
     let mut links = Links::open()?;
     let device = links.links()?.into_iter().find(|link| link.name == DEVICE);
     if !device.is_some_and(|link| link.up) {
@@ -196,9 +199,16 @@ fn look(family: Family, Laid { prefixes, local_mark }: &Laid) -> Result<bool, Li
         return Ok(false);
     }
     let everything: HashSet<LocalRoute> = links.local_routes(TABLE)?.into_iter().collect();
-    let local: HashSet<LocalRoute> = links.local_routes(TABLE_LOCAL)?.into_iter().collect();
-    let is_there = routes(prefixes).iter().all(|route| local.contains(route));
-    Ok(everything.contains(&default_route(family)) && is_there)
+    // Whatever their source: another one is given while this looks.
+    let local = links.local_routes(TABLE_LOCAL)?.into_iter();
+    let local: HashSet<LocalRoute> = local.map(|route| LocalRoute { source: None, ..route }).collect();
+    let is_there = routes(prefixes, None).iter().all(|route| local.contains(route));
+    // A route outlives the address that is its source, and its answers would get lost then.
+    let has_source = match source {
+        Some(source) => links.addresses()?.iter().any(|address| address.ip() == *source),
+        None => true,
+    };
+    Ok(everything.contains(&default_route(family)) && is_there && has_source)
 }
 
 /// Local routes come and go with every interface, so that news are only a reason to look.
@@ -306,17 +316,34 @@ fn default_route(family: Family) -> LocalRoute {
         Family::V4 => IpNet::V4(Ipv4Net::default()),
         Family::V6 => IpNet::V6(Ipv6Net::default()),
     };
-    LocalRoute { to, device: LOOPBACK.to_owned(), table: TABLE, protocol: PROTOCOL }
+    local_route(to, TABLE)
 }
 
-fn routes<'a>(prefixes: impl IntoIterator<Item = &'a IpNet>) -> Vec<LocalRoute> {
-    let route = |to: &IpNet| LocalRoute {
-        to: *to,
-        device: LOOPBACK.to_owned(),
-        table: TABLE_LOCAL,
-        protocol: PROTOCOL,
-    };
+fn local_route(to: IpNet, table: u32) -> LocalRoute {
+    let device = LOOPBACK.to_owned();
+    LocalRoute { to, device, table, protocol: PROTOCOL, metric: METRIC, source: None }
+}
+
+/// The source of the node's own connections over IPv4 would be the address that is called. They could not outlive the
+/// route then, as when another mode takes over. IPv6 chooses an address of the node by itself.
+fn usable_source(links: &mut Links, way: &WayIn) -> Result<Option<IpAddr>, LinkError> {
+    let Some(source) = way.source.filter(IpAddr::is_ipv4) else { return Ok(None) };
+    // The kernel refuses it otherwise.
+    let is_here = links.addresses()?.iter().any(|address| address.ip() == source);
+    Ok(is_here.then_some(source))
+}
+
+fn routes<'a>(prefixes: impl IntoIterator<Item = &'a IpNet>, source: Option<IpAddr>) -> Vec<LocalRoute> {
+    let route = |to: &IpNet| LocalRoute { source, ..local_route(*to, TABLE_LOCAL) };
     prefixes.into_iter().map(route).collect()
+}
+
+fn add_routes(links: &mut Links, routes: &[LocalRoute]) -> Result<(), LinkError> {
+    match routes.first().is_some_and(|route| route.to.addr().is_ipv4()) {
+        // There may be one whose source is the address that the node had before: never is there none.
+        true => links.replace_local_routes(routes),
+        false => links.add_local_routes(routes),
+    }
 }
 
 fn is_ours(route: &LocalRoute) -> bool {
@@ -327,57 +354,5 @@ fn ip_family(family: Family) -> IpFamily {
     match family {
         Family::V4 => IpFamily::V4,
         Family::V6 => IpFamily::V6,
-    }
-}
-
-/// Sysctls that IPVS needs, and their values.
-fn sysctls(strict_arp: bool) -> Vec<(&'static str, i64)> {
-    let mut wanted = vec![
-        // Without it, what IPVS redirects cannot be masqueraded.
-        ("/proc/sys/net/ipv4/vs/conntrack", 1),
-        // A connection to a destination that is gone is refused, not left to time out.
-        ("/proc/sys/net/ipv4/vs/expire_nodest_conn", 1),
-        // A client leaves a destination that drains.
-        ("/proc/sys/net/ipv4/vs/expire_quiescent_template", 1),
-        ("/proc/sys/net/ipv4/ip_forward", 1),
-    ];
-    if strict_arp {
-        wanted.push(("/proc/sys/net/ipv4/conf/all/arp_ignore", 1));
-        wanted.push(("/proc/sys/net/ipv4/conf/all/arp_announce", 2));
-    }
-    wanted
-}
-
-/// Write the sysctls that are different. Returns those that cannot be written, and why.
-pub(super) fn set_sysctls(strict_arp: bool) -> Vec<(&'static str, SysctlError)> {
-    let root = Root::system();
-    let is_right = |name, value: i64| root.read(name).is_ok_and(|found| found.trim() == value.to_string());
-    let mut failures = Vec::new();
-    for (name, value) in sysctls(strict_arp).into_iter().filter(|(name, value)| !is_right(*name, *value)) {
-        match root.write(name, value) {
-            Ok(()) => {
-                tracing::info!(file = name, after = value, "Changed a node setting that mode ipvs needs")
-            }
-            Err(error) => failures.push((name, error)),
-        }
-    }
-    failures
-}
-
-/// Keeps the sysctls as they are to be. What cannot be written is told once.
-#[derive(Debug, Default)]
-pub(super) struct Sysctls {
-    told: HashSet<&'static str>,
-}
-
-impl Sysctls {
-    pub(super) fn keep(&mut self, strict_arp: bool) {
-        let failures = set_sysctls(strict_arp);
-        self.told.retain(|name| failures.iter().any(|(failed, _)| failed == name));
-        for (name, error) in failures {
-            if self.told.insert(name) {
-                tracing::error!(%error, "Failed to set a sysctl that mode ipvs needs; set it on the node, or run --init-only");
-            }
-        }
     }
 }

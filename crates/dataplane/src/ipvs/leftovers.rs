@@ -147,6 +147,11 @@ fn forget_flows(gone: &[VirtualServer]) -> Result<(), ConntrackError> {
 /// Wait until no connection is open. New ones are refused meanwhile, unless rules lead them elsewhere already, as those
 /// of another mode do. A flow of UDP has no end that IPVS sees.
 fn drain<T: Transport>(servers: &mut T, going: &[VirtualServer], until: Instant) -> Result<(), ipvs::Error> {
+    if going.is_empty() {
+        return Ok(());
+    }
+    // The first packet of a connection may have passed the rules before they changed and be on its way to IPVS still.
+    std::thread::sleep(BETWEEN_LOOKS);
     let mut busy: Vec<VirtualServer> = Vec::new();
     for server in going.iter().filter(|server| server.protocol != Protocol::Udp) {
         let found = servers.destinations(*server)?;

@@ -5,13 +5,16 @@ mod audit;
 mod carry_out;
 mod draining;
 mod ground;
+mod inspect;
 mod leftovers;
 mod mode;
 mod servers;
+mod single;
 mod statistics;
 mod steps;
+mod sysctls;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -25,18 +28,19 @@ use model::{Family, IpvsSettings, NodePlan, Scheduler, ServiceKey, ServicePlan, 
 use crate::backend::{Backend, Change, Committed, Setup, SyncError};
 use crate::check_pace::Looks;
 use crate::drift::TellDrift;
+use crate::inspection::{Inspected, Look};
 use crate::nftables::{Nftables, Pin, PinSweep, local_mark};
 use crate::ports::ports_of;
 use audit::{Audit, BETWEEN_SHARES};
 use carry_out::{LeftOut, carry_out};
 use draining::Draining;
 use servers::{OURS, Offers, add_plan, add_port};
+use single::{route_changes, single_ips};
 use steps::{Planning, Steps};
 
-pub use ground::Ground;
 pub(crate) use ground::has_device;
+pub use ground::{Ground, WayIn};
 pub(crate) use mode::MODE;
-pub(crate) use servers::is_picked_by_ipvs;
 
 const NAME: &str = "ipvs";
 /// Another kube-proxy has the addresses of services on it, we have nothing. Other software knows it by name.
@@ -83,10 +87,13 @@ struct FamilyState {
     /// Cluster IPs outside every ServiceCIDR, which have a route of their own, and how many services have each.
     single: HashMap<IpAddr, u32>,
     left_out: LeftOut,
+    /// What the rules in force answer in place of IPVS: such clients never get there.
+    answered: HashSet<ipvs::VirtualServer>,
     /// Of its virtual servers.
     scheduler: Scheduler,
     /// The routing of the node leads packets to IPVS. Not before the first service: a node may have no IPv6.
     is_laid: bool,
+    fails_to_collect: bool,
     /// The rules in force are those of this mode.
     is_written: bool,
 }
@@ -103,7 +110,7 @@ pub struct Ipvs<N, V, G> {
     families: [FamilyState; 2],
     /// How long a round of looks at all virtual servers takes.
     period: Duration,
-    sysctls: Option<ground::Sysctls>,
+    sysctls: Option<sysctls::Sysctls>,
     held: Arc<Held>,
 }
 
@@ -116,8 +123,10 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
             audit: Audit::default(),
             single: HashMap::new(),
             left_out: LeftOut::new(),
+            answered: HashSet::new(),
             scheduler: setup.ipvs.scheduler,
             is_laid: false,
+            fails_to_collect: false,
             is_written: false,
         };
         Ipvs {
@@ -147,15 +156,14 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
         self.rules.transport()
     }
 
-    /// What is local by routes.
-    fn prefixes(&self, family: Family, node: &NodePlan) -> BTreeSet<IpNet> {
+    fn way_in(&self, family: Family, node: &NodePlan) -> WayIn {
         let single = self.families[family.index()].single.keys().copied().map(IpNet::from);
-        node.service_cidrs.iter().copied().chain(single).collect()
+        let prefixes = node.service_cidrs.iter().copied().chain(single).collect();
+        WayIn { prefixes, local_mark: self.local_mark, source: node.primary }
     }
 
     fn lay(&mut self, family: Family, node: &NodePlan) -> Result<(), SyncError> {
-        let prefixes = self.prefixes(family, node);
-        let laid = self.ground.lay(family, &prefixes, self.local_mark);
+        let laid = self.ground.lay(family, &self.way_in(family, node));
         self.families[family.index()].is_laid = laid.is_ok();
         laid
     }
@@ -167,7 +175,7 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
         wanted: &Offers<'_>,
         node: &NodePlan,
     ) -> Result<Steps, SyncError> {
-        let foreign = self.ground.foreign_addresses(family);
+        let foreign = self.ground.foreign_addresses(family)?;
         let found = self.servers.services()?;
         let state = &mut self.families[family.index()];
         state.draining.begin_again();
@@ -189,8 +197,8 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
         }
         for (server, offer) in wanted.iter().filter(|(server, _)| !there.contains(server)) {
             let Some(pool) = offer.pool else { continue };
-            // Rules that another mode left serve its clients until the commit; ours do not.
-            let waits = state.is_written && offer.needs_rules;
+            // Rules that another mode left serve its clients until the commit; ours do not, unless they answer them.
+            let waits = state.is_written && offer.needs_rules && !state.answered.contains(server);
             let batch = if waits { &mut steps.after } else { &mut steps.before };
             planning.serve(batch, *server, offer, pool);
         }
@@ -206,10 +214,15 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
         }
     }
 
-    /// What has drained of the next few servers goes.
-    fn collect_next(&mut self, family: Family) -> Result<(), SyncError> {
+    /// What has drained of the next few servers goes. A failure is told once, until it went well again.
+    fn collect_next(&mut self, family: Family) {
         let due = self.families[family.index()].draining.next();
-        self.collect(family, due)
+        let collected = self.collect(family, due);
+        let state = &mut self.families[family.index()];
+        let was_failing = std::mem::replace(&mut state.fails_to_collect, collected.is_err());
+        if let Some(error) = collected.err().filter(|_| !was_failing) {
+            tracing::error!(%family, %error, "Failed to remove destinations that have drained; retrying every second");
+        }
     }
 
     fn carry_out(&mut self, family: Family, batch: &ipvs::Batch) -> Result<(), SyncError> {
@@ -228,8 +241,14 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
     fn collect(&mut self, family: Family, due: Vec<ipvs::VirtualServer>) -> Result<(), SyncError> {
         let FamilyState { draining, left_out, .. } = &mut self.families[family.index()];
         let (mut batch, mut ended) = (ipvs::Batch::new(), Vec::new());
+        let mut read = 0;
         for server in due {
+            if read >= draining::READ_AT_ONCE {
+                break;
+            }
+            draining.looks_at(server);
             let found = self.servers.destinations(server)?;
+            read += found.len();
             ended.push((server, draining.ended(server, &found, Instant::now(), &mut batch)));
         }
         carry_out(&mut self.servers, &batch, left_out)?;
@@ -252,6 +271,12 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
                 tracing::error!(%error, kept, "Failed to change the scheduler of IPVS; keeping the previous one");
                 self.options.scheduler
             }
+        }
+    }
+
+    fn keep_sysctls(&mut self) {
+        if let Some(sysctls) = &mut self.sysctls {
+            sysctls.keep(self.options.strict_arp, Instant::now());
         }
     }
 
@@ -279,9 +304,7 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
         plans: &HashMap<ServiceKey, ServicePlan>,
         node: &NodePlan,
     ) -> Result<Committed, SyncError> {
-        if let Some(sysctls) = &mut self.sysctls {
-            sysctls.keep(self.options.strict_arp);
-        }
+        self.keep_sysctls();
         let state = &mut self.families[family.index()];
         state.single = single_ips(plans.values(), node);
         state.is_laid |= !plans.is_empty();
@@ -296,11 +319,13 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
         let steps = self.rewrite_steps(family, &wanted, node)?;
         self.carry_out(family, &steps.before)?;
         let committed = self.rules.rewrite(family, plans, node)?;
-        self.families[family.index()].is_written = true;
+        let state = &mut self.families[family.index()];
+        state.is_written = true;
+        state.answered = answered(&wanted).collect();
         self.carry_out(family, &steps.after)?;
         self.collect_now(family, steps.left);
         if self.families[family.index()].is_laid {
-            self.ground.keep_only(family, &self.prefixes(family, node), self.local_mark)?;
+            self.ground.keep_only(family, &self.way_in(family, node))?;
         }
         let [servers, destinations] = sizes(&wanted);
         self.held.servers[family.index()].store(servers, Ordering::Relaxed);
@@ -337,6 +362,11 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
         }
         self.carry_out(family, &steps.before)?;
         let committed = self.rules.apply(family, changes, node)?;
+        let state = &mut self.families[family.index()];
+        old.keys().for_each(|server| {
+            state.answered.remove(server);
+        });
+        state.answered.extend(answered(&new));
         self.carry_out(family, &steps.after)?;
         self.collect_now(family, steps.left);
         self.ground.remove(&gone)?;
@@ -345,13 +375,19 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
         Ok(committed)
     }
 
-    /// A virtual server belongs to an address: with another set of these, every node port has other servers.
+    /// A virtual server belongs to an address: with another set of these, every node port has other servers. Routes are
+    /// those of the ServiceCIDRs, with the primary address as their source.
     fn is_rewritten_for(&self, before: &NodePlan, after: &NodePlan) -> bool {
-        before.nodeport_ips != after.nodeport_ips || before.service_cidrs != after.service_cidrs
+        let routes = (&before.service_cidrs, before.primary) != (&after.service_cidrs, after.primary);
+        routes || before.nodeport_ips != after.nodeport_ips
     }
 
     fn works_in_pieces(&self) -> bool {
         true
+    }
+
+    fn interim(&self, change: &Change<'_>) -> Option<ServicePlan> {
+        self.rules.interim(change)
     }
 
     fn take_sweeps(&mut self, family: Family) -> Vec<PinSweep> {
@@ -373,9 +409,7 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
         if before.timeouts != setup.ipvs.timeouts {
             self.set_timeouts();
         }
-        if let Some(sysctls) = &mut self.sysctls {
-            sysctls.keep(setup.ipvs.strict_arp);
-        }
+        self.keep_sysctls();
         self.local_mark = local_mark(setup.masquerade_mark);
         let written = &mut self.families[family.index()].scheduler;
         let is_other = std::mem::replace(written, scheduler) != scheduler;
@@ -406,12 +440,8 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
         plans: &HashMap<ServiceKey, ServicePlan>,
         node: &NodePlan,
     ) -> bool {
-        if let Some(sysctls) = &mut self.sysctls {
-            sysctls.keep(self.options.strict_arp);
-        }
-        if let Err(error) = self.collect_next(family) {
-            tracing::error!(%family, %error, "Failed to remove destinations that have drained; retrying");
-        }
+        self.keep_sysctls();
+        self.collect_next(family);
         let FamilyState { audit, draining, left_out, .. } = &mut self.families[family.index()];
         let wrong =
             audit.next(&mut self.servers, (plans, node), (draining, left_out), &self.options, self.period);
@@ -423,9 +453,18 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
         wrong.is_none() && is_ground_intact && self.rules.is_intact(family, plans, node)
     }
 
+    fn inspect(&mut self, family: Family, inspected: &Inspected<'_>) -> Look {
+        inspect::look(self, family, inspected)
+    }
+
     fn cleanup(&mut self, family: Family) -> Result<(), SyncError> {
         self.rules.cleanup(family)
     }
+}
+
+/// Servers for which rules stand in.
+fn answered(offers: &Offers<'_>) -> impl Iterator<Item = ipvs::VirtualServer> {
+    offers.iter().filter(|(_, offer)| offer.pool.is_none()).map(|(server, _)| *server)
 }
 
 fn name_changes(names: &statistics::Names, changes: &[Change<'_>], node: (&NodePlan, &NodePlan)) {
@@ -453,42 +492,4 @@ fn is_removable(
         foreign.contains(&address) || !foreign.is_empty() && on_node
     };
     found.settings.flags & OURS != 0 || is_left()
-}
-
-/// Cluster IPs that no ServiceCIDR holds, and how many services have each.
-fn single_ips<'a>(plans: impl Iterator<Item = &'a ServicePlan>, node: &NodePlan) -> HashMap<IpAddr, u32> {
-    let mut single = HashMap::new();
-    for ip in plans.filter_map(|plan| single_ip(Some(plan), node)) {
-        *single.entry(ip).or_default() += 1;
-    }
-    single
-}
-
-fn single_ip(plan: Option<&ServicePlan>, node: &NodePlan) -> Option<IpAddr> {
-    plan?.cluster_ip.filter(|ip| !node.service_cidrs.iter().any(|net| net.contains(ip)))
-}
-
-/// Routes that come with the changes and routes that go with them.
-fn route_changes(
-    single: &mut HashMap<IpAddr, u32>,
-    changes: &[Change<'_>],
-    node: &NodePlan,
-) -> (Vec<IpNet>, Vec<IpNet>) {
-    let (mut come, mut gone) = (BTreeSet::new(), BTreeSet::new());
-    for ip in changes.iter().filter_map(|change| single_ip(change.new, node)) {
-        let users = single.entry(ip).or_default();
-        *users += 1;
-        if *users == 1 {
-            come.insert(IpNet::from(ip));
-        }
-    }
-    for ip in changes.iter().filter_map(|change| single_ip(change.old, node)) {
-        let Some(users) = single.get_mut(&ip) else { continue };
-        *users -= 1;
-        if *users == 0 {
-            single.remove(&ip);
-            gone.insert(IpNet::from(ip));
-        }
-    }
-    (come.into_iter().collect(), gone.into_iter().collect())
 }

@@ -1,15 +1,17 @@
 //! Mode ipvs as the agent sees it: what it needs, how it is built, what it measures.
 
+use kernel::sysctl::Root;
 use kernel::{ipvs, nft};
 use model::Scheduler;
 
-use super::{Ipvs, NAME, ground, leftovers, statistics};
+use super::{Ipvs, NAME, ground, leftovers, statistics, sysctls};
 use crate::backend::Setup;
 use crate::iptables;
 use crate::leftovers::{Leftovers, Removal, Search};
 use crate::metrics::ModeMetrics;
 use crate::mode::{BuildOptions, Mode, Prepared, Running, Unavailable};
 use crate::nftables;
+use crate::userspace::{self, Listening};
 
 pub(crate) struct IpvsMode;
 
@@ -60,8 +62,8 @@ impl Prepared for Ready {
     }
 
     fn set_up_node(&self, setup: &Setup) -> Vec<String> {
-        let undone = ground::set_sysctls(setup.ipvs.strict_arp);
-        let mut undone: Vec<String> = undone.into_iter().map(|(_, error)| error.to_string()).collect();
+        let undone = sysctls::set_up(setup.ipvs.strict_arp);
+        let mut undone: Vec<String> = undone.iter().map(ToString::to_string).collect();
         // Some modules can only be loaded with the rights of an init container.
         let servers = ipvs::Connection::open().map_err(Unavailable::new);
         let checked = servers.and_then(|mut servers| check_scheduler(&mut servers, setup.ipvs.scheduler));
@@ -77,14 +79,19 @@ impl Prepared for Ready {
         let own_port = rules.port();
         let mut backend = Ipvs::new(rules, servers, ground::Node::default(), options.setup);
         backend.rules = backend.rules.notified_beside(own_port).room_for_pins(nftables::room_for_pins_here());
-        backend.sysctls = Some(ground::Sysctls::default());
+        backend.sysctls = Some(sysctls::Sysctls::new(Root::system()));
         backend.set_timeouts();
-        let mut collectors =
-            vec![statistics::collector(backend.held.clone()), nftables::fullness_collector()];
+        let mut collectors = vec![
+            statistics::collector(backend.held.clone()),
+            nftables::fullness_collector(),
+            nftables::refusals::collector(),
+        ];
         if options.count_services {
             let counters = statistics::count_services(&backend.held)?;
             collectors.insert(0, counters);
         }
+        let backend = Listening::new(backend);
+        collectors.push(userspace::listening_collector(backend.figures()));
         Ok(Running { backend: Box::new(backend), collectors })
     }
 }
@@ -114,6 +121,6 @@ static METRICS: ModeMetrics = ModeMetrics {
     cleanup_failures: None,
     rules: None,
     upstream: &[],
-    gated: None,
+    gated: Some(userspace::GATED),
     own: &statistics::METRICS,
 };

@@ -5,13 +5,9 @@ use std::net::IpAddr;
 
 use kernel::ipvs::{self, Destination, Settings, VirtualServer, flags};
 use model::{
-    Address, IpvsSettings, Masquerade, PlannedEndpoint, Pool, PortPlan, Protocol, Role, Routing, Scheduler,
-    ServicePlan, Verdict,
+    Address, IpvsSettings, Masquerade, PlannedEndpoint, PortPlan, Protocol, Role, Routing, Scheduler,
+    ServicePlan,
 };
-
-/// IPVS has no pool that several virtual servers share: a port is its addresses times its endpoints there. One that
-/// would be more than this is left to the rules of the table, which have such pools.
-const MOST_DESTINATIONS: usize = 4_096;
 
 /// Marks a virtual server as ours. No scheduler reads this bit.
 pub(super) const OURS: u32 = flags::SCHEDULER_3;
@@ -30,21 +26,6 @@ pub(super) struct Offer<'a> {
 
 pub(super) type Offers<'a> = BTreeMap<VirtualServer, Offer<'a>>;
 
-/// Whether IPVS picks the endpoints of a port. The rules of the table do where that would be too much for it, and where an
-/// address of the service is one of the node's own, `on_node`: there another service may have the node port of the same
-/// number, or an endpoint may listen on the node port itself, and IPVS cannot tell them apart.
-pub(crate) fn is_picked_by_ipvs(port: &PortPlan, on_node: &[IpAddr]) -> bool {
-    let pools = || port.destinations.iter().filter_map(|at| pool_of(at.routing));
-    let is_on_node = |at: &model::Destination| match at.at {
-        Address::Vip(ip, _) => on_node.contains(&ip),
-        Address::NodePort(number) => {
-            pools().any(|pool| port.pool(pool).iter().any(|endpoint| endpoint.port == number))
-        }
-    };
-    pools().map(|pool| port.pool(pool).len()).sum::<usize>() <= MOST_DESTINATIONS
-        && !port.destinations.iter().any(is_on_node)
-}
-
 /// The virtual servers of every port of a plan.
 pub(super) fn add_plan<'a>(offers: &mut Offers<'a>, plan: &'a ServicePlan, nodeport_ips: &[IpAddr]) {
     plan.ports.iter().for_each(|port| add_port(offers, port, nodeport_ips));
@@ -52,10 +33,11 @@ pub(super) fn add_plan<'a>(offers: &mut Offers<'a>, plan: &'a ServicePlan, nodep
 
 /// The virtual servers of one port; a node port has one for each address of the node that serves it.
 pub(super) fn add_port<'a>(offers: &mut Offers<'a>, port: &'a PortPlan, nodeport_ips: &[IpAddr]) {
-    let is_picked = is_picked_by_ipvs(port, nodeport_ips);
+    let is_picked = port.is_picked_by_ipvs(nodeport_ips);
     let protocol = protocol(port.protocol);
     for destination in &port.destinations {
-        let pool = pool_of(destination.routing).filter(|_| is_picked).map(|pool| port.pool(pool));
+        let [led, _inside] = destination.routing.pools();
+        let pool = led.filter(|_| is_picked).map(|pool| port.pool(pool));
         let (ips, number) = match &destination.at {
             Address::Vip(ip, number) => (std::slice::from_ref(ip), *number),
             Address::NodePort(number) => (nodeport_ips, *number),
@@ -79,16 +61,7 @@ pub(super) fn add_port<'a>(offers: &mut Offers<'a>, port: &'a PortPlan, nodeport
     }
 }
 
-/// The pool to which IPVS leads clients of a destination.
-fn pool_of(routing: Routing) -> Option<Pool> {
-    match routing {
-        Routing::Same(Verdict::Forward(pool), _) => Some(pool),
-        Routing::Split { outside: Verdict::Forward(pool), .. } => Some(pool),
-        Routing::Same(..) | Routing::Split { .. } => None,
-    }
-}
-
-fn protocol(protocol: Protocol) -> ipvs::Protocol {
+pub(super) fn protocol(protocol: Protocol) -> ipvs::Protocol {
     match protocol {
         Protocol::Tcp => ipvs::Protocol::Tcp,
         Protocol::Udp => ipvs::Protocol::Udp,

@@ -13,6 +13,7 @@ use super::Held;
 use super::servers::{Offers, add_port};
 use crate::metrics::{Collector, Description, Kind, Page, label_text};
 use crate::mode::Unavailable;
+use crate::nftables::refusals;
 use crate::nftables::service_counters::{self, Figures};
 use crate::nftables::{Count, PortTraffic, ServicePortName};
 
@@ -37,9 +38,10 @@ const DRAINING: Description = Description {
     help: "Destinations whose endpoint is gone and that stay until their connections end",
 };
 
-pub(super) const METRICS: [Description; 6] = {
+pub(super) const METRICS: [Description; 8] = {
     let [packets, bytes, connections] = service_counters::METRICS;
-    [packets, bytes, connections, SERVERS, DESTINATIONS, DRAINING]
+    let [dropped, rejected] = refusals::METRICS;
+    [packets, bytes, connections, SERVERS, DESTINATIONS, DRAINING, dropped, rejected]
 };
 
 pub(super) fn collector(held: Arc<Held>) -> Arc<dyn Collector> {

@@ -3,6 +3,8 @@
 //! Fields are loaded into consecutive 4-byte words of the register file, the way the nft tool does it, so
 //! that it can print every rule back.
 
+use std::net::IpAddr;
+
 use ipnet::IpNet;
 use kernel::nft::{
     Base, CompareOp, CtDirection, CtKey, DynsetOp, Expression, MetaKey, Reg, Reject, VerdictCode,
@@ -49,6 +51,11 @@ impl<'a> Code<'a> {
 
     pub(crate) fn done(self) -> Vec<Expression<'a>> {
         self.expressions
+    }
+
+    /// Count what comes this far.
+    pub(crate) fn count(self, counter: &'a str) -> Code<'a> {
+        self.with(Expression::Count(counter))
     }
 
     pub(crate) fn within(self, fields: &[Field], set: &'a str) -> Code<'a> {
@@ -143,6 +150,27 @@ impl<'a> Code<'a> {
         self.protocol(protocol)
             .with(Expression::Payload { base: Base::Transport, offset: 0, length: 1, to: word(0) })
             .equals(vec![kind])
+    }
+
+    /// Match packets from this address.
+    pub(crate) fn comes_from(self, ip: IpAddr) -> Code<'a> {
+        self.source_within(&IpNet::from(ip), true)
+    }
+
+    /// Match what the kernel answers to a connection for which nobody listens: a reset that numbers no byte.
+    pub(crate) fn refusal_of_tcp(self) -> Code<'a> {
+        const FLAGS: u32 = 13;
+        const NUMBER: u32 = 4;
+        const RESET: u8 = 4;
+        let field =
+            |offset, length| Expression::Payload { base: Base::Transport, offset, length, to: word(0) };
+        let masked = Expression::Bitwise { from: word(0), to: word(0), mask: vec![RESET], xor: vec![0] };
+        self.protocol(6)
+            .with(field(FLAGS, 1))
+            .with(masked)
+            .equals(vec![RESET])
+            .with(field(NUMBER, 4))
+            .equals(vec![0; 4])
     }
 
     pub(crate) fn protocol(self, number: u8) -> Code<'a> {

@@ -66,6 +66,26 @@ impl<T: Transport> Transport for Counted<T> {
         self.inner.dump_elements(family, table, set, each)
     }
 
+    fn find_element(
+        &mut self,
+        family: TableFamily,
+        table: &str,
+        set: &str,
+        key: &[u8],
+        each: &mut dyn FnMut(DumpedElement<'_>),
+    ) -> Result<bool, Error> {
+        self.inner.find_element(family, table, set, key, each)
+    }
+
+    fn packets_counted(
+        &mut self,
+        family: TableFamily,
+        table: &str,
+        counter: &str,
+    ) -> Result<Option<u64>, Error> {
+        self.inner.packets_counted(family, table, counter)
+    }
+
     fn counters(
         &mut self,
         family: TableFamily,

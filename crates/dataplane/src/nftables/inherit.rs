@@ -77,7 +77,7 @@ pub(crate) fn write(
     for InheritedPin { owner, client, left_ms } in pins {
         let Some(plan) = plans.get(&*owner.service) else { continue };
         let port = plan.port(&owner.port, owner.protocol);
-        let Some(seconds) = port.and_then(pin_seconds) else { continue };
+        let Some(seconds) = port.and_then(|port| pin_seconds(port)) else { continue };
         let whose = (&*owner.service, owner.protocol, &*owner.port);
         // A service has many pins: what its pools hold is worked out once.
         for room in rooms.entry(whose).or_insert_with(|| Room::of(plan, owner)) {

@@ -5,9 +5,11 @@
 //! reaches input behind IPVS was not taken: an unlisted port or an unallocated address. `docs/ipvs.md` has the picture.
 
 use kernel::nft::{Batch, Chain, Hook, HookKind, VerdictCode};
+use model::Refusal;
 
 use super::code::{Field, NODE_PORT, VIP};
 use super::layout::{BEHIND_IPVS, INPUT, OUTPUT, POST_DNAT, PREROUTING, TableSetup, rule};
+use super::refusals::counter;
 use super::sets::{Door, SetName, beside_ipvs};
 
 const NOT_TAKEN: &str = "input-not-taken";
@@ -47,7 +49,8 @@ impl TableSetup {
         let code = self.code().within(&VIP, &ipvs);
         rule(batch, "filter-prerouting-post-dnat", code.set_mark(local_mark));
         // IPVS keeps the route of a packet of the node: one that now goes to the node itself has to be routed again.
-        let code = self.code().within(&[Field::Destination], "nodeport-addresses").goes_out_other_than("lo");
+        let on_node = SetName::NodeIps.name();
+        let code = self.code().within(&[Field::Destination], &on_node).goes_out_other_than("lo");
         rule(batch, "output-reroute", code.set_mark(local_mark));
         // In front of IPVS, which routes the packet again with what is left of its mark.
         rule(batch, "filter-input", self.code().has_mark(local_mark).flip_mark(local_mark));
@@ -56,8 +59,10 @@ impl TableSetup {
         self.reject_not_taken(batch, NOT_TAKEN);
         self.accept_pings(batch, NOT_TAKEN);
         let at_cluster_ip = self.code().within(&[Field::Destination], "cluster-ips");
+        let at_cluster_ip = at_cluster_ip.count(counter(Refusal::UnlistedPort));
         rule(batch, NOT_TAKEN, at_cluster_ip.then(VerdictCode::Goto("reject-it")));
         let unallocated = self.code().within(&[Field::Destination], "service-cidrs");
+        let unallocated = unallocated.count(counter(Refusal::UnallocatedAddress));
         rule(batch, NOT_TAKEN, unallocated.then(VerdictCode::Drop));
         self.answer_unserved(batch);
     }
@@ -66,15 +71,16 @@ impl TableSetup {
     /// clients take a second to believe it.
     fn answer_unserved(&self, batch: &mut Batch) {
         let answers = [
-            (SetName::Drop as fn(Door) -> SetName, VerdictCode::Drop),
-            (SetName::Reject, VerdictCode::Goto("reject-it")),
+            (SetName::Drop as fn(Door) -> SetName, Refusal::NoLocalEndpoints, VerdictCode::Drop),
+            (SetName::Reject, Refusal::NoEndpoints, VerdictCode::Goto("reject-it")),
         ];
-        for (set, verdict) in answers {
+        for (set, why, verdict) in answers {
             let (vips, ports) = (set(Door::Vip).name(), set(Door::NodePort).name());
             let at_vip = self.code().new_connection().within(&VIP, &vips);
-            rule(batch, UNSERVED_CHAIN, at_vip.then(verdict));
+            rule(batch, UNSERVED_CHAIN, at_vip.count(counter(why)).then(verdict));
             let at_node = self.code().new_connection().within(&[Field::Destination], "nodeport-addresses");
-            rule(batch, UNSERVED_CHAIN, at_node.within(&NODE_PORT, &ports).then(verdict));
+            let at_node = at_node.within(&NODE_PORT, &ports).count(counter(why));
+            rule(batch, UNSERVED_CHAIN, at_node.then(verdict));
         }
     }
 

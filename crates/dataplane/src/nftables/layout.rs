@@ -5,16 +5,19 @@
 //! `slot-zero` would be dead; and nothing below a class chain may hold a verdict map, because the kernel
 //! validates everything reachable at each change.
 
+use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use kernel::nft::{Batch, Chain, DynsetOp, Hook, HookKind, Reject, Rule, VerdictCode};
-use model::{Family, LocalDetector, Protocol};
+use model::{Family, LocalDetector, PortPlan, Protocol, Refusal};
 
 use super::class::{Class, Draw, Kind};
 use super::code::{Code, Field, NODE_PORT, VIP};
 use super::ipvs_rules;
 use super::pinning::{Members, Pinning, writing_chain};
 use super::pool::PoolId;
+use super::refusals::counter;
 use super::sets::{Door, SetName, beside_ipvs, permanent};
 
 /// How the comment of a table of this layout begins; another one means another owner or version.
@@ -54,6 +57,16 @@ pub struct TableSetup {
     pub picker: Picker,
     /// Addresses of the node that serve node ports, as far as they decide who picks.
     pub on_node: Vec<IpAddr>,
+    /// What a mode that shares the table adds to it.
+    pub(crate) addition: Option<Arc<dyn Addition>>,
+}
+
+/// Rules that a mode puts in front of those of the table, in the base chains that are there.
+pub(crate) trait Addition: fmt::Debug + Send + Sync {
+    /// Tells its table from others, in the comment.
+    fn comment(&self) -> &'static str;
+
+    fn declare(&self, setup: &TableSetup, batch: &mut Batch);
 }
 
 /// Who picks the endpoint of a new connection.
@@ -73,6 +86,11 @@ pub(crate) fn local_mark(masquerade_mark: u32) -> u32 {
 }
 
 impl TableSetup {
+    /// Whether rules pick the endpoints of a port.
+    pub(crate) fn picks_for(&self, port: &PortPlan) -> bool {
+        self.picker == Picker::Rules || !port.is_picked_by_ipvs(&self.on_node)
+    }
+
     pub(crate) fn nft_family(&self) -> kernel::nft::TableFamily {
         nft_family(self.family)
     }
@@ -93,10 +111,11 @@ impl TableSetup {
             Picker::Rules => "",
             Picker::Ipvs { .. } => " beside IPVS",
         };
-        format!("{TABLE_COMMENT}{picker}; local: {local}")
+        let addition = self.addition.as_ref().map(|addition| addition.comment()).unwrap_or_default();
+        format!("{TABLE_COMMENT}{picker}{addition}; local: {local}")
     }
 
-    pub(super) fn code<'a>(&self) -> Code<'a> {
+    pub(crate) fn code<'a>(&self) -> Code<'a> {
         Code::new(self.family)
     }
 
@@ -126,6 +145,9 @@ impl TableSetup {
         }
         if let Picker::Ipvs { local_mark } = self.picker {
             self.declare_beside_ipvs(batch, local_mark);
+        }
+        if let Some(addition) = &self.addition {
+            addition.declare(self, batch);
         }
         self.nat_rules(batch);
         self.service_rules(batch);
@@ -201,7 +223,8 @@ impl TableSetup {
             rule(batch, base, code.then(VerdictCode::Goto("firewall-check")));
         }
         rule(batch, "firewall-check", self.code().then(VerdictCode::Jump("firewall-ranges")));
-        rule(batch, "firewall-check", self.code().then(VerdictCode::Drop));
+        let kept_out = self.code().count(counter(Refusal::SourceRange));
+        rule(batch, "firewall-check", kept_out.then(VerdictCode::Drop));
         for (base, next) in [
             ("filter-input", "input-new"),
             ("filter-forward", "forward-new"),
@@ -213,14 +236,18 @@ impl TableSetup {
         rule(batch, "input-new", first_redirected());
         let at_nodeport = || self.code().within(&[Field::Destination], "nodeport-addresses");
         let code = at_nodeport().within(&NODE_PORT, "no-endpoint-drop-nodeports");
+        let code = code.count(counter(Refusal::NoLocalEndpoints));
         rule(batch, "input-new", code.then(VerdictCode::Drop));
         let code = at_nodeport().within(&NODE_PORT, "no-endpoint-reject-nodeports");
+        let code = code.count(counter(Refusal::NoEndpoints));
         rule(batch, "input-new", code.then(VerdictCode::Goto("reject-it")));
         rule(batch, "forward-new", first_redirected());
         for chain in ["input-new", "forward-new"] {
             let code = self.code().within(&VIP, "no-endpoint-drop-ips");
+            let code = code.count(counter(Refusal::NoLocalEndpoints));
             rule(batch, chain, code.then(VerdictCode::Drop));
             let code = self.code().within(&VIP, "no-endpoint-reject-ips");
+            let code = code.count(counter(Refusal::NoEndpoints));
             rule(batch, chain, code.then(VerdictCode::Goto("reject-it")));
         }
         if self.picker != Picker::Rules {
@@ -228,8 +255,10 @@ impl TableSetup {
             self.accept_pings(batch, "forward-new");
         }
         let code = self.code().within(&[Field::Destination], "cluster-ips");
+        let code = code.count(counter(Refusal::UnlistedPort));
         rule(batch, "forward-new", code.then(VerdictCode::Goto("reject-it")));
         let code = self.code().within(&[Field::Destination], "service-cidrs");
+        let code = code.count(counter(Refusal::UnallocatedAddress));
         rule(batch, "forward-new", code.then(VerdictCode::Drop));
         let tcp = self.code().protocol(Protocol::Tcp.number());
         rule(batch, "reject-it", tcp.reject(Reject::TcpReset));
@@ -428,6 +457,6 @@ fn members_chain(door: Door) -> &'static str {
     }
 }
 
-pub(super) fn rule(batch: &mut Batch, chain: &str, code: Code<'_>) {
+pub(crate) fn rule(batch: &mut Batch, chain: &str, code: Code<'_>) {
     batch.add_rule(&Rule { chain, expressions: code.done() });
 }

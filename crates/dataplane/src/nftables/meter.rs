@@ -91,8 +91,10 @@ impl fmt::Display for MeterName<'_> {
 
 /// The counters of one service.
 pub(crate) fn names(service: &str, plan: &ServicePlan) -> BTreeSet<String> {
-    let of_port = |port| Meter::ALL.into_iter().filter_map(move |meter| MeterName::of(meter, service, port));
-    plan.ports.iter().flat_map(of_port).collect()
+    let of_port = |port: &PortPlan| -> Vec<String> {
+        Meter::ALL.into_iter().filter_map(|meter| MeterName::of(meter, service, port)).collect()
+    };
+    plan.ports.iter().flat_map(|port| of_port(port)).collect()
 }
 
 /// The elements that lead from a service port's destinations to its counters. They do not depend on endpoints.

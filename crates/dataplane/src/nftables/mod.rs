@@ -12,6 +12,7 @@ mod diff;
 mod element;
 mod fullness;
 mod inherit;
+mod inspect;
 mod ipvs_rules;
 mod layout;
 mod leftovers;
@@ -23,6 +24,7 @@ mod own_pool;
 mod pinning;
 pub mod pins;
 mod pool;
+pub(crate) mod refusals;
 mod render;
 pub(crate) mod service_counters;
 mod sets;
@@ -33,6 +35,7 @@ mod user_data;
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Instant;
 
 use kernel::nft::{self, CommitErrorKind, Transport};
@@ -42,16 +45,17 @@ use model::{
 
 use crate::backend::{Backend, Change, Committed, Setup, SyncError};
 use crate::drift::TellDrift;
+use crate::inspection::{Inspected, Look};
 use counted::Counted;
 use layout::TABLE;
 use sets::{Door, SetName};
 use table::{Existing, Table};
 
 pub(crate) use fullness::{collector as fullness_collector, room as room_for_pins_here};
-pub(crate) use layout::local_mark;
+pub(crate) use layout::{Addition, local_mark, rule};
 pub use layout::{Picker, TableSetup};
 pub use meter::{Direction, Meter, MeterName};
-pub(crate) use mode::MODE;
+pub(crate) use mode::{MODE, SYNC_FAILURES};
 pub use sweep::{Pin, PinSweep};
 pub use traffic::{Count, PortTraffic, ServicePortName, read_traffic};
 
@@ -99,6 +103,7 @@ impl<T: Transport> Nftables<T> {
                 room_for_pins: LEAST_ROOM_FOR_PINS,
                 picker: Picker::Rules,
                 on_node: Vec::new(),
+                addition: None,
             },
             table: Table::default(),
             trust: Trust::InPlace,
@@ -134,6 +139,11 @@ impl<T: Transport> Nftables<T> {
             setup.picker = Picker::Ipvs { local_mark: local_mark(setup.masquerade_mark) };
         }
         self
+    }
+
+    /// Put these rules in front, from the next rewrite on.
+    pub(crate) fn add(&mut self, family: Family, addition: Arc<dyn Addition>) {
+        self.families[family.index()].setup.addition = Some(addition);
     }
 
     /// Have the kernel report commits that do not come from this netlink port.
@@ -244,11 +254,14 @@ impl<T: Transport> Backend for Nftables<T> {
     }
 
     /// A destination with affinity that turns from one pool to two goes without affinity until its pins are gone: a pin
-    /// made before may name an endpoint that is right for one kind of client and wrong for the other.
+    /// made before may name an endpoint that is right for one kind of client and wrong for the other. (IPVS pins the
+    /// clients of its ports itself.)
     fn interim(&self, change: &Change<'_>) -> Option<ServicePlan> {
         let (old, new) = (change.old?, change.new?);
-        let turns = |(before, after): (Option<&PortPlan>, Option<&PortPlan>)| {
-            before.zip(after).is_some_and(|(before, after)| is_newly_split(before, after))
+        let is_pinned_here = |port: &PortPlan| self.families.iter().any(|table| table.setup.picks_for(port));
+        let turns = |(before, after): (Option<&Arc<PortPlan>>, Option<&Arc<PortPlan>>)| {
+            let pair = before.zip(after).filter(|(before, after)| !Arc::ptr_eq(before, after));
+            pair.is_some_and(|(before, after)| is_pinned_here(before) && is_newly_split(before, after))
         };
         merged_ports(&old.ports, &new.ports).any(turns).then(|| new.clone().without_affinity())
     }
@@ -305,6 +318,11 @@ impl<T: Transport> Backend for Nftables<T> {
         let ours = |table: &nft::Table| table.name == TABLE && table.comment == comment;
         // An unreadable list says nothing about the table; the next commit will.
         self.transport.tables(family).map_or(true, |tables| tables.iter().any(ours))
+    }
+
+    fn inspect(&mut self, family: Family, inspected: &Inspected<'_>) -> Look {
+        let setup = &self.families[family.index()].setup;
+        Look::Done(inspect::inspect(&mut self.transport, setup, inspected).map_err(Into::into))
     }
 
     fn cleanup(&mut self, family: Family) -> Result<(), SyncError> {

@@ -4,10 +4,11 @@ use std::io;
 
 use kernel::nft::{self, Connection};
 
-use super::{Nftables, fullness, leftovers, service_counters};
+use super::{Nftables, fullness, leftovers, refusals, service_counters};
 use crate::leftovers::{Leftovers, Removal, Search};
-use crate::metrics::{Description, Gated, Kind, ModeMetrics};
+use crate::metrics::{Description, Kind, ModeMetrics};
 use crate::mode::{BuildOptions, Mode, Prepared, Running, Unavailable};
+use crate::userspace::{self, Listening};
 
 pub(crate) struct NftablesMode;
 
@@ -60,7 +61,9 @@ impl Prepared for Ready {
             .notified_beside(own_port)
             .room_for_pins(fullness::room())
             .count_traffic(options.count_services);
-        let mut collectors = vec![fullness::collector()];
+        let backend = Listening::new(backend);
+        let listeners = userspace::listening_collector(backend.figures());
+        let mut collectors = vec![fullness::collector(), refusals::collector(), listeners];
         if options.count_services {
             let counters = service_counters::start();
             collectors.insert(0, counters.map_err(cannot("start reading the counters of services"))?);
@@ -71,14 +74,16 @@ impl Prepared for Ready {
 
 const OF_FAMILY: &[&str] = &["ip_family"];
 
+pub(crate) const SYNC_FAILURES: Description = Description {
+    name: "kubeproxy_sync_proxy_rules_nftables_sync_failures_total",
+    kind: Kind::Counter,
+    labels: OF_FAMILY,
+    help: "Syncs that the kernel refused; the previous rules remain active and all rules are retried",
+};
+
 static METRICS: ModeMetrics = ModeMetrics {
     times_partial_syncs: true,
-    failures: Description {
-        name: "kubeproxy_sync_proxy_rules_nftables_sync_failures_total",
-        kind: Kind::Counter,
-        labels: OF_FAMILY,
-        help: "Syncs that the kernel refused; the previous rules remain active and all rules are retried",
-    },
+    failures: SYNC_FAILURES,
     cleanup_failures: Some(Description {
         name: "kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total",
         kind: Kind::Counter,
@@ -87,32 +92,11 @@ static METRICS: ModeMetrics = ModeMetrics {
     }),
     rules: None,
     upstream: &[],
-    gated: Some(Gated {
-        gate: "KubeProxyNFTablesLocalhostNodePorts",
-        metrics: &[
-            Description {
-                name: "kubeproxy_nftables_localhost_nodeport_listeners",
-                kind: Kind::Gauge,
-                labels: OF_FAMILY,
-                help: "Listeners that serve node ports on loopback addresses",
-            },
-            Description {
-                name: "kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total",
-                kind: Kind::Counter,
-                labels: OF_FAMILY,
-                help: "Listeners for node ports on loopback addresses that could not be created",
-            },
-            Description {
-                name: "kubeproxy_nftables_localhost_nodeport_rejected_packets_total",
-                kind: Kind::Counter,
-                labels: &["ip_family", "protocol"],
-                help: "Packets to node ports on loopback addresses that were rejected",
-            },
-        ],
-    }),
+    gated: Some(userspace::GATED),
     own: &{
         let [packets, bytes, connections] = service_counters::METRICS;
         let [held, limit] = fullness::METRICS;
-        [packets, bytes, connections, held, limit]
+        let [dropped, rejected] = refusals::METRICS;
+        [packets, bytes, connections, held, limit, dropped, rejected]
     },
 };

@@ -1,4 +1,4 @@
-//! The node's own elements: node-port addresses and ServiceCIDRs.
+//! The node's own elements: node-port addresses, addresses and ServiceCIDRs.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,13 +9,11 @@ use model::NodePlan;
 use super::bytes::Fields;
 use super::sets::SetName;
 
-pub(crate) fn write_changes(batch: &mut Batch, old: &NodePlan, new: &NodePlan) {
-    let (ips, cidrs) = (SetName::NodeportIps.name(), SetName::ServiceCidrs.name());
-    for ip in old.nodeport_ips.iter().filter(|ip| !new.nodeport_ips.contains(ip)) {
-        batch.delete_element(&ips, Fields::new().ip(*ip).as_slice());
-    }
-    for ip in new.nodeport_ips.iter().filter(|ip| !old.nodeport_ips.contains(ip)) {
-        batch.add_element(&ips, Fields::new().ip(*ip).as_slice(), ElementData::None, None);
+pub(crate) fn write_changes(batch: &mut Batch, old: &NodePlan, new: &NodePlan, beside_ipvs: bool) {
+    let cidrs = SetName::ServiceCidrs.name();
+    write_addresses(batch, SetName::NodeportIps, &old.nodeport_ips, &new.nodeport_ips);
+    if beside_ipvs {
+        write_addresses(batch, SetName::NodeIps, &old.addresses, &new.addresses);
     }
     for net in old.service_cidrs.iter().filter(|net| !new.service_cidrs.contains(net)) {
         let (start, end) = bounds(net);
@@ -24,6 +22,15 @@ pub(crate) fn write_changes(batch: &mut Batch, old: &NodePlan, new: &NodePlan) {
     for net in new.service_cidrs.iter().filter(|net| !old.service_cidrs.contains(net)) {
         let (start, end) = bounds(net);
         batch.add_interval(&cidrs, start.as_slice(), end.as_ref().map(Fields::as_slice));
+    }
+}
+
+fn write_addresses(batch: &mut Batch, set: SetName, old: &[IpAddr], new: &[IpAddr]) {
+    for ip in old.iter().filter(|ip| !new.contains(ip)) {
+        batch.delete_element(&set.name(), Fields::new().ip(*ip).as_slice());
+    }
+    for ip in new.iter().filter(|ip| !old.contains(ip)) {
+        batch.add_element(&set.name(), Fields::new().ip(*ip).as_slice(), ElementData::None, None);
     }
 }
 

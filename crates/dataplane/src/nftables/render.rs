@@ -14,12 +14,11 @@ use model::{
 use super::bytes::Fields;
 use super::class::{Class, Draw, Kind, kind_of};
 use super::element::{Data, Element};
-use super::layout::{Picker, TableSetup};
+use super::layout::TableSetup;
 use super::meter;
 use super::pinning::{Members, Pinning};
 use super::pool::{OwnPools, pin_seconds};
 use super::sets::{Door, SetName};
-use crate::ipvs::is_picked_by_ipvs;
 
 /// One port of a service, and what of the service it depends on.
 pub(crate) struct RenderedPort<'a> {
@@ -43,7 +42,7 @@ pub(crate) fn of_service(plan: &ServicePlan) -> Option<Element> {
 
 impl<'a> RenderedPort<'a> {
     pub(crate) fn new(service: &'a str, port: &'a PortPlan, setup: &TableSetup) -> RenderedPort<'a> {
-        let by_ipvs = setup.picker != Picker::Rules && is_picked_by_ipvs(port, &setup.on_node);
+        let by_ipvs = !setup.picks_for(port);
         let is_split = |at: &Destination| matches!(at.routing, Routing::Split { .. });
         let drawn = match by_ipvs {
             true => [port.destinations.iter().any(is_split), false],
@@ -122,7 +121,7 @@ impl<'a> RenderedPort<'a> {
 impl RenderedPort<'_> {
     /// The pools that clients of the destination are sent to by rules, and with that by pins.
     fn pinned_pools(&self, destination: &Destination) -> [Option<Pool>; 2] {
-        let pools = pools_of(destination.routing);
+        let pools = destination.routing.pools();
         match destination.routing {
             // IPVS pins its clients itself.
             Routing::Same(..) if self.by_ipvs => [None; 2],
@@ -257,22 +256,10 @@ pub(crate) enum Route {
     Answer(SetName),
 }
 
-/// The pools that a destination's clients may be sent to.
-pub(crate) fn pools_of(routing: Routing) -> [Option<Pool>; 2] {
-    let pool = |verdict| match verdict {
-        Verdict::Forward(pool) => Some(pool),
-        Verdict::Reject | Verdict::Drop => None,
-    };
-    match routing {
-        Routing::Same(verdict, _) => [pool(verdict), None],
-        Routing::Split { outside, inside } => [pool(outside), pool(inside)],
-    }
-}
-
 /// The endpoints that every pool of the destination has, so that they are right for any kind of client.
 pub(crate) fn in_every_pool(port: &PortPlan, routing: Routing) -> HashSet<(IpAddr, u16)> {
     let endpoints = |pool| port.pool(pool).iter().map(|backend| (backend.ip, backend.port));
-    let mut pools = pools_of(routing).into_iter().flatten();
+    let mut pools = routing.pools().into_iter().flatten();
     let mut common: HashSet<_> = pools.next().into_iter().flat_map(endpoints).collect();
     for pool in pools {
         let others: HashSet<_> = endpoints(pool).collect();

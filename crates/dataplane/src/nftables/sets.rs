@@ -1,6 +1,7 @@
 //! Every set and map of the layout: its name, its declaration, and what an element in it means.
 
 use std::borrow::Cow;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use kernel::nft::{self, SetFlags, VERDICT};
 use model::Family;
@@ -62,6 +63,8 @@ pub(crate) enum SetName {
     Masquerade(Door),
     /// External and load-balancer destinations that IPVS serves.
     Ipvs,
+    /// An address of the node, whether or not it serves node ports; only where IPVS picks endpoints.
+    NodeIps,
     /// Destination and direction → counter of a service port's packets; only where traffic is counted.
     Traffic(Door),
     /// Destination → counter of a service port's new connections; only where traffic is counted.
@@ -80,8 +83,9 @@ pub(crate) fn permanent() -> Vec<SetName> {
 }
 
 /// The sets that exist beside these where IPVS picks endpoints.
-pub(crate) fn beside_ipvs() -> [SetName; 3] {
-    [SetName::Ipvs, SetName::Masquerade(Door::Vip), SetName::Masquerade(Door::NodePort)]
+pub(crate) fn beside_ipvs() -> [SetName; 4] {
+    let [vips, ports] = Door::BOTH.map(SetName::Masquerade);
+    [SetName::Ipvs, SetName::NodeIps, vips, ports]
 }
 
 /// The maps that exist beside these where traffic is counted.
@@ -102,6 +106,7 @@ impl SetName {
             ClusterIps => "cluster-ips",
             ServiceCidrs => "service-cidrs",
             NodeportIps => "nodeport-addresses",
+            NodeIps => "node-addresses",
             Service(Vip) => "service-ips",
             Service(NodePort) => "service-nodeports",
             Local(Vip) => "local-ips",
@@ -172,7 +177,8 @@ impl SetName {
             Door::NodePort => vec![Type::Protocol, Type::Port],
         };
         match self {
-            SetName::ClusterIps | SetName::ServiceCidrs | SetName::NodeportIps => vec![address],
+            SetName::ClusterIps | SetName::ServiceCidrs => vec![address],
+            SetName::NodeportIps | SetName::NodeIps => vec![address],
             SetName::Service(door) | SetName::Local(door) | SetName::Internal(door) => destination(door),
             SetName::Reject(door) | SetName::Drop(door) | SetName::Affine(door) => destination(door),
             SetName::Connections(door) | SetName::Masquerade(door) => destination(door),
@@ -188,6 +194,40 @@ impl SetName {
             SetName::FirewallAllow(_) => [destination(Door::Vip), vec![address]].concat(),
             SetName::Hairpin => vec![address, address, Type::Protocol, Type::Port],
         }
+    }
+
+    /// How its elements are keyed, if they are by destination.
+    pub(crate) fn door(self) -> Option<Door> {
+        use SetName::*;
+        match self {
+            Service(door)
+            | Local(door)
+            | Internal(door)
+            | Endpoints(door)
+            | InternalEndpoints(door)
+            | Reject(door)
+            | Drop(door)
+            | Affine(door)
+            | Members(door)
+            | Masquerade(door)
+            | Traffic(door)
+            | Connections(door) => Some(door),
+            Firewall | FirewallAllow(_) | Ipvs => Some(Door::Vip),
+            ClusterIps | ServiceCidrs | NodeIps | NodeportIps | Pool(_) | PoolMembers(_) | Pins(_)
+            | Hairpin => None,
+        }
+    }
+
+    /// A key as people read it.
+    pub(crate) fn key_words(self, key: &[u8], family: Family) -> String {
+        let mut rest = key;
+        let mut words = Vec::new();
+        for part in self.key(family) {
+            let Some((bytes, behind)) = rest.split_at_checked(length(&[part]) as usize) else { break };
+            words.push(part.words(bytes));
+            rest = behind;
+        }
+        words.join(" . ")
     }
 
     fn data(self, family: Family) -> Option<(u32, u32)> {
@@ -226,6 +266,26 @@ enum Type {
 }
 
 impl Type {
+    fn words(self, bytes: &[u8]) -> String {
+        let number = |bytes: &[u8]| bytes.first_chunk::<4>().map_or(0, |chunk| u32::from_ne_bytes(*chunk));
+        match self {
+            Type::Ipv4 => {
+                bytes.first_chunk::<4>().map(|ip| Ipv4Addr::from(*ip).to_string()).unwrap_or_default()
+            }
+            Type::Ipv6 => {
+                bytes.first_chunk::<16>().map(|ip| Ipv6Addr::from(*ip).to_string()).unwrap_or_default()
+            }
+            Type::Protocol => match bytes.first() {
+                Some(6) => "tcp".to_owned(),
+                Some(17) => "udp".to_owned(),
+                Some(132) => "sctp".to_owned(),
+                other => other.copied().unwrap_or_default().to_string(),
+            },
+            Type::Port => bytes.first_chunk::<2>().map_or(0, |port| u16::from_be_bytes(*port)).to_string(),
+            Type::Slot | Type::Direction => number(bytes).to_string(),
+        }
+    }
+
     fn address(family: Family) -> Type {
         match family {
             Family::V4 => Type::Ipv4,

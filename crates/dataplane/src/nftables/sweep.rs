@@ -13,7 +13,7 @@ use kernel::nft::{self, Batch, CommitErrorKind, ElementData, Transport};
 use model::{Address, Family, Pool, PortPlan, Routing, ServiceKey, ServicePlan, merged_ports};
 
 use super::layout::{TABLE, nft_family};
-use super::render::{destination_key, endpoint, pools_of};
+use super::render::{destination_key, endpoint};
 use super::sets::{Door, SetName};
 use crate::backend::{Change, SyncError};
 use crate::ports::ports_of;
@@ -174,18 +174,17 @@ impl PinSweep {
 /// The endpoints that a service's destinations lose. A destination that goes altogether loses all.
 fn note_gone(gone: &mut Listed, old: &ServicePlan, new: Option<&ServicePlan>) {
     for (before, after) in merged_ports(&old.ports, ports_of(new)) {
-        let is_changed = |port: &&PortPlan| port.affinity_seconds.is_some() && Some(*port) != after;
+        let is_changed = |port: &&Arc<PortPlan>| port.affinity_seconds.is_some() && Some(*port) != after;
         let Some(before) = before.filter(is_changed) else { continue };
         let after = after.filter(|port| port.affinity_seconds.is_some());
         let now: HashMap<Address, [Option<Pool>; 2]> = after
             .iter()
             .flat_map(|port| &port.destinations)
-            .map(|destination| (destination.at, pools_of(destination.routing)))
+            .map(|destination| (destination.at, destination.routing.pools()))
             .collect();
         let mut sets = SharedSets::default();
         for destination in &before.destinations {
-            let pools =
-                (pools_of(destination.routing), now.get(&destination.at).copied().unwrap_or_default());
+            let pools = (destination.routing.pools(), now.get(&destination.at).copied().unwrap_or_default());
             let lost = sets.get(pools, || {
                 let kept: HashSet<Bytes> =
                     after.map(|port| union(port, pools.1).collect()).unwrap_or_default();
@@ -207,7 +206,7 @@ fn note_allowed(allowed: &mut Listed, port: &PortPlan, before: &SplitBefore) {
         let (door, key) = destination_key(destination.at, port.protocol);
         let was_split = before[door as usize].contains(key.as_slice());
         let strict = matches!(destination.routing, Routing::Split { .. }) && !was_split;
-        let pools = pools_of(destination.routing);
+        let pools = destination.routing.pools();
         let members = sets.get((pools, strict), || match (strict, pools) {
             (true, [Some(outside), Some(inside)]) => {
                 let other: HashSet<Bytes> = union(port, [Some(inside), None]).collect();

@@ -2,6 +2,7 @@
 //! change it.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use kernel::nft::{Batch, ElementData};
 use model::{NodePlan, PortPlan, Protocol, ServiceKey, ServicePlan, merged_ports};
@@ -11,12 +12,12 @@ use super::demands::{self, Declared, Demand};
 use super::diff::{Difference, SharedKey, SharedOwners};
 use super::element::{Data, Element};
 use super::inherit::{self, InheritedPin};
-use super::layout::{TABLE, TableSetup, is_permanent_chain};
+use super::layout::{Picker, TABLE, TableSetup, is_permanent_chain};
 use super::pool::PoolId;
 use super::render::{RenderedPort, of_service};
 use super::sets::{SetName, holds_pins};
 use super::sweep::SplitBefore;
-use super::{meter, node, own_pool};
+use super::{meter, node, own_pool, refusals};
 use crate::backend::Change;
 use crate::ports::ports_of;
 
@@ -62,9 +63,14 @@ impl Table {
             }
             Existing::Ours { sets, chains, counters: before, .. } => {
                 clear(&mut batch, sets, chains, (&declared, setup));
-                before.difference(&counters).for_each(|name| batch.delete_counter(name));
+                let gone = before
+                    .difference(&counters)
+                    .filter(|name| !refusals::counters().contains(&name.as_str()));
+                gone.for_each(|name| batch.delete_counter(name));
             }
         }
+        // Rules name them.
+        refusals::counters().iter().for_each(|name| batch.add_counter(name));
         setup.declare(&mut batch);
         if setup.count_traffic {
             setup.declare_counting(&mut batch);
@@ -75,7 +81,7 @@ impl Table {
         }
         declared.iter().for_each(|demand| declare(setup, &mut batch, demand));
         table.declared = declared;
-        node::write_changes(&mut batch, &NodePlan::default(), node);
+        node::write_changes(&mut batch, &NodePlan::default(), node, setup.picker != Picker::Rules);
         counters.iter().for_each(|name| batch.add_counter(name));
         table.write_all(setup, &mut batch, plans);
         if let Existing::Other { pins } = existing {
@@ -111,7 +117,7 @@ impl Table {
         difference.settle(&mut self.owners);
         self.elements += difference.added.len();
         self.elements = self.elements.saturating_sub(difference.removed.len());
-        node::write_changes(&mut batch, node.0, node.1);
+        node::write_changes(&mut batch, node.0, node.1, setup.picker != Picker::Rules);
         for element in &difference.removed {
             batch.delete_element(&element.set.name(), element.key.as_slice());
         }
@@ -217,7 +223,8 @@ fn changed_ports<'a>(
     setup: &'a TableSetup,
 ) -> impl Iterator<Item = (Option<RenderedPort<'a>>, Option<RenderedPort<'a>>)> {
     let service: &'a str = change.service;
-    let rendered = move |port: Option<&'a PortPlan>| port.map(|port| RenderedPort::new(service, port, setup));
+    let rendered =
+        move |port: Option<&'a Arc<PortPlan>>| port.map(|port| RenderedPort::new(service, port, setup));
     merged_ports(ports_of(change.old), ports_of(change.new))
         .filter(|(before, after)| before != after)
         .map(move |(before, after)| (rendered(before), rendered(after)))

@@ -3,9 +3,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use model::{Address, Claims, Protocol, ServiceKey, ServicePlan};
+use model::{Address, Claims, PortPlan, Protocol, ServiceKey, ServicePlan, merged_ports};
 
 use super::planning::Fresh;
+use crate::ports::ports_of;
 
 #[derive(Default)]
 pub(super) struct Lingering(HashMap<(Protocol, Address), ServiceKey>);
@@ -51,12 +52,27 @@ impl Lingering {
     }
 
     /// The next piece of a service is about to be written, on the way to what was planned before.
-    pub(super) fn note_piece(&mut self, service: &ServiceKey, plan: Option<&ServicePlan>) {
-        if !self.0.values().any(|holder| holder == service) {
+    pub(super) fn note_piece(
+        &mut self,
+        service: &ServiceKey,
+        old: Option<&ServicePlan>,
+        new: Option<&ServicePlan>,
+    ) {
+        if self.0.is_empty() {
             return;
         }
-        let kept = plan.into_iter().flat_map(ServicePlan::wanted);
-        let kept: HashSet<(Protocol, Address)> = kept.map(|(protocol, at, _)| (protocol, at)).collect();
-        self.0.retain(|at, holder| holder != service || kept.contains(at));
+        let changed = || merged_ports(ports_of(old), ports_of(new)).filter(|(before, after)| before != after);
+        let kept: HashSet<_> =
+            changed().filter_map(|(_, after)| after).flat_map(|port| destinations(port)).collect();
+        let before = changed().filter_map(|(before, _)| before).flat_map(|port| destinations(port));
+        for gone in before.filter(|at| !kept.contains(at)) {
+            if self.is_of(service, gone.0, gone.1) {
+                self.0.remove(&gone);
+            }
+        }
     }
+}
+
+fn destinations(port: &PortPlan) -> impl Iterator<Item = (Protocol, Address)> {
+    port.destinations.iter().map(|destination| (port.protocol, destination.at))
 }

@@ -5,6 +5,7 @@
 mod common;
 mod damage;
 mod handover;
+mod inspected;
 mod many;
 mod others;
 mod packets;
@@ -39,6 +40,7 @@ fn setup() -> Setup {
         masquerade_mark: MARK,
         drop_invalid: true,
         ipvs: model::IpvsSettings::default(),
+        userspace: model::UserspaceSettings::default(),
     }
 }
 

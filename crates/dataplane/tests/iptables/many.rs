@@ -94,7 +94,7 @@ impl Planner for Many {
 
     fn node(&self, family: Family) -> NodePlan {
         let cidrs = ["10.96.0.0/16", "fd00:96::/112"].map(|net| net.parse().unwrap());
-        plan_node(&node(), &NodePortAddresses::Primary, false, &cidrs, family)
+        plan_node(&node(), &NodePortAddresses::Primary, model::OnLoopback::Never, &cidrs, family)
     }
 }
 

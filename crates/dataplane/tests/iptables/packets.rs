@@ -42,7 +42,7 @@ impl Planner for OnLoopback {
     }
 
     fn node(&self, family: Family) -> NodePlan {
-        plan_node(&node(), &NodePortAddresses::All, true, &[], family)
+        plan_node(&node(), &NodePortAddresses::All, model::OnLoopback::Rules, &[], family)
     }
 }
 

@@ -215,7 +215,10 @@ impl Planner for Moved {
             nodeport_ips: vec![ip("192.168.50.7")],
             nodeports_everywhere: false,
             nodeport_loopback: Vec::new(),
+            nodeport_listeners: Vec::new(),
             service_cidrs: vec!["10.97.0.0/16".parse().unwrap(), "255.255.255.0/24".parse().unwrap()],
+            primary: None,
+            addresses: Vec::new(),
         }
     }
 }

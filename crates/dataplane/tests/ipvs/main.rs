@@ -7,6 +7,7 @@ mod damage;
 mod draining;
 mod gaps;
 mod ground;
+mod inspected;
 mod odd;
 mod reconcile;
 
@@ -34,7 +35,13 @@ fn empty() -> SharedMachine {
 
 /// An agent that starts on this machine.
 fn over(machine: &SharedMachine, ipvs: IpvsSettings) -> Simulated {
-    let setup = Setup { detector: pod_cidrs(), masquerade_mark: MARK, drop_invalid: true, ipvs };
+    let setup = Setup {
+        detector: pod_cidrs(),
+        masquerade_mark: MARK,
+        drop_invalid: true,
+        ipvs,
+        userspace: Default::default(),
+    };
     let ground = SimulatedGround::new(machine.clone());
     Reconciler::new(Ipvs::new(machine.clone(), machine.clone(), ground, &setup))
 }
@@ -100,7 +107,7 @@ fn assert_as_fresh(reconciler: &mut Simulated, planner: &dyn Planner, when: &str
     assert_eq!(held(&machine(reconciler)), held(&machine(&mut fresh)), "{when}");
 }
 
-/// Looks until every service was looked at; whether one of them found damage.
+/// Looks until every port of every service was looked at; whether one of them found damage.
 fn is_noticed(reconciler: &mut Simulated) -> bool {
-    (0..20).any(|_| reconciler.check(Family::V4))
+    (0..60).any(|_| reconciler.check(Family::V4))
 }

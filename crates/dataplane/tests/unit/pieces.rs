@@ -49,7 +49,7 @@ fn walk_in(most: usize, old: Option<&ServicePlan>, wanted: Option<&ServicePlan>)
         let ports = |plan: &Option<ServicePlan>| plan.clone().map(|plan| plan.ports).unwrap_or_default();
         let (before, after) = (ports(&now), ports(&plan));
         let changed = merged_ports(&before, &after).filter(|(before, after)| before != after);
-        let total: usize = changed.map(|(before, after)| cost(before, after)).sum();
+        let total: usize = changed.map(|(before, after)| cost(plain(before), plain(after))).sum();
         assert!(total <= most, "a step of {total}");
         let mut held = HashSet::new();
         for destination in after.iter().flat_map(|port| &port.destinations) {

@@ -67,7 +67,7 @@ impl InterpretedWorld {
             node: &self.node,
             settings: &Settings::default(),
             nodeport_addresses: &NodePortAddresses::Primary,
-            nodeports_on_loopback: false,
+            nodeports_on_loopback: model::OnLoopback::Never,
         };
         let mut commit = Commit::default();
         for family in Family::BOTH {

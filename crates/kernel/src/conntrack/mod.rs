@@ -6,6 +6,7 @@
 mod delete;
 mod dump;
 mod error;
+mod find;
 mod flow;
 mod insert;
 mod sys;

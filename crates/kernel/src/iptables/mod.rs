@@ -45,10 +45,18 @@ impl Table {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp(pub [u64; 4]);
 
+/// See [`Tables::saver`].
+pub type Saver = Box<dyn Fn(Table) -> Result<String, ToolError> + Send>;
+
 /// One address family's tables, real or simulated.
 pub trait Tables {
     /// A table in the form that `iptables-save -t` prints and [`restore`](Tables::restore) takes.
     fn save(&mut self, table: Table) -> Result<String, ToolError>;
+
+    /// Saves tables as [`save`](Tables::save) does, on any thread; `None` where that takes no time.
+    fn saver(&self) -> Option<Saver> {
+        None
+    }
 
     /// What is known of a table that is [unreadable](ToolError::Unreadable), in the same form: its chains, and those
     /// of the given rules, each a chain and what follows its name, that it holds.

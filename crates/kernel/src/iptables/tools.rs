@@ -1,9 +1,12 @@
 //! [`Tools`]: one address family's tables by way of the programs.
 
+use std::path::Path;
+
 use super::stamp::Watch;
 use super::toolbox::Programs;
 use super::{
-    ChooseError, Chosen, Stamp, Table, Tables, Terms, ToolError, Toolbox, Variant, Version, look, words,
+    ChooseError, Chosen, Saver, Stamp, Table, Tables, Terms, ToolError, Toolbox, Variant, Version, look,
+    words,
 };
 
 /// One address family's tools of one variant.
@@ -80,15 +83,24 @@ impl Tools {
     }
 }
 
+fn save(terms: &Terms, tool: &Path, table: Table) -> Result<String, ToolError> {
+    let name = table.name();
+    let saved = terms.run(tool, &["-t", name], "")?;
+    // The program says so in a comment, and ends well.
+    match saved.lines().any(|line| line.strip_prefix('*') == Some(name)) {
+        true => Ok(saved),
+        false => Err(ToolError::Unreadable { tool: tool.to_owned(), table: name }),
+    }
+}
+
 impl Tables for Tools {
     fn save(&mut self, table: Table) -> Result<String, ToolError> {
-        let (tool, name) = (&self.programs.save, table.name());
-        let saved = self.terms.run(tool, &["-t", name], "")?;
-        // The program says so in a comment, and ends well.
-        match saved.lines().any(|line| line.strip_prefix('*') == Some(name)) {
-            true => Ok(saved),
-            false => Err(ToolError::Unreadable { tool: tool.clone(), table: name }),
-        }
+        save(&self.terms, &self.programs.save, table)
+    }
+
+    fn saver(&self) -> Option<Saver> {
+        let (terms, tool) = (self.terms.clone(), self.programs.save.clone());
+        Some(Box::new(move |table| save(&terms, &tool, table)))
     }
 
     fn outline(&mut self, table: Table, rules: &[(&str, &str)]) -> Result<String, ToolError> {

@@ -20,7 +20,7 @@ const TOGETHER: usize = 128;
 const HEADER: usize = 12;
 const DOING: &str = "listing local routes";
 
-/// A route of type `local`: `ip route add local TO dev DEVICE table TABLE proto PROTOCOL`.
+/// A route of type `local`: `ip route add local TO dev DEVICE table TABLE proto PROTOCOL metric METRIC src SOURCE`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LocalRoute {
     pub to: IpNet,
@@ -28,6 +28,11 @@ pub struct LocalRoute {
     pub table: u32,
     /// Who made it, by a number of `/etc/iproute2/rt_protos`: 2 is the kernel, 4 an administrator.
     pub protocol: u8,
+    /// Of routes to one prefix the least is asked first, and each may be there once. The kernel's own to an address of the
+    /// machine have 0; IPv6 makes 1024 of 0 for anybody else.
+    pub metric: u32,
+    /// What the machine calls such an address from. Without it that is over IPv4 the very address that is called.
+    pub source: Option<IpAddr>,
 }
 
 impl fmt::Display for LocalRoute {
@@ -44,7 +49,13 @@ impl Links {
         self.change_local_routes(libc::RTM_NEWROUTE, flags, "adding route", &[libc::EEXIST], routes)
     }
 
-    /// Delete local routes; that one is not there is fine. All are tried; the first failure is told.
+    /// Have these local routes instead of others to the same prefixes with the same metrics.
+    pub fn replace_local_routes(&mut self, routes: &[LocalRoute]) -> Result<(), LinkError> {
+        let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+        self.change_local_routes(libc::RTM_NEWROUTE, flags, "replacing route", &[], routes)
+    }
+
+    /// Delete local routes, whatever their source; that one is not there is fine. All are tried; the first failure is told.
     pub fn delete_local_routes(&mut self, routes: &[LocalRoute]) -> Result<(), LinkError> {
         let absent = [libc::ESRCH, libc::ENOENT];
         self.change_local_routes(libc::RTM_DELROUTE, 0, "deleting route", &absent, routes)
@@ -97,6 +108,9 @@ impl Links {
                 let header = header(family, route.to.prefix_len(), route.table, route.protocol, scope);
                 self.exchange.append(&mut batch, left == 0, kind, flags, &header, |message| {
                     write(message, route, device);
+                    if let Some(source) = route.source.filter(|_| kind == libc::RTM_NEWROUTE) {
+                        message.attribute(libc::RTA_PREFSRC, &octets(&source));
+                    }
                 });
             }
             let sent = self.exchange.send(&batch, |place, refusal| {
@@ -120,6 +134,7 @@ fn write(message: &mut Writer, route: &LocalRoute, device: u32) {
     }
     message.u32(libc::RTA_OIF, device);
     message.u32(libc::RTA_TABLE, route.table);
+    message.u32(libc::RTA_PRIORITY, route.metric);
 }
 
 fn scope(route: &LocalRoute) -> u8 {
@@ -141,14 +156,16 @@ pub(crate) fn read(message: &Message<'_>, name: impl Fn(u32) -> Option<String>) 
         IpFamily::V4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         IpFamily::V6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
     };
-    let (mut table, mut device) = (u32::from(table), None);
+    let (mut table, mut device, mut metric, mut source) = (u32::from(table), None, 0, None);
     for attribute in attributes(message.payload.get(HEADER..)?) {
         match attribute.kind {
             libc::RTA_DST => to = ip(&attribute)?,
             libc::RTA_TABLE => table = attribute.u32()?,
             libc::RTA_OIF => device = name(attribute.u32()?),
+            libc::RTA_PRIORITY => metric = attribute.u32()?,
+            libc::RTA_PREFSRC => source = Some(ip(&attribute)?),
             _ => {}
         }
     }
-    Some(LocalRoute { to: IpNet::new(to, prefix).ok()?, device: device?, table, protocol })
+    Some(LocalRoute { to: IpNet::new(to, prefix).ok()?, device: device?, table, protocol, metric, source })
 }

@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use super::address::{family, octets};
 use super::sys;
 use super::{LinkError, Links};
+use crate::netlink::{Writer, attributes};
 
 /// A unicast route.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +57,27 @@ impl Links {
 
     pub fn delete_route(&mut self, route: &Route) -> Result<(), LinkError> {
         self.change_route(libc::RTM_DELROUTE, 0, route, || format!("deleting route {route}"))
+    }
+
+    /// The interface through which packets leave for an address; `None` if there is no route to it.
+    pub fn interface_toward(&mut self, ip: IpAddr) -> Result<Option<String>, LinkError> {
+        let width = if ip.is_ipv4() { 32 } else { 128 };
+        let header = [family(ip), width, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let mut index = None;
+        let fill = |message: &mut Writer| message.attribute(libc::RTA_DST, &octets(&ip));
+        let asked = self.exchange.ask(libc::RTM_GETROUTE, &header, fill, |message| {
+            let parts = attributes(message.payload.get(header.len()..).unwrap_or_default());
+            index = parts.into_iter().find(|part| part.kind == libc::RTA_OIF).and_then(|part| part.u32());
+        });
+        let none = [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EINVAL];
+        match asked {
+            Err(refusal) if refusal.errno().is_some_and(|errno| none.contains(&errno)) => Ok(None),
+            Err(refusal) => Err(LinkError::Refused { doing: format!("finding the route to {ip}"), refusal }),
+            Ok(()) => {
+                let links = self.links()?;
+                Ok(links.into_iter().find(|link| Some(link.index) == index).map(|link| link.name))
+            }
+        }
     }
 
     fn change_route(

@@ -76,10 +76,7 @@ impl Socket {
     /// `None` waits for ever; an elapsed timeout is `ErrorKind::WouldBlock`.
     pub fn set_receive_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         let timeout = timeout.unwrap_or_default();
-        let value = libc::timeval {
-            tv_sec: timeout.as_secs() as libc::time_t,
-            tv_usec: timeout.subsec_micros() as libc::suseconds_t,
-        };
+        let value = libc::timeval { tv_sec: timeout.as_secs() as _, tv_usec: timeout.subsec_micros() as _ };
         // SAFETY: SO_RCVTIMEO takes a timeval, which holds no pointers.
         unsafe { self.raw_option(libc::SOL_SOCKET, libc::SO_RCVTIMEO, &value) }
     }

@@ -5,7 +5,8 @@ use std::io;
 use super::decode::{self, Answer};
 use super::sys::*;
 use super::{
-    Batch, CommitError, CounterReading, DumpedElement, Error, Table, TableFamily, Transport, encode,
+    Batch, CommitError, CounterReading, DumpedElement, ElementData, Error, Table, TableFamily, Transport,
+    encode,
 };
 use crate::netlink::{Message, Protocol, Socket, Writer, messages};
 
@@ -217,6 +218,57 @@ impl Transport for Connection {
         match reading.map_err(|error| Error::asking(&what(), error))? {
             Reading::Whole => Ok(()),
             Reading::Interrupted => Err(Error::Interrupted { what: what() }),
+        }
+    }
+
+    /// The kernel looks just this one up.
+    fn find_element(
+        &mut self,
+        family: TableFamily,
+        table: &str,
+        set: &str,
+        key: &[u8],
+        each: &mut dyn FnMut(DumpedElement<'_>),
+    ) -> Result<bool, Error> {
+        let of_element = |writer: &mut Writer| {
+            writer.string(NFTA_SET_ELEM_LIST_TABLE, table);
+            writer.string(NFTA_SET_ELEM_LIST_SET, set);
+            let list = writer.nest(NFTA_SET_ELEM_LIST_ELEMENTS);
+            encode::element(writer, key, ElementData::None, 0, None);
+            writer.end_nest(list);
+        };
+        let family = encode::family_number(family);
+        let mut is_there = false;
+        let reading = self.ask(NFT_MSG_GETSETELEM, NLM_F_ACK, family, of_element, |message| {
+            for element in decode::elements(message) {
+                is_there = true;
+                each(element);
+            }
+        });
+        match reading {
+            Ok(_) => Ok(is_there),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(false),
+            Err(error) => Err(Error::asking(&format!("an element of {set:?} in table {table:?}"), error)),
+        }
+    }
+
+    /// The kernel looks just this one up.
+    fn packets_counted(
+        &mut self,
+        family: TableFamily,
+        table: &str,
+        counter: &str,
+    ) -> Result<Option<u64>, Error> {
+        let of_counter = |writer: &mut Writer| encode::counter_name(writer, table, counter);
+        let mut packets = None;
+        let family = encode::family_number(family);
+        let asked = self.ask(NFT_MSG_GETOBJ, NLM_F_ACK, family, of_counter, |message| {
+            packets = decode::counter(message, table).map(|found| found.packets);
+        });
+        match asked {
+            Ok(_) => Ok(packets),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(error) => Err(Error::asking(&format!("counter {counter:?} of table {table:?}"), error)),
         }
     }
 

@@ -110,7 +110,7 @@ fn target(name: &str, instruction: &Attribute<'_>) -> Option<String> {
     match name {
         "lookup" => text(NFTA_LOOKUP_SET, &body),
         "dynset" => text(NFTA_DYNSET_SET_NAME, &body),
-        "objref" => text(NFTA_OBJREF_SET_NAME, &body),
+        "objref" => text(NFTA_OBJREF_SET_NAME, &body).or_else(|| text(NFTA_OBJREF_IMM_NAME, &body)),
         "immediate" => {
             let data = body.nested().find(|part| part.kind == NFTA_IMMEDIATE_DATA)?;
             let verdict = data.nested().find(|part| part.kind == NFTA_DATA_VERDICT)?;

@@ -125,6 +125,8 @@ pub enum Expression<'a> {
     },
     Reject(Reject),
     Counter,
+    /// Count in this named counter.
+    Count(&'a str),
     /// Count the packet in the counter that the map holds for the key; the rule ends if there is none.
     CountIn {
         map: &'a str,

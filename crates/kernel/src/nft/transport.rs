@@ -31,6 +31,44 @@ pub trait Transport {
         each: &mut dyn FnMut(DumpedElement<'_>),
     ) -> Result<(), Error>;
 
+    /// Hand the element of this key to `each`; `false` if there is none, or no such set.
+    fn find_element(
+        &mut self,
+        family: TableFamily,
+        table: &str,
+        set: &str,
+        key: &[u8],
+        each: &mut dyn FnMut(DumpedElement<'_>),
+    ) -> Result<bool, Error> {
+        let mut is_there = false;
+        let dumped = self.dump_elements(family, table, set, &mut |element| {
+            if element.key == key && !element.interval_end {
+                is_there = true;
+                each(element);
+            }
+        });
+        match dumped {
+            Err(error) if error.errno() == Some(libc::ENOENT) => Ok(false),
+            other => other.map(|()| is_there),
+        }
+    }
+
+    /// How many packets a counter has counted; `None` if there is no such counter.
+    fn packets_counted(
+        &mut self,
+        family: TableFamily,
+        table: &str,
+        counter: &str,
+    ) -> Result<Option<u64>, Error> {
+        let mut packets = None;
+        self.counters(family, table, &mut |found| {
+            if found.name == counter {
+                packets = Some(found.packets);
+            }
+        })?;
+        Ok(packets)
+    }
+
     /// Hand every counter of the table to `each`. [`Error::Interrupted`] says that another commit fell into the
     /// reading: some may have been left out.
     fn counters(

@@ -192,10 +192,7 @@ unsafe extern "C" {
 
 /// Zero stops it.
 fn set_timer(interval: Duration) -> io::Result<()> {
-    let time = libc::timeval {
-        tv_sec: interval.as_secs() as libc::time_t,
-        tv_usec: interval.subsec_micros() as libc::suseconds_t,
-    };
+    let time = libc::timeval { tv_sec: interval.as_secs() as _, tv_usec: interval.subsec_micros() as _ };
     let timer = libc::itimerval { it_interval: time, it_value: time };
     // SAFETY: points to a live itimerval; no old value is asked for.
     match unsafe { setitimer(libc::ITIMER_PROF, &timer, std::ptr::null_mut()) } {

@@ -36,7 +36,14 @@ fn connections_and_counters_are_those_of_ipvsadm() {
             links.set_up("lo").unwrap();
             links.add_address("lo", "10.0.0.1/32".parse().unwrap()).unwrap();
             let to = "10.96.0.1/32".parse().unwrap();
-            let route = LocalRoute { to, device: "lo".to_owned(), table: TABLE_LOCAL, protocol: 77 };
+            let route = LocalRoute {
+                to,
+                device: "lo".to_owned(),
+                table: TABLE_LOCAL,
+                protocol: 77,
+                metric: 1024,
+                source: None,
+            };
             links.add_local_routes(&[route]).unwrap();
             let to = Destination { address: IpAddr::from([10, 0, 0, 1]), port: 8080 };
             let mut batch = Batch::new();

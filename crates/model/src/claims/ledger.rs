@@ -4,6 +4,7 @@
 //! item of its service's list (10 bytes); only contested ones carry their claimants by name.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
 
 use super::queues::Queues;
 use super::rank::{Rank, Title};
@@ -72,6 +73,17 @@ impl<A: Ip> Ledger<A> {
     pub(super) fn owner(&self, claim: Claim) -> Option<&ServiceKey> {
         let seat = self.held.get(&Spot::of(claim)?)?;
         Some(&self.claimant(*seat)?.name)
+    }
+
+    pub(super) fn rivals(&self, claim: Claim, most: usize) -> (usize, Vec<ServiceKey>) {
+        let queue = Spot::of(claim).map(|spot| self.contested.behind_owner(&spot, most));
+        queue.unwrap_or_default()
+    }
+
+    pub(super) fn at(&self, ip: IpAddr, most: usize) -> Vec<(Claim, ServiceKey)> {
+        let Some((first, last)) = Spot::all_at(ip) else { return Vec::new() };
+        let found = self.held.range(first..=last).take(most);
+        found.filter_map(|(spot, seat)| Some((spot.claim(), self.claimant(*seat)?.name.clone()))).collect()
     }
 
     pub(super) fn services(&self) -> Vec<ServiceKey> {

@@ -73,6 +73,13 @@ impl<A: Ip> Queues<A> {
         Some(seat)
     }
 
+    /// How many want a spot and do not own it, and the first of them.
+    pub(super) fn behind_owner(&self, spot: &Spot<A>, most: usize) -> (usize, Vec<crate::ServiceKey>) {
+        let Some(queue) = self.queues.get(spot) else { return (0, Vec::new()) };
+        let names = queue.keys().skip(1).take(most).map(|rank| rank.name.clone());
+        (queue.len().saturating_sub(1), names.collect())
+    }
+
     /// The owner of a spot is another one than before.
     pub(super) fn owner_changed(&mut self, spot: Spot<A>) {
         let Some(queue) = self.queues.get(&spot) else { return };

@@ -43,6 +43,13 @@ impl<A: Ip> Spot<A> {
         Some(Spot { node_port, ip, port, protocol: claim.protocol })
     }
 
+    /// The first and the last that an address can have.
+    pub(super) fn all_at(ip: IpAddr) -> Option<(Spot<A>, Spot<A>)> {
+        let ip = A::narrow(ip)?;
+        let first = Spot { node_port: false, ip, port: 0, protocol: Protocol::Tcp };
+        Some((first, Spot { port: u16::MAX, protocol: Protocol::Sctp, ..first }))
+    }
+
     pub(super) fn claim(self) -> Claim {
         let at = match self.node_port {
             true => Address::NodePort(self.port),

@@ -191,3 +191,20 @@ fn everybody_behind_a_new_owner_is_told_in_the_end() {
     }
     assert_eq!(heard.len(), 2 * 2995 + 1, "and the former owner of the address");
 }
+
+#[test]
+fn an_address_tells_its_owner_its_rivals_and_its_neighbours() {
+    let mut claims = Claims::new(Family::V4);
+    let (protocol, at, _) = vip(ExternalIp);
+    let claim = Claim { at, protocol };
+    claims.update(&key("d/b"), 1, [vip(ExternalIp)]);
+    claims.update(&key("d/c"), 3, [vip(ExternalIp), node_port(80)]);
+    claims.update(&key("d/a"), 2, [vip(ExternalIp), (Udp, at, ExternalIp)]);
+    assert_eq!(claims.owner(claim).map(|name| &**name), Some("d/b"));
+    assert_eq!(claims.rivals(claim, 1), (2, vec![key("d/a")]));
+    assert_eq!(claims.rivals(Claim { protocol: Udp, ..claim }, 9), (0, vec![]));
+    let there = [(claim, key("d/b")), (Claim { protocol: Udp, ..claim }, key("d/a"))];
+    assert_eq!(claims.at(ip("198.51.100.1"), 9), there);
+    assert_eq!(claims.at(ip("198.51.100.2"), 9), []);
+    assert_eq!(claims.at(ip("fd00::1"), 9), []);
+}

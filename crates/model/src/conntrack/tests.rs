@@ -38,7 +38,7 @@ fn plan_with(protocol: Protocol, at: Address, routing: Routing, cluster: &[u8], 
         local_pool: backends(local),
         destinations: Box::new([destination]),
     };
-    ServicePlan { ports: Box::new([port]), ..ServicePlan::default() }
+    ServicePlan { ports: [port].into_iter().collect(), ..ServicePlan::default() }
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_destination_that_leaves_a_service_is_judged_alone() {
     let one = both.clone();
     let mut destinations = both.ports[0].destinations.to_vec();
     destinations.push(Destination { at: other, ..destinations[0].clone() });
-    both.ports[0].destinations = destinations.into();
+    both.ports.for_each_mut(|port| Arc::make_mut(port).destinations = destinations.clone().into());
     let found = stale_flows(Some(&both), Some(&one));
     assert_eq!(found.iter().map(|flows| flows.at).collect::<Vec<_>>(), [other]);
     assert!(found[0].is_stale(to(1)) && !found[0].is_stale(to(2)));
@@ -178,4 +178,17 @@ fn two_services_that_lost_one_address() {
     let set: StaleSet = lost(&[1]).into_iter().chain(lost(&[3])).collect();
     let stale = [1, 2, 3].map(|tail| set.is_stale(&flow(Udp, VIP, 53, to(tail)), |_| false));
     assert_eq!(stale, [true, false, true]);
+}
+
+#[test]
+fn flows_to_a_spared_target_stay() {
+    let old = plan(Udp, vip(), &[1, 2]);
+    let new = plan(Udp, vip(), &[1]);
+    let mut found = stale_flows(Some(&old), Some(&new));
+    assert!(found.iter().all(|flows| flows.is_stale(to(9))));
+    found.iter_mut().for_each(|flows| flows.spare(&["10.0.0.9:5353".parse().unwrap()]));
+    assert!(!found.is_empty());
+    assert!(
+        found.iter().all(|flows| !flows.is_stale(to(9)) && flows.is_stale(to(2)) && !flows.is_stale(to(1)))
+    );
 }

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use super::PlannedEndpoint;
+use super::choice::NotUsed;
 use crate::topology::Nearness;
 use crate::{Endpoint, Family, NodeView};
 
@@ -35,15 +36,18 @@ pub(super) enum Place {
 }
 
 impl Candidate {
-    /// `None`: not of this family, or not usable.
-    pub(super) fn of(endpoint: &Endpoint<'_>, node: &NodeView, family: Family) -> Option<Candidate> {
-        if Family::of(endpoint.ip) != family || !can_be_host(endpoint.ip) {
-            return None;
+    /// The error says why it is none.
+    pub(super) fn of(endpoint: &Endpoint<'_>, node: &NodeView, family: Family) -> Result<Candidate, NotUsed> {
+        if Family::of(endpoint.ip) != family {
+            return Err(NotUsed::OtherFamily);
         }
-        Some(Candidate {
+        if !can_be_host(endpoint.ip) {
+            return Err(NotUsed::BadAddress);
+        }
+        Ok(Candidate {
             ip: endpoint.ip,
             rank: 0,
-            standing: Standing::of(endpoint)?,
+            standing: Standing::of(endpoint).ok_or(NotUsed::NotReady)?,
             place: Place::of(endpoint, node),
             near: Nearness::of(endpoint.hints, node),
         })

@@ -1,7 +1,9 @@
 //! How much one service may ask of a node. A user who may write a Service and its slices could otherwise fill the kernel's
 //! memory, and hold up what others change.
 
-use super::{Destination, Pool, PortPlan};
+use std::net::IpAddr;
+
+use super::{Address, Destination, Pool, PortPlan};
 
 /// What a service may weigh at most, per family. 20,000 ports with three endpoints each, or one port with a hundred
 /// thousand, are below it; in the kernel it is some 40 MB.
@@ -12,6 +14,10 @@ const LARGEST_COPIED: usize = 256;
 
 /// Pools that would have more copies, endpoints times addresses, are not copied for each address either.
 const MOST_COPIES: usize = 4096;
+
+/// IPVS has no pool that several virtual servers share: a port is its addresses times its endpoints there. One that would
+/// be more than this is left to rules, which have such pools.
+const MOST_OF_IPVS: usize = 4096;
 
 /// Beyond this many endpoints no other combination of slices with different ports is read, and the ports that need one
 /// are left out. The slices that Kubernetes writes for a service have the same ports, or make up a handful of
@@ -40,6 +46,21 @@ impl PortPlan {
     /// copy of the pools it leads to.
     pub fn shares_pools(&self) -> bool {
         shares(self.sizes(), self.addresses())
+    }
+
+    /// Whether IPVS picks the endpoints of the port in mode ipvs. Rules do where that would be too much for it, and where
+    /// an address of the service is one of the node's own, `on_node`: there another service may have the node port of the
+    /// same number, or an endpoint may listen on the node port itself, and IPVS cannot tell them apart.
+    pub fn is_picked_by_ipvs(&self, on_node: &[IpAddr]) -> bool {
+        let pools = || self.destinations.iter().filter_map(|at| at.routing.pools()[0]);
+        let is_on_node = |at: &Destination| match at.at {
+            Address::Vip(ip, _) => on_node.contains(&ip),
+            Address::NodePort(number) => {
+                pools().any(|pool| self.pool(pool).iter().any(|endpoint| endpoint.port == number))
+            }
+        };
+        pools().map(|pool| self.pool(pool).len()).sum::<usize>() <= MOST_OF_IPVS
+            && !self.destinations.iter().any(is_on_node)
     }
 
     /// About how many objects the port is in the kernel.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use super::candidate::Candidate;
 use super::limit::MOST_READ;
 use super::pools::{Pools, Usable};
-use crate::{EndpointSlice, Family, NodeView, Protocol, ServicePort, SlicePort};
+use crate::{EndpointSlice, Family, NodeView, Protocol, SlicePort};
 
 /// What the slices of a service offer in one family.
 pub(super) struct Offers<'a> {
@@ -62,7 +62,7 @@ impl<'a> Offers<'a> {
         slices.sort_unstable_by_key(|slice| std::ptr::from_ref(slice.ports));
         for group in slices.chunk_by(|one, other| std::ptr::eq(one.ports, other.ports)) {
             let endpoints = group.iter().flat_map(|slice| &slice.endpoints);
-            let usable = endpoints.filter_map(|endpoint| Candidate::of(endpoint, node, family));
+            let usable = endpoints.filter_map(|endpoint| Candidate::of(endpoint, node, family).ok());
             offers.add(group.first().map(|slice| slice.ports).unwrap_or_default(), usable.collect());
         }
         offers.ports.sort_unstable();
@@ -89,8 +89,8 @@ impl<'a> Offers<'a> {
     }
 
     /// The usable endpoints of one service port; `None` if too much was read already to find them.
-    pub(super) fn usable(&mut self, port: &ServicePort) -> Option<Usable<'_>> {
-        let wanted = (&*port.name, port.protocol);
+    pub(super) fn usable(&mut self, name: &str, protocol: Protocol) -> Option<Usable<'_>> {
+        let wanted = (name, protocol);
         let first = self.ports.partition_point(|offer| (offer.name, offer.protocol) < wanted);
         let later = self.ports.get(first..).unwrap_or_default();
         let count = later.iter().take_while(|offer| (offer.name, offer.protocol) == wanted).count();

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::PlannedEndpoint;
-use super::candidate::{Candidate, Place, Standing};
-use crate::topology::Reach;
+use super::candidate::Candidate;
+use super::choice::Choice;
 
 /// What is left of some slices, whatever ports their endpoints listen on.
 #[derive(Default)]
@@ -12,6 +12,8 @@ pub(super) struct Pools {
     /// Empty only if there is nothing usable anywhere.
     cluster: Vec<Candidate>,
     local: Vec<Candidate>,
+    /// How they were chosen.
+    pub(super) choice: Choice,
 }
 
 /// What is left for one service port.
@@ -24,27 +26,11 @@ pub(super) struct Usable<'a> {
 impl Pools {
     /// Of candidates that are sorted, one per address and port.
     pub(super) fn of(mut candidates: Vec<Candidate>) -> Pools {
-        let local = local(&candidates);
-        keep_nearest(&mut candidates);
-        Pools { cluster: candidates, local }
+        let choice = Choice::of(&candidates);
+        let local = candidates.iter().filter(|one| choice.local(one).is_ok()).copied().collect();
+        candidates.retain(|one| choice.cluster(one).is_ok());
+        Pools { cluster: candidates, local, choice }
     }
-}
-
-/// The endpoints for policy Local. Hints do not matter here: the node is as near as it gets.
-fn local(candidates: &[Candidate]) -> Vec<Candidate> {
-    let local = candidates.iter().filter(|c| c.place == Place::Here);
-    let any_ready = local.clone().any(|c| c.standing == Standing::Ready);
-    local.filter(|c| !any_ready || c.standing == Standing::Ready).copied().collect()
-}
-
-/// Leave the endpoints for policy Cluster.
-fn keep_nearest(candidates: &mut Vec<Candidate>) {
-    let ready = candidates.iter().filter(|c| c.standing == Standing::Ready);
-    if ready.clone().next().is_none() {
-        return;
-    }
-    let reach = Reach::shortest(ready.map(|c| c.near));
-    candidates.retain(|c| c.standing == Standing::Ready && reach.admits(c.near));
 }
 
 impl Usable<'_> {

@@ -1,5 +1,7 @@
 //! What is left of a plan where other services own some of the addresses it names.
 
+use std::sync::Arc;
+
 use super::{Address, Destination, Pool, PortPlan, Role, Routing, ServicePlan, Verdict};
 use crate::Protocol;
 
@@ -16,9 +18,12 @@ impl ServicePlan {
         if self.wanted().all(|(protocol, at, _)| owns(protocol, at)) {
             return;
         }
-        let mut ports = std::mem::take(&mut self.ports).into_vec();
-        ports.retain_mut(|port| port.retain(&owns));
-        self.ports = ports.into_boxed_slice();
+        let mut ports = self.ports.to_vec();
+        ports.retain_mut(|port| {
+            let owns_all = port.destinations.iter().all(|destination| owns(port.protocol, destination.at));
+            owns_all || Arc::make_mut(port).retain(&owns)
+        });
+        self.ports = ports.into();
     }
 }
 
@@ -62,16 +67,32 @@ impl Routing {
             Routing::Split { outside, inside } => outside == forward || inside == forward,
         }
     }
+
+    /// The pools that clients may be sent to: everyone or those outside, and those inside if these are told apart.
+    pub fn pools(self) -> [Option<Pool>; 2] {
+        let pool = |verdict| match verdict {
+            Verdict::Forward(pool) => Some(pool),
+            Verdict::Reject | Verdict::Drop => None,
+        };
+        match self {
+            Routing::Same(verdict, _) => [pool(verdict), None],
+            Routing::Split { outside, inside } => [pool(outside), pool(inside)],
+        }
+    }
 }
 
 /// Ports of the same name and protocol beside each other.
 pub fn merged_ports<'a>(
-    old: &'a [PortPlan],
-    new: &'a [PortPlan],
-) -> impl Iterator<Item = (Option<&'a PortPlan>, Option<&'a PortPlan>)> {
+    old: &'a [Arc<PortPlan>],
+    new: &'a [Arc<PortPlan>],
+) -> impl Iterator<Item = (Option<&'a Arc<PortPlan>>, Option<&'a Arc<PortPlan>>)> {
     let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
     std::iter::from_fn(move || {
-        let name = |port: &&'a PortPlan| (&*port.name, port.protocol);
+        let name = |port: &&'a Arc<PortPlan>| (&*port.name, port.protocol);
+        // Most of a large service stays as it is from one piece to the next, and names are long.
+        if old.peek().zip(new.peek()).is_some_and(|(before, after)| Arc::ptr_eq(before, after)) {
+            return Some((old.next(), new.next()));
+        }
         match (old.peek().map(name), new.peek().map(name)) {
             (None, None) => None,
             (Some(before), Some(after)) if before == after => Some((old.next(), new.next())),

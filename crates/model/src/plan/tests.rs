@@ -4,6 +4,7 @@ mod addresses;
 mod endpoints;
 mod limits;
 mod policies;
+mod why;
 
 use super::*;
 use crate::fixtures::{node, slice, slice_port};
@@ -22,7 +23,7 @@ fn plan_v4(service: &Service, slices: &[EndpointSlice<'_>]) -> ServicePlan {
 fn plan_one(service: &Service, endpoints: &[Endpoint<'_>]) -> PortPlan {
     let ports = http();
     let plan = plan_v4(service, &[slice(&ports, endpoints)]);
-    plan.ports.first().cloned().expect("the service has a port")
+    plan.ports.first().map(|port| PortPlan::clone(port)).expect("the service has a port")
 }
 
 /// The last bytes of the addresses in a pool: enough to tell them apart.

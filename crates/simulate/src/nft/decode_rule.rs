@@ -207,8 +207,13 @@ fn nat(family: TableFamily, fields: &Fields<'_>) -> Result<Instruction, Errno> {
     Ok(Instruction::Dnat { address, port })
 }
 
-/// Counting in one named counter, without a map, is not modelled.
 fn count_in(fields: &Fields<'_>) -> Result<Instruction, Errno> {
+    if let Some(name) = fields.name(NFTA_OBJREF_IMM_NAME)? {
+        return match needed(fields, NFTA_OBJREF_IMM_TYPE)? {
+            NFT_OBJECT_COUNTER => Ok(Instruction::Count(name.to_owned())),
+            _ => Err(libc::EOPNOTSUPP),
+        };
+    }
     let map = fields.name(NFTA_OBJREF_SET_NAME)?.ok_or(libc::EOPNOTSUPP)?.to_owned();
     let key = optional_register(fields, NFTA_OBJREF_SET_SREG)?.ok_or(libc::EOPNOTSUPP)?;
     Ok(Instruction::CountIn { map, key })

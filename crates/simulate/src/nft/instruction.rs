@@ -187,6 +187,8 @@ pub(super) enum Instruction {
     Masquerade,
     Reject(Refusal),
     Counter,
+    /// In this counter.
+    Count(String),
     CountIn {
         map: String,
         key: Register,

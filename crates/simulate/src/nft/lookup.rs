@@ -36,6 +36,15 @@ impl Machine<'_, '_> {
         }
     }
 
+    pub(super) fn count(&mut self, name: &str) -> Step {
+        let table = self.state.tables_mut(self.at.family).get_mut(self.at.table);
+        if let Some(packets) = table.and_then(|table| table.counters.get_mut(name)) {
+            *packets += 1;
+        }
+        self.words.push(format!("counted in {name}"));
+        Step::On
+    }
+
     pub(super) fn count_in(&mut self, map: &str, key: Register) -> Step {
         let table = self.state.tables_mut(self.at.family).get_mut(self.at.table);
         let Some(table) = table else { return Step::Break };

@@ -116,6 +116,7 @@ impl Machine<'_, '_> {
             Instruction::Masquerade => self.masquerade(),
             Instruction::Reject(how) => self.reject(*how),
             Instruction::Counter => Step::On,
+            Instruction::Count(name) => self.count(name),
             Instruction::CountIn { map, key } => self.count_in(map, *key),
         }
     }

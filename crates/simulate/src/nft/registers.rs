@@ -54,6 +54,10 @@ impl Registers {
                 let set = table.sets.get(set).ok_or(libc::ENOENT)?;
                 self.dynset(set, *key, *data, timeout.is_some())
             }
+            Instruction::Count(name) => match table.counters.contains_key(name) {
+                true => Ok(()),
+                false => Err(libc::ENOENT),
+            },
             Instruction::CountIn { map, key } => {
                 let map = table.sets.get(map).ok_or(libc::ENOENT)?;
                 self.load(*key, map.layout.key_length)?;

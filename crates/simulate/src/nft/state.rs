@@ -71,9 +71,12 @@ impl Table {
         by_rule || self.sets.values().any(|set| set.targets.contains_key(chain))
     }
 
-    /// Whether an element names the counter.
+    /// Whether an element or a rule names the counter.
     pub(super) fn counts_in(&self, counter: &str) -> bool {
+        let rules = self.chains.values().flat_map(|chain| &chain.rules);
+        let mut by_rule = rules.flat_map(|rule| &rule.instructions);
         self.sets.values().any(|set| set.counters.contains_key(counter))
+            || by_rule.any(|one| matches!(one, Instruction::Count(name) if name == counter))
     }
 
     /// Whether a rule reads or writes the set.

@@ -83,7 +83,14 @@ impl Real {
         let mut links = Links::open().unwrap();
         links.set_up("lo").unwrap();
         let to = "10.96.0.1/32".parse().unwrap();
-        let route = LocalRoute { to, device: "lo".to_owned(), table: TABLE_LOCAL, protocol: 77 };
+        let route = LocalRoute {
+            to,
+            device: "lo".to_owned(),
+            table: TABLE_LOCAL,
+            protocol: 77,
+            metric: 1024,
+            source: None,
+        };
         links.add_local_routes(&[route]).unwrap();
         let listeners = POOL.map(|last| {
             links.add_address("lo", format!("10.0.0.{last}/32").parse().unwrap()).unwrap();

@@ -70,6 +70,7 @@ impl Bench<Iptables<Tools>> {
                 masquerade_mark: MASQUERADE_MARK,
                 drop_invalid: true,
                 ipvs: model::IpvsSettings::default(),
+                userspace: model::UserspaceSettings::default(),
             };
             Ok(Iptables::new([Some(Tools::find(variant)?), None], &setup))
         })

@@ -42,6 +42,7 @@ pub const ALL: &[Target] = &[
     found::FOUND_TABLE,
     states::NFTABLES,
     states::IPTABLES,
+    states::IPVS,
 ];
 
 pub fn find(name: &str) -> Option<&'static Target> {

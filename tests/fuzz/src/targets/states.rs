@@ -6,10 +6,11 @@ use cluster::{ClusterState, Kind, ObjectChange};
 use dataplane::Reconciler;
 use dataplane::iptables::Iptables;
 use dataplane::nftables::Nftables;
-use model::{Family, Planner, PortPlan, ServiceKey};
+use model::{Family, Planner, ServiceKey};
 use test_support::SettingsVariant;
 use test_support::interpreted::{StatePlanner, node_view};
 use test_support::simulated::Simulated;
+use test_support::simulated::ipvs::SimulatedIpvs;
 
 use super::{Target, cluster_objects};
 use crate::Limits;
@@ -22,6 +23,8 @@ const MOST_SYNCS: usize = 5;
 const MOST_CHANGES: usize = 12;
 /// So many endpoints of one port are changed in several pieces.
 const LONG_POOL: usize = 1_000;
+/// Some modes look at a part of what they wrote at a time.
+const LOOKS: usize = 40;
 
 pub(super) const NFTABLES: Target = Target {
     name: "nftables_states",
@@ -49,6 +52,15 @@ pub(super) const IPTABLES: Target = Target {
     longest: 1024,
 };
 
+pub(super) const IPVS: Target = Target {
+    name: "ipvs_states",
+    run: |input| run::<SimulatedIpvs>(input, &SettingsVariant::ALL, &mut |_, _, _, _| {}),
+    limits: LIMITS,
+    seeds,
+    dictionary: &[],
+    longest: 1024,
+};
+
 /// Looks on before each sync, with the services that are dirty.
 type Look<'a, B> = &'a mut dyn FnMut(&Reconciler<B>, Family, &[ServiceKey], &dyn Planner);
 
@@ -70,7 +82,7 @@ pub fn reached(input: &[u8]) -> Reached {
         for service in services {
             let plan = planner.plan(service, family).map(|planned| planned.plan).unwrap_or_default();
             let in_pieces = !reconciler.is_unknown(family) && reconciler.is_large(family, service, planner);
-            reached.shared_pools |= plan.ports.iter().any(PortPlan::shares_pools);
+            reached.shared_pools |= plan.ports.iter().any(|port| port.shares_pools());
             reached.pieces |= in_pieces;
             reached.long_pool |=
                 in_pieces && plan.ports.iter().any(|port| port.cluster_pool.len() > LONG_POOL);
@@ -98,11 +110,22 @@ fn run<B: Simulated>(input: &[u8], variants: &[SettingsVariant], look: Look<'_, 
             break;
         }
     }
+    settle(&mut reconciler);
     let mut fresh = Reconciler::new(B::new(variant));
     sync(&mut fresh, &mut state, variant, false, &mut |_, _, _, _| {});
     let (held, wanted) = (reconciler.backend().contents(), fresh.backend().contents());
     for place in wanted.keys().chain(held.keys()) {
         assert_eq!(held.get(place), wanted.get(place), "{place}: left held, right wanted");
+    }
+}
+
+/// What waits for connections to end goes, and no look takes what was written for damage.
+fn settle<B: Simulated>(reconciler: &mut Reconciler<B>) {
+    reconciler.backend().end_connections();
+    for family in Family::BOTH {
+        for _ in 0..LOOKS {
+            assert!(!reconciler.check(family), "{family}: what we wrote is taken for damage");
+        }
     }
 }
 

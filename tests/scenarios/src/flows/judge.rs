@@ -109,6 +109,7 @@ impl Answers<'_> {
         let right = match self.flow.from {
             // Which of its addresses the node uses is the kernel's choice.
             Position::Node => of_node,
+            _ if self.rule == Source::OfTheNode => of_node,
             _ if self.flow.is_masqueraded(self.variant, self.rule, &by) => of_node && seen_as != source,
             _ => seen_as == source,
         };

@@ -36,6 +36,7 @@ impl Simulated for SimulatedIpvs {
             masquerade_mark: MASQUERADE_MARK,
             drop_invalid: true,
             ipvs: IpvsSettings::default(),
+            userspace: model::UserspaceSettings::default(),
         };
         let ground = SimulatedGround::new(machine.clone());
         Ipvs::new(machine.clone(), machine, ground, &setup)

@@ -222,7 +222,7 @@ fn flags() {
         "--iptables-masquerade-bit: ",
         "--healthz-bind-address: \"everywhere\"",
         "\"eth0\"",
-        "--proxy-mode: \"ipsv\" is not a proxy mode; use nftables, iptables or ipvs; did you mean ipvs?",
+        "--proxy-mode: \"ipsv\" is not a proxy mode; use nftables, iptables, ipvs or userspace; did you mean ipvs?",
         "--masquerade-all: \"perhaps\" is neither true nor false",
         "--v: must be a whole number from 0, not loud",
     ]);
@@ -252,7 +252,7 @@ fn contradictions() {
             &["--proxy-mode=ipvs", "--ipvs-scheduler=rrr"],
             "--ipvs-scheduler: \"rrr\" is not an IPVS scheduler",
         ),
-        (&["--proxy-mode=userspace"], "\"userspace\" is not a proxy mode; use nftables"),
+        (&["--proxy-mode=ebpf"], "\"ebpf\" is not a proxy mode; use nftables"),
         (&["--proxy-mode=magic"], "\"magic\" is not a proxy mode; use nftables"),
         (&["--iptables-min-sync-period"], "a value is missing"),
         (&["--feature-gates=Fancy=true"], "--feature-gates: \"Fancy\" is not a feature gate"),

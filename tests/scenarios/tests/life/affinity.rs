@@ -62,7 +62,11 @@ fn lifetime(carrier: Carrier) {
             assert!(last_use.elapsed() >= timeout, "gone after {:?}", last_use.elapsed());
         }
         let_pass(timeout + Duration::from_millis(500));
-        assert_ne!(ask_all_of(&stage, Protocol::Tcp, to), first, "{family}: clients choose again");
+        // Where endpoints take turns, ten clients would meet the five of them in the same order again.
+        stage.who(Protocol::Tcp, From::Guest, to);
+        // A process leads whom it does not remember by the client's address, which is the same choice again.
+        let chosen_again = carrier.is_a_process() || ask_all_of(&stage, Protocol::Tcp, to) != first;
+        assert!(chosen_again, "{family}: clients do not choose again");
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant, SystemTime};
 
 use model::{Family, Protocol};
-use test_support::{Carrier, Case, ServiceManifest, wait_until};
+use test_support::{Carrier, Case, ServiceManifest, fewer, wait_until};
 
 use super::places::at_cluster_ip;
 use super::rig::{Destinations, every_mode};
@@ -90,7 +90,7 @@ fn kills(carrier: Carrier) {
     stage.start();
     let pairs = Family::BOTH.map(|family| (From::Guest, at_cluster_ip(1, family)));
     let traffic = Traffic::start(&stage, &pairs);
-    let (started, count) = (Instant::now(), stage.rig().rounds(KILLS));
+    let (started, count) = (Instant::now(), fewer(stage.rig().rounds(KILLS)));
     for kill in 0..count {
         // Half of the lives end before they are ready.
         if kill % 2 == 0 {
@@ -111,7 +111,7 @@ fn kills(carrier: Carrier) {
     }
     stage.agent().await_ready().unwrap_or_else(|why| panic!("{why}"));
     assert_rules(&stage, &wanted, "the last life");
-    let (took, connections) = (started.elapsed(), traffic.finish());
+    let (took, connections) = (started.elapsed(), traffic.finish_after(&[carrier], usize::from(count)));
     println!("{}: {count} kills in {took:?}, {connections} connections meanwhile", carrier.name());
     // As an agent would have written them that never saw anything else.
     let after = stage.rules();
@@ -136,9 +136,9 @@ fn expected(stage: &Stage, wanted: &Wanted, family: Family) -> Destinations {
     let stable = ["a", "b", "c"].map(|pod| SocketAddr::new(stage.address(pod, family), POD_PORT));
     let crowd = wanted.iter().map(|(number, (port, pods))| {
         let pods = pods.iter().map(|number| SocketAddr::new(pod(*number, family), POD_PORT));
-        (SocketAddr::new(vip(*number, family), *port), pods.collect())
+        (SocketAddr::new(vip(*number, family), *port), stage.rig().shown(pods.collect()))
     });
-    crowd.chain([(at_cluster_ip(1, family), stable.into())]).collect()
+    crowd.chain([(at_cluster_ip(1, family), stage.rig().shown(stable.into()))]).collect()
 }
 
 fn differences(expected: &Destinations, found: &Destinations) -> String {

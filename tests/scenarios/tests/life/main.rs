@@ -14,6 +14,7 @@ mod held;
 mod iptables;
 mod ipvs;
 mod kill;
+mod localhost;
 mod monitoring;
 mod nft;
 mod nftables;
@@ -31,6 +32,7 @@ mod switch;
 mod traffic;
 mod upstream;
 mod user;
+mod userspace;
 
 use std::process::ExitCode;
 
@@ -75,6 +77,8 @@ fn cases() -> Vec<Case<'static>> {
         drift::cases(),
         ipvs::cases(),
         nftables::cases(),
+        userspace::cases(),
+        localhost::cases(),
         held::cases(),
         switch::cases(),
         reconfigure::cases(),

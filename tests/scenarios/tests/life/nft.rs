@@ -105,6 +105,11 @@ pub(crate) fn is_beside_ipvs(table: &str) -> bool {
     table.contains("\"name\":\"ipvs-ips\"")
 }
 
+/// Whether the table is that of mode userspace, which leads clients to one address.
+pub(crate) fn has_forwarder(table: &str) -> bool {
+    ["\"169.254.84.85\"", "\"fdc7:6b1e:84f3::55\""].into_iter().any(|address| table.contains(address))
+}
+
 fn without_place(line: &str) -> String {
     match line.strip_prefix("rule ").and_then(|rest| rest.split_once(' ')) {
         Some((chain, rest)) => format!("rule {chain} {}", rest.get(7..).unwrap_or(rest)),

@@ -12,6 +12,7 @@ use super::iptables::IptablesRig;
 use super::ipvs::IpvsRig;
 use super::nftables::NftablesRig;
 use super::stage::Stage;
+use super::userspace::UserspaceRig;
 
 /// The rig of each mode.
 pub(crate) fn of(carrier: Carrier) -> &'static dyn Rig {
@@ -19,6 +20,7 @@ pub(crate) fn of(carrier: Carrier) -> &'static dyn Rig {
         Carrier::Nftables => &NftablesRig,
         Carrier::IptablesLegacy | Carrier::IptablesNft => &IptablesRig,
         Carrier::Ipvs => &IpvsRig,
+        Carrier::Userspace => &UserspaceRig,
     }
 }
 
@@ -57,6 +59,11 @@ pub(crate) trait Rig: Sync {
     }
 
     fn destinations(&self, stage: &Stage, family: Family) -> Destinations;
+
+    /// What [`Rig::destinations`] shows of a pool of endpoints: a process may know them that nobody else can ask.
+    fn shown(&self, pool: BTreeSet<SocketAddr>) -> BTreeSet<SocketAddr> {
+        pool
+    }
 
     /// All rules of ours as text that can be compared, without what packets write; empty if there are none.
     fn rules(&self, stage: &Stage, family: Family) -> Vec<String>;

@@ -231,8 +231,26 @@ impl Stage {
         let wanted: BTreeSet<SocketAddr> =
             pods.iter().map(|pod| SocketAddr::new(self.address(pod, family), POD_PORT)).collect();
         let at = at_cluster_ip(number, family);
+        let is_shown = self.rig().shown(wanted.clone()) == wanted;
+        let wanted = self.rig().shown(wanted);
         let found = || self.rig().destinations(self, family).remove(&at).unwrap_or_default();
         assert!(wait_until(SOON, || found() == wanted), "{:?}, not {wanted:?}\n{}", found(), self.log());
+        if !is_shown {
+            let is_met = wait_until(SOON, || self.meets(at, pods));
+            assert!(is_met, "{at}: not {pods:?} answer\n{}", self.log());
+        }
+    }
+
+    /// Whether connections are answered by these pods: by all of them, or always by the same one.
+    fn meets(&self, at: SocketAddr, pods: &[&str]) -> bool {
+        let ask = |_| {
+            let by_tcp = probe::tcp(self.namespace(From::Guest), From::Guest.source(at), at, SILENCE);
+            let by = by_tcp.by().map(str::to_owned);
+            by.or_else(|| self.udp(From::Guest, at).by().map(str::to_owned))
+        };
+        let met: Option<BTreeSet<String>> = (0..2 * pods.len()).map(ask).collect();
+        let is_one_of = |by: &String| pods.contains(&by.as_str());
+        met.is_some_and(|met| met.iter().all(is_one_of) && (met.len() == 1 || met.len() == pods.len()))
     }
 
     /// The same in both families.

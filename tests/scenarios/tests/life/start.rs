@@ -22,7 +22,10 @@ fn terminate(carrier: Carrier) {
     let traffic = Traffic::start(&stage, &pairs);
     let status = stage.agent().stop().unwrap();
     assert!(status.success(), "{status}\n{}", stage.log());
-    traffic.go_on(200);
-    traffic.finish();
+    // Where a process carries connections, new ones wait for the next one.
+    if !carrier.is_a_process() {
+        traffic.go_on(200);
+        traffic.finish();
+    }
     assert_eq!(before, stage.rules(), "the rules changed when the agent ended");
 }

@@ -77,7 +77,7 @@ fn travel(route: [Carrier; 3]) {
             stage.await_answer(Protocol::Tcp, From::Guest, at_cluster_ip(1, family), pod);
         }
     }
-    println!("{route:?}: {} connections", traffic.finish());
+    println!("{route:?}: {} connections", traffic.finish_after(&route, 2));
 }
 
 /// Where each client's next connection goes.

@@ -1,9 +1,11 @@
 //! Random cluster states: after any sequence of incremental syncs, every packet goes where the plan says, and
-//! the kernel holds what a fresh start would have written. Every mode is held to it.
+//! the kernel holds what a fresh start would have written; and an explanation says the same as the packet. Every mode is
+//! held to it.
 //!
 //! A failure names its seed; `POINTSMAN_SEED=N` runs that one alone.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may fail loudly")]
 
+mod explained;
 mod generator;
 mod oracle;
 mod run;

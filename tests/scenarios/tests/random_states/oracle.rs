@@ -2,15 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use model::{
     Address, Destination, Family, Masquerade, NodePlan, PlannedEndpoint, Planner, Pool, PortPlan, Protocol,
     Role, Routing, ServiceKey, Verdict,
 };
-use test_support::SettingsVariant;
 use test_support::directory::node_addresses;
 use test_support::flows::Position;
 use test_support::interpreted::StatePlanner;
+use test_support::{Carrier, SettingsVariant};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
@@ -37,7 +38,7 @@ pub(crate) struct Oracle {
 
 struct Owned {
     rank: (usize, i64, ServiceKey),
-    port: PortPlan,
+    port: Arc<PortPlan>,
     destination: Destination,
     affine: bool,
 }
@@ -135,6 +136,16 @@ impl Oracle {
 }
 
 impl Answer {
+    /// What becomes of it in one mode.
+    pub(crate) fn by(self, carrier: Carrier, protocol: Protocol) -> Answer {
+        match self {
+            Answer::Forwarded { .. } if carrier.is_a_process() && protocol == Protocol::Sctp => {
+                Answer::Rejected
+            }
+            other => other,
+        }
+    }
+
     pub(crate) fn forwards(&self) -> bool {
         matches!(self, Answer::Forwarded { .. })
     }

@@ -10,15 +10,16 @@ use test_support::directory::{NODE, node_addresses, node_of, server_at};
 use test_support::flows::Position;
 use test_support::interpreted::{StatePlanner, node_view, protocol, rejection};
 use test_support::simulated::{Rules, Simulated};
-use test_support::{Dice, SettingsVariant};
+use test_support::{Carrier, Dice, SettingsVariant};
 
+use crate::explained;
 use crate::generator;
 use crate::oracle::{Answer, Oracle};
 
 const SYNCS: u32 = 8;
 const PACKETS_A_SYNC: u32 = 8;
-/// More than there are services: some modes look at one at a time.
-const LOOKS: u32 = 10;
+/// More than services have ports: some modes look at one at a time.
+const LOOKS: u32 = 40;
 
 pub(crate) fn seed<B: Simulated>(seed: u64, variants: &[SettingsVariant]) {
     let mut history: History<B> = History::new(seed, variants);
@@ -80,6 +81,9 @@ impl<B: Simulated> History<B> {
             self.reconciler.distrust(Family::V4);
         }
         self.sync_dirty();
+        if fails {
+            self.look();
+        }
         let oracles = {
             let planner = planner(&self.state, self.variant);
             Family::BOTH.map(|family| Oracle::new(&planner, self.variant, family))
@@ -91,6 +95,13 @@ impl<B: Simulated> History<B> {
         }
         (0..PACKETS_A_SYNC).for_each(|_| self.packet(&oracles));
         self.oracles = Some(oracles);
+    }
+
+    /// As the agent does every second. What a failure has kept goes now.
+    fn look(&mut self) {
+        for family in Family::BOTH {
+            assert!(!self.reconciler.check(family), "{family}: what we wrote is taken for damage");
+        }
     }
 
     fn sync_dirty(&mut self) {
@@ -123,8 +134,10 @@ impl<B: Simulated> History<B> {
         let packet = self.packet_of(from, source, protocol, to);
         let host = Host::new(node_addresses());
         let journey = rules.walk(&host, packet, &mut |below| self.dice.below(below));
-        let answers = oracles.map(|oracles| oracles[family.index()].ask(from, source, protocol, to));
-        let right = |answer: &Answer| check(answer, from, source, protocol, to, &journey.outcome).is_ok();
+        let answers = oracles
+            .map(|oracles| oracles[family.index()].ask(from, source, protocol, to).by(B::CARRIER, protocol));
+        let right =
+            |answer: &Answer| check(answer, B::CARRIER, from, source, protocol, to, &journey.outcome).is_ok();
         let is_served = || {
             let endpoints = oracles.map(|oracles| oracles[family.index()].endpoints(protocol, to)).concat();
             answers.iter().any(Answer::forwards) && is_answered(from, &endpoints, &journey.outcome)
@@ -146,14 +159,20 @@ impl<B: Simulated> History<B> {
         let family = Family::of(to.ip());
         let source = from.address(family);
         let oracle = &oracles[family.index()];
-        let answer = oracle.ask(from, source, protocol, to);
+        let answer = oracle.ask(from, source, protocol, to).by(B::CARRIER, protocol);
+        let explained = {
+            let planner = planner(&self.state, self.variant);
+            let packet = (from, source, protocol, to);
+            explained::check(&mut self.reconciler, &planner, self.variant, packet, &answer)
+        };
         let first = self.walk(from, source, protocol, to);
         let described = format!(
             "{from} {source} to {protocol} {to}, {}: {answer:?}\n{:#?}",
             self.variant.name(),
             first.trace
         );
-        let met = check(&answer, from, source, protocol, to, &first.outcome);
+        explained.unwrap_or_else(|problem| panic!("{problem}\n{described}"));
+        let met = check(&answer, B::CARRIER, from, source, protocol, to, &first.outcome);
         let met = met.unwrap_or_else(|problem| panic!("{problem}\n{described}"));
         if matches!(answer, Answer::Forwarded { affine: true, .. }) {
             let second = self.walk(from, source, protocol, to);
@@ -184,11 +203,7 @@ impl<B: Simulated> History<B> {
     /// What waits for connections to end goes with them, and no look finds anything wrong.
     fn settle(&mut self) {
         self.reconciler.backend().end_connections();
-        for family in Family::BOTH {
-            for _ in 0..LOOKS {
-                assert!(!self.reconciler.check(family), "{family}: what we wrote is taken for damage");
-            }
-        }
+        (0..LOOKS).for_each(|_| self.look());
     }
 
     fn compare_with_a_fresh_start(&mut self) {
@@ -217,6 +232,7 @@ fn planner(state: &ClusterState, variant: SettingsVariant) -> StatePlanner<'_> {
 /// Compare, and tell which endpoint it met, if any.
 fn check(
     answer: &Answer,
+    carrier: Carrier,
     from: Position,
     source: IpAddr,
     over: Protocol,
@@ -226,13 +242,18 @@ fn check(
     let right = match (answer, outcome) {
         (Answer::Rejected, Outcome::Rejected(how)) => *how == rejection(over),
         (Answer::Dropped, Outcome::Dropped) => true,
+        // Not carried at all: where clients outside are dropped, so is everybody.
+        (Answer::Rejected, Outcome::Dropped) => carrier.is_a_process() && over == Protocol::Sctp,
         (Answer::Untouched, Outcome::Delivered(delivery) | Outcome::Local(delivery)) => {
             (delivery.to, delivery.port, delivery.source) == (to.ip(), to.port(), source)
         }
         (Answer::Forwarded { to, .. }, Outcome::Delivered(delivery) | Outcome::Local(delivery)) => {
             let met = to.iter().find(|endpoint| (endpoint.ip, endpoint.port) == (delivery.to, delivery.port));
             let endpoint = met.ok_or_else(|| format!("{delivery:?} is not in the pool"))?;
-            let right = source_is_right(answer, from, source, endpoint, delivery);
+            let right = match carrier.is_a_process() {
+                true => node_addresses().contains(&delivery.source),
+                false => source_is_right(answer, from, source, endpoint, delivery),
+            };
             return if right { Ok(Some((delivery.to, delivery.port))) } else { Err(format!("{delivery:?}")) };
         }
         _ => false,

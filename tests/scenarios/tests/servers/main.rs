@@ -4,6 +4,7 @@
 
 mod ask;
 mod checks;
+mod commands;
 mod flood;
 mod pages;
 mod probes;
@@ -34,7 +35,8 @@ fn main() -> ExitCode {
 }
 
 fn cases() -> Vec<Case<'static>> {
-    let modules = [flood::cases(), taken::cases(), checks::cases(), probes::cases(), pages::cases()];
+    let modules =
+        [flood::cases(), taken::cases(), checks::cases(), probes::cases(), pages::cases(), commands::cases()];
     modules.into_iter().flatten().collect()
 }
 

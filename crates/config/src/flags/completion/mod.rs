@@ -22,8 +22,13 @@ Prints a script with which the shell completes the flags of kube-proxy and their
 ";
 
 /// What can stand before any flag, and what can follow it.
-const COMMANDS: [(&str, &str, &[&str]); 1] =
-    [("completion", "Print the completions of a shell", &["bash", "zsh", "fish"])];
+const COMMANDS: [(&str, &str, &[&str]); 5] = [
+    ("check", "Check manifests before anything runs", &["-"]),
+    ("completion", "Print the completions of a shell", &["bash", "zsh", "fish"]),
+    ("diff", "Compare the kernel with what was written", &["--output"]),
+    ("explain", "Ask the agent what becomes of a packet", &["service"]),
+    ("services", "Ask the agent what is programmed", &["--problems", "--all-namespaces"]),
+];
 
 /// What follows a flag.
 enum Takes {

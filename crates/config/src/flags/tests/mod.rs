@@ -107,7 +107,7 @@ fn every_error_is_reported_at_once_with_its_flag() {
         "--iptables-masquerade-bit: must be a whole number from 0 to 31, not 32",
         "--healthz-bind-address: \"nowhere\" is not an address such as 0.0.0.0:10256",
         "--metrics-bind-address: \"0.0.0.0:0\" is not an address such as 0.0.0.0:10249",
-        "--proxy-mode: \"ipsv\" is not a proxy mode; use nftables, iptables or ipvs; did you mean ipvs?",
+        "--proxy-mode: \"ipsv\" is not a proxy mode; use nftables, iptables, ipvs or userspace; did you mean ipvs?",
         "--oom-score-adj: must be a whole number from -1000 to 1000, not 2000",
         "--conntrack-min: must be a whole number from 0, not -1",
         "--config-sync-period: must be greater than 0, not 0s",
@@ -131,9 +131,9 @@ fn every_error_is_reported_at_once_with_its_flag() {
 
 #[test]
 fn modes_are_never_exchanged_in_silence() {
-    let message = given(&["--proxy-mode=userspace"]).unwrap_err();
+    let message = given(&["--proxy-mode=ebpf"]).unwrap_err();
     assert!(
-        message.contains("\"userspace\" is not a proxy mode; use nftables, iptables or ipvs"),
+        message.contains("\"ebpf\" is not a proxy mode; use nftables, iptables, ipvs or userspace"),
         "{message}"
     );
     let message = given(&["--proxy-mode=ipvs", "--feature-gates=KubeProxyIPVS=false"]).unwrap_err();

@@ -23,7 +23,7 @@ pub(super) fn name(expression: &Expression<'_>) -> &'static str {
         Expression::Masquerade { .. } => "masq",
         Expression::Reject(_) => "reject",
         Expression::Counter => "counter",
-        Expression::CountIn { .. } => "objref",
+        Expression::Count(_) | Expression::CountIn { .. } => "objref",
     }
 }
 
@@ -67,6 +67,10 @@ pub(super) fn body(writer: &mut Writer, family: TableFamily, expression: &Expres
         }
         Expression::Reject(how) => reject(writer, family, how),
         Expression::Counter => {}
+        Expression::Count(name) => {
+            writer.be32(NFTA_OBJREF_IMM_TYPE, NFT_OBJECT_COUNTER);
+            writer.string(NFTA_OBJREF_IMM_NAME, name);
+        }
         Expression::CountIn { map, key } => {
             writer.be32(NFTA_OBJREF_SET_SREG, key.0);
             writer.string(NFTA_OBJREF_SET_NAME, map);

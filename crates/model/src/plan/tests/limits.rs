@@ -93,7 +93,7 @@ fn endpoints_in_ever_different_combinations_are_read_up_to_a_limit() {
     assert!(plan.excess.ports > 0);
     assert_eq!(plan.ports.len() + plan.excess.ports as usize, usize::from(PORTS));
     let slices_of = |port: &PortPlan| port.name[1..].parse::<u16>().unwrap().count_ones() as usize;
-    let combined = plan.ports.iter().map(slices_of).filter(|slices| *slices > 1);
+    let combined = plan.ports.iter().map(|port| slices_of(port)).filter(|slices| *slices > 1);
     let read = 1_000 * combined.sum::<usize>();
     assert!((MOST_READ..MOST_READ + 13_000).contains(&read), "{read}");
     assert!(plan.port(&name(4096), Protocol::Tcp).is_some(), "one slice alone is read anyway");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
 
-use dataplane::ipvs::Ground;
+use dataplane::ipvs::{Ground, WayIn};
 use dataplane::{SyncError, TellDrift};
 use ipnet::IpNet;
 use model::Family;
@@ -38,23 +38,18 @@ impl SimulatedGround {
 }
 
 impl Ground for SimulatedGround {
-    fn lay(&mut self, family: Family, prefixes: &BTreeSet<IpNet>, local_mark: u32) -> Result<(), SyncError> {
-        self.machine.route(|routing| routing.mark |= local_mark).map_err(SyncError::new)?;
-        let wanted: Vec<IpNet> = prefixes.iter().copied().collect();
+    fn lay(&mut self, family: Family, way: &WayIn) -> Result<(), SyncError> {
+        self.machine.route(|routing| routing.mark |= way.local_mark).map_err(SyncError::new)?;
+        let wanted: Vec<IpNet> = way.prefixes.iter().copied().collect();
         self.machine.add_local(&wanted).map_err(SyncError::new)?;
-        self.laid[family.index()] = prefixes.clone();
+        self.laid[family.index()] = way.prefixes.clone();
         Ok(())
     }
 
-    fn keep_only(
-        &mut self,
-        family: Family,
-        prefixes: &BTreeSet<IpNet>,
-        local_mark: u32,
-    ) -> Result<(), SyncError> {
+    fn keep_only(&mut self, family: Family, way: &WayIn) -> Result<(), SyncError> {
         let kept = self.machine.route(|routing| {
-            routing.mark = local_mark;
-            routing.local.retain(|net| Family::of_net(net) != family || prefixes.contains(net));
+            routing.mark = way.local_mark;
+            routing.local.retain(|net| Family::of_net(net) != family || way.prefixes.contains(net));
         });
         kept.map_err(SyncError::new)
     }
@@ -86,8 +81,8 @@ impl Ground for SimulatedGround {
         self.laid[family.index()].iter().all(|net| machine.routing.local.contains(net))
     }
 
-    fn foreign_addresses(&mut self, _: Family) -> HashSet<IpAddr> {
-        HashSet::new()
+    fn foreign_addresses(&mut self, _: Family) -> Result<HashSet<IpAddr>, SyncError> {
+        Ok(HashSet::new())
     }
 
     fn watch(&mut self, _: TellDrift) {}

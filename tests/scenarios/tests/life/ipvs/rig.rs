@@ -103,7 +103,7 @@ impl Rig for IpvsRig {
     }
 
     fn tells_of_damage(&self, line: &str) -> bool {
-        line.contains("Another process changed virtual servers, routes or rules of ours")
+        line.contains("Another process changed our virtual servers, routes or rules")
     }
 
     fn pins(&self, stage: &Stage, family: Family) -> Option<usize> {

@@ -41,7 +41,8 @@ impl Rig for NftablesRig {
     }
 
     fn rules(&self, stage: &Stage, family: Family) -> Vec<String> {
-        let table = nft::table(&stage.sandbox.node, family).filter(|table| !nft::is_beside_ipvs(table));
+        let is_ours = |table: &String| !nft::is_beside_ipvs(table) && !nft::has_forwarder(table);
+        let table = nft::table(&stage.sandbox.node, family).filter(is_ours);
         table.unwrap_or_default().lines().map(str::to_owned).collect()
     }
 

@@ -1,0 +1,132 @@
+//! Names in manifests that nothing reads, because they are misspelt.
+
+use cluster::manifests::RawDocument;
+use config::suggest::did_you_mean;
+use serde_json::Value;
+
+/// Kinds that are read. Others are none of this program's concern, unless they look like one of these.
+const KINDS: [&str; 4] = ["Service", "EndpointSlice", "Node", "ServiceCIDR"];
+
+/// Where names are known: the kind, the path, and the names that the API has there. `[]` is each item of a list.
+const KNOWN: [(&str, &str, &[&str]); 11] = [
+    ("Service", "", &["apiVersion", "kind", "metadata", "spec", "status"]),
+    (
+        "Service",
+        "spec",
+        &[
+            "allocateLoadBalancerNodePorts",
+            "clusterIP",
+            "clusterIPs",
+            "externalIPs",
+            "externalName",
+            "externalTrafficPolicy",
+            "healthCheckNodePort",
+            "internalTrafficPolicy",
+            "ipFamilies",
+            "ipFamilyPolicy",
+            "loadBalancerClass",
+            "loadBalancerIP",
+            "loadBalancerSourceRanges",
+            "ports",
+            "publishNotReadyAddresses",
+            "selector",
+            "sessionAffinity",
+            "sessionAffinityConfig",
+            "trafficDistribution",
+            "type",
+        ],
+    ),
+    ("Service", "spec.ports[]", &["appProtocol", "name", "nodePort", "port", "protocol", "targetPort"]),
+    ("Service", "status", &["conditions", "loadBalancer"]),
+    ("Service", "status.loadBalancer.ingress[]", &["hostname", "ip", "ipMode", "ports"]),
+    ("EndpointSlice", "", &["addressType", "apiVersion", "endpoints", "kind", "metadata", "ports"]),
+    (
+        "EndpointSlice",
+        "endpoints[]",
+        &[
+            "addresses",
+            "conditions",
+            "deprecatedTopology",
+            "hints",
+            "hostname",
+            "nodeName",
+            "targetRef",
+            "zone",
+        ],
+    ),
+    ("EndpointSlice", "endpoints[].conditions", &["ready", "serving", "terminating"]),
+    ("EndpointSlice", "endpoints[].hints", &["forNodes", "forZones"]),
+    ("EndpointSlice", "ports[]", &["appProtocol", "name", "port", "protocol"]),
+    ("ServiceCIDR", "", &["apiVersion", "kind", "metadata", "spec", "status"]),
+];
+
+/// A line for each.
+pub(super) fn misspelt(document: &RawDocument) -> Vec<String> {
+    let RawDocument { file, number, content } = document;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let kind = text(&content["kind"]);
+    let name = text(&content["metadata"]["name"]);
+    let place = format!("{}: document {number}: {kind} {name}", file.display());
+    if !KINDS.contains(&kind.as_str()) {
+        let guess = did_you_mean("", &kind, KINDS.into_iter());
+        return if guess.is_empty() {
+            Vec::new()
+        } else {
+            vec![format!("{place}: unknown kind {kind:?}{guess}")]
+        };
+    }
+    let mut lines = Vec::new();
+    for (_, path, names) in KNOWN.iter().filter(|(of, ..)| *of == kind) {
+        for value in values(content, path) {
+            let given = value.as_object().into_iter().flatten().map(|(name, _)| name);
+            for unknown in given.filter(|name| !names.contains(&name.as_str())) {
+                let guess = did_you_mean("", unknown, names.iter().copied());
+                let dot = if path.is_empty() { "" } else { "." };
+                lines.push(format!("{place}: {path}{dot}{unknown}: unknown field, which is ignored{guess}"));
+            }
+        }
+    }
+    lines.sort();
+    lines.dedup();
+    lines
+}
+
+fn values<'a>(content: &'a Value, path: &str) -> Vec<&'a Value> {
+    let mut found = vec![content];
+    for part in path.split('.').filter(|part| !part.is_empty()) {
+        let (name, is_list) = part.strip_suffix("[]").map_or((part, false), |name| (name, true));
+        let next = found.into_iter().map(|value| &value[name]);
+        found = match is_list {
+            true => next.filter_map(Value::as_array).flatten().collect(),
+            false => next.collect(),
+        };
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn misspelt_names_are_found_and_foreign_kinds_left_alone() {
+        let check = |content| misspelt(&RawDocument { file: "a.yaml".into(), number: 2, content });
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": { "name": "web", "anything": 1 },
+            "spec": { "clusterIp": "10.96.0.1", "ports": [{ "port": 80 }, { "prot": 80 }], "selector": { "a": "b" } },
+        });
+        assert_eq!(
+            check(service),
+            [
+                "a.yaml: document 2: Service web: spec.clusterIp: unknown field, which is ignored; did you mean clusterIP?",
+                "a.yaml: document 2: Service web: spec.ports[].prot: unknown field, which is ignored; did you mean port?",
+            ]
+        );
+        let slice = json!({ "kind": "EndpointSlice", "endpoints": [{ "conditions": { "raedy": true } }] });
+        assert!(check(slice)[0].contains("endpoints[].conditions.raedy: unknown field"));
+        assert_eq!(check(json!({ "kind": "Deployment", "spec": { "x": 1 } })), Vec::<String>::new());
+        let kind = json!({ "kind": "Servce", "metadata": { "name": "x" } });
+        assert!(check(kind)[0].ends_with("unknown kind \"Servce\"; did you mean Service?"));
+    }
+}

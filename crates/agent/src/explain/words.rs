@@ -1,0 +1,260 @@
+//! An explanation as a person would tell it.
+
+use std::fmt::Write as _;
+
+use dataplane::{Answer, Holder, Inspection};
+use model::{
+    Client, ClientKind, Family, Fate, LocalDetector, MasqueradeCause, NotUsed, Refusal, Role, TrafficPolicy,
+};
+
+use super::{Read, advice};
+use crate::questions::{Explanation, Explanations};
+
+/// Rules differ from the plan in so many places before the rest is only counted.
+const MOST_DIFFERENCES: usize = 20;
+/// Endpoints with their reasons that are listed for people.
+const MOST_LISTED: usize = 50;
+const WIDTH: usize = 11;
+
+/// Lines with a word at their left.
+struct Lines(String);
+
+impl Lines {
+    fn line(&mut self, label: &str, text: impl AsRef<str>) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.0, "{label:<WIDTH$}{}", text.as_ref());
+    }
+}
+
+pub(crate) fn text(explanations: &Explanations, read: &[Read]) -> String {
+    let mut lines = Lines(String::new());
+    for (number, (one, read)) in explanations.each.iter().zip(read).enumerate() {
+        if number > 0 {
+            lines.0.push('\n');
+        }
+        write(&mut lines, explanations, one, read);
+    }
+    if explanations.left_out > 0 {
+        lines.line("", format!("\nand {} more addresses: ask for one of them", explanations.left_out));
+    }
+    if let Some(problem) = &explanations.problem {
+        lines.line("", problem);
+    }
+    lines.0
+}
+
+fn write(lines: &mut Lines, all: &Explanations, one: &Explanation, read: &Read) {
+    let explained = &one.explained;
+    let (to, protocol) = (explained.to, explained.protocol);
+    lines.line("Packet", format!("{protocol} to {to}, at node {} in mode {}", all.node, all.mode));
+    match &explained.owner {
+        Some(owner) => owner_lines(lines, one, owner, read),
+        None => {
+            lines.line("Service", "none has this address and port");
+            for (claim, service) in explained.neighbours.iter().take(10) {
+                lines.line("", format!("{service} has {claim}"));
+            }
+        }
+    }
+    let mut listed: Option<&Answer> = None;
+    for answer in &explained.answers {
+        client_lines(lines, all, one, answer);
+        if !answer.known.is_empty() && listed.is_none_or(|listed| listed.known != answer.known) {
+            endpoint_lines(lines, answer);
+            listed = Some(answer);
+        }
+    }
+    kernel_lines(lines, one, read);
+    for line in advice::advice(all, one, read) {
+        lines.line("To do", line);
+    }
+}
+
+fn owner_lines(lines: &mut Lines, one: &Explanation, owner: &Holder, read: &Read) {
+    let role = match owner.role {
+        Role::ClusterIp => "cluster IP",
+        Role::ExternalIp => "external IP",
+        Role::LoadBalancerIp => "load-balancer IP",
+        Role::NodePort => "node port",
+    };
+    let port = if owner.port.is_empty() { String::new() } else { format!(", port {}", owner.port) };
+    lines.line("Service", format!("{}{port}: this is its {role}", owner.service));
+    let (count, rivals) = &owner.rivals;
+    if *count > 0 {
+        let names: Vec<&str> = rivals.iter().map(|name| &**name).collect();
+        let why =
+            "the better claim wins: cluster IP, then load-balancer IP, then the older service, then the name";
+        lines.line(
+            "",
+            format!("{count} more want this address and do not get it: {}; {why}", names.join(", ")),
+        );
+    }
+    if let Some((name, policy)) = one.policy {
+        let (word, meaning) = match policy {
+            TrafficPolicy::Cluster => ("Cluster", "endpoints on any node"),
+            TrafficPolicy::Local => ("Local", "only endpoints on this node"),
+        };
+        lines.line("Policy", format!("{name}: {word}, {meaning}"));
+    }
+    if let Some((sources, count)) = &owner.sources {
+        let names: Vec<String> = sources.iter().map(ToString::to_string).collect();
+        let rest = if *count > names.len() { ", ..." } else { "" };
+        lines.line("Sources", format!("only {}{rest}; all others are dropped", names.join(", ")));
+    }
+    if let Some(seconds) = owner.affinity_seconds {
+        let pin = match read {
+            Some(Ok(Inspection { pin: Some(pin), .. })) => {
+                let left =
+                    pin.left.map(|left| format!(" for another {} s", left.as_secs())).unwrap_or_default();
+                format!("; this client is pinned to {}{left}", pin.to)
+            }
+            _ => String::new(),
+        };
+        lines.line("Affinity", format!("a client keeps its endpoint for {seconds} s{pin}"));
+    }
+    if owner.is_large {
+        lines.line("", "the service is too large to list its endpoints; this is what was written last");
+    }
+}
+
+fn client_lines(lines: &mut Lines, all: &Explanations, one: &Explanation, answer: &Answer) {
+    lines.line("From", client(all, one, &answer.client));
+    let verdict = match answer.fate {
+        Fate::Forward { .. } => match (answer.endpoint_count, answer.endpoints.first()) {
+            (1, Some(endpoint)) => format!("forwarded to {endpoint}"),
+            (count, _) => format!("forwarded to one of {count} endpoints, each as likely as the others"),
+        },
+        Fate::Reject(why) => format!("rejected (TCP reset or ICMP port unreachable): {}", refusal(why)),
+        Fate::Drop(why) => format!("dropped without an answer: {}", refusal(why)),
+        Fate::NotOurs => "not changed: no service is concerned, the packet goes on as it is".to_owned(),
+    };
+    lines.line("Verdict", verdict);
+    if let Fate::Forward { masquerade, .. } = answer.fate {
+        lines.line("Source", source(masquerade, answer.may_reach_itself));
+    }
+}
+
+pub(super) fn refusal(why: Refusal) -> &'static str {
+    match why {
+        Refusal::NoEndpoints => "the service has no usable endpoint",
+        Refusal::NoLocalEndpoints => "the policy is Local and no usable endpoint is on this node",
+        Refusal::SourceRange => "the client is outside loadBalancerSourceRanges",
+        Refusal::UnlistedPort => "the address is a cluster IP that does not have this port",
+        Refusal::UnallocatedAddress => "no service has this address of the ServiceCIDRs",
+        Refusal::NotCarried => "this mode does not carry the protocol",
+    }
+}
+
+fn source(masquerade: Option<MasqueradeCause>, may_reach_itself: bool) -> String {
+    let cause = match masquerade {
+        Some(MasqueradeCause::AllTraffic) => "all traffic is masqueraded (masqueradeAll)",
+        Some(MasqueradeCause::External) => "external traffic of policy Cluster is masqueraded",
+        Some(MasqueradeCause::NotAPod) => "the client is no pod of this node",
+        Some(MasqueradeCause::NodeShortCircuit) => "the node itself is led to all endpoints",
+        Some(MasqueradeCause::OwnConnection) => "this mode opens a connection of its own to the endpoint",
+        None if may_reach_itself => {
+            return "kept, unless the client reaches itself: then it sees the node's address".to_owned();
+        }
+        None => return "kept: endpoints see the client's address".to_owned(),
+    };
+    format!("rewritten to an address of the node: {cause}")
+}
+
+/// What a client counts as, and why.
+pub(super) fn client(all: &Explanations, one: &Explanation, client: &Client) -> String {
+    let kind = match client.kind() {
+        ClientKind::Pod => "a pod of this node",
+        ClientKind::Node => "this node itself",
+        ClientKind::Outside => "a client outside this node",
+    };
+    let Some(from) = &all.from else {
+        let blind = client.kind() == ClientKind::Outside && client.is_pod.is_none();
+        let note = if blind { ", or a pod: nothing tells them apart (see --detect-local-mode)" } else { "" };
+        return format!("{kind}{note}");
+    };
+    let family = Family::of(one.explained.to.ip());
+    let interface = from.interface.as_deref().unwrap_or("an interface that no route names");
+    let why = match &all.detector {
+        _ if client.is_node => "it is an address of this node".to_owned(),
+        LocalDetector::None => "nothing tells pods from others (see --detect-local-mode)".to_owned(),
+        LocalDetector::Cidrs(nets) => match nets.iter().find(|net| Family::of_net(net) == family) {
+            Some(net) if net.contains(&from.ip) => format!("it is in {net}"),
+            Some(net) => format!("it is not in {net}"),
+            None => "no CIDR of this family is set".to_owned(),
+        },
+        LocalDetector::Bridge(bridge) => {
+            format!("its packets come in through {interface}, pods through {bridge}")
+        }
+        LocalDetector::InterfacePrefix(prefix) => {
+            format!("its packets come in through {interface}, those of pods through {prefix}*")
+        }
+    };
+    format!("{}, {kind}: {why}", from.ip)
+}
+
+fn endpoint_lines(lines: &mut Lines, answer: &Answer) {
+    let mut label = "Endpoints";
+    for known in answer.known.iter().take(MOST_LISTED) {
+        let at = match known.port {
+            Some(port) => std::net::SocketAddr::new(known.ip, port).to_string(),
+            None => known.ip.to_string(),
+        };
+        let node = known.node.as_deref().unwrap_or("-");
+        let used = match known.used {
+            Ok(()) => "used".to_owned(),
+            Err(why) => format!("not used: {}", not_used(why)),
+        };
+        lines.line(label, format!("{at:<22} {node:<12} {used}"));
+        label = "";
+    }
+    let rest = answer.known_count.saturating_sub(answer.known.len().min(MOST_LISTED));
+    if rest > 0 {
+        lines.line(label, format!("and {rest} more"));
+    }
+}
+
+pub(super) fn not_used(why: NotUsed) -> &'static str {
+    match why {
+        NotUsed::OtherFamily => "of the other IP family",
+        NotUsed::BadAddress => "no connection can be sent to this address",
+        NotUsed::NoSuchPort => "its slice has no port of this name and protocol",
+        NotUsed::BadPort => "its slice has port 0",
+        NotUsed::NotReady => "not ready",
+        NotUsed::Terminating => "terminating, and others are ready",
+        NotUsed::HintedToOtherNodes => "its topology hints name other nodes",
+        NotUsed::HintedToOtherZones => "its topology hints name other zones",
+        NotUsed::OnOtherNode => "on another node, and the policy is Local",
+        NotUsed::OnUnknownNode => "its slice names no node, and the policy is Local",
+        NotUsed::LeftOut => "the service asks for more than it may have",
+    }
+}
+
+fn kernel_lines(lines: &mut Lines, one: &Explanation, read: &Read) {
+    if one.is_pending {
+        lines.line("Pending", "a sync that may change this is still to come");
+    }
+    match read {
+        None => lines.line("Kernel", "not compared: all rules are about to be rewritten"),
+        Some(Err(error)) => lines.line("Kernel", format!("not compared: {error}")),
+        Some(Ok(Inspection { compared: 0, .. })) => {
+            lines.line("Kernel", "not compared: this mode cannot be read back");
+        }
+        Some(Ok(found)) if found.differences.is_empty() => {
+            let part = if found.is_partial { ", which is not all of it" } else { "" };
+            lines.line("Kernel", format!("holds what was written ({} compared{part})", found.compared));
+        }
+        Some(Ok(found)) => {
+            lines.line(
+                "Kernel",
+                format!("differs in {} of {} places", found.differences.len(), found.compared),
+            );
+            for one in found.differences.iter().take(MOST_DIFFERENCES) {
+                lines.line("", format!("{}: expected {}, found {}", one.place, one.expected, one.found));
+            }
+        }
+    }
+    let is_stale = one.explained.owner.as_ref().is_some_and(|owner| !owner.is_written);
+    if is_stale {
+        lines.line("", "what was written last differs from the plan");
+    }
+}

@@ -1,0 +1,121 @@
+//! `/pointsman/v1/services`: what is programmed, page by page, in the order of names.
+
+use std::net::IpAddr;
+
+use config::version;
+use model::{Family, ServiceKey, TrafficPolicy};
+use serde_json::{Value, json};
+
+use super::api::{Refused as RefusedQuestion, bad, parameter, unanswered};
+use crate::problems;
+use crate::questions::{Asker, PortRow, ServiceRow};
+
+/// Services on a page, unless fewer are asked for.
+const LARGEST_PAGE: usize = 500;
+
+/// What is asked for.
+struct Wanted {
+    namespace: Option<String>,
+    name: Option<String>,
+    address: Option<IpAddr>,
+    only_problems: bool,
+    limit: usize,
+    /// The last name of the page before.
+    behind: Option<String>,
+}
+
+impl Wanted {
+    fn read(query: &str) -> Result<Wanted, RefusedQuestion> {
+        let address = parameter(query, "address")?
+            .map(|text| text.parse().map_err(|_| bad(format!("{text:?} is no IP address"))));
+        let limit = parameter(query, "limit")?.map(|text| {
+            let number = text.parse().ok().filter(|number| (1..=LARGEST_PAGE).contains(number));
+            number.ok_or_else(|| bad(format!("limit: {text:?} is not a number from 1 to {LARGEST_PAGE}")))
+        });
+        Ok(Wanted {
+            namespace: parameter(query, "namespace")?.filter(|text| !text.is_empty()),
+            name: parameter(query, "name")?.filter(|text| !text.is_empty()),
+            address: address.transpose()?,
+            only_problems: parameter(query, "problems")?.as_deref() == Some("true"),
+            limit: limit.transpose()?.unwrap_or(LARGEST_PAGE),
+            behind: parameter(query, "continue")?.filter(|text| !text.is_empty()),
+        })
+    }
+
+    fn means(&self, service: &str) -> bool {
+        let (namespace, name) = service.split_once('/').unwrap_or(("", service));
+        self.namespace.as_deref().is_none_or(|wanted| wanted == namespace)
+            && self.name.as_deref().is_none_or(|wanted| wanted == name)
+            && self.behind.as_deref().is_none_or(|behind| service > behind)
+    }
+}
+
+pub(super) async fn services(query: &str, sync_thread: &Asker) -> Result<Value, RefusedQuestion> {
+    let wanted = Wanted::read(query)?;
+    let names = sync_thread.service_names(wanted.address).await.map_err(unanswered)?;
+    let mut names: Vec<ServiceKey> = names.into_iter().filter(|name| wanted.means(name)).collect();
+    names.sort_unstable();
+    let mut rows: Vec<ServiceRow> = Vec::new();
+    let mut looked = 0;
+    // A page of problems may have to look at all services, a few at a time.
+    while looked < names.len() && rows.len() < wanted.limit {
+        let some = names[looked..].iter().take(wanted.limit - rows.len()).cloned().collect::<Vec<_>>();
+        looked += some.len();
+        let found = sync_thread.service_rows(&some).await.map_err(unanswered)?;
+        rows.extend(found.into_iter().filter(|row| !wanted.only_problems || row.has_problems()));
+    }
+    let next = (looked < names.len()).then(|| names[looked - 1].to_string());
+    Ok(json!({
+        "version": version::FULL,
+        "services": rows.iter().map(document).collect::<Vec<_>>(),
+        "continue": next,
+    }))
+}
+
+fn policy(policy: TrafficPolicy) -> &'static str {
+    match policy {
+        TrafficPolicy::Cluster => "Cluster",
+        TrafficPolicy::Local => "Local",
+    }
+}
+
+/// Names and meanings are documented in `docs/ask.md` and stay.
+fn document(row: &ServiceRow) -> Value {
+    let (namespace, name) = row.service.split_once('/').unwrap_or(("", &row.service));
+    json!({
+        "namespace": namespace,
+        "name": name,
+        "type": row.kind(),
+        "clusterIPs": row.cluster_ips,
+        "externalIPs": row.external_ips,
+        "loadBalancerIPs": row.load_balancer_ips,
+        "internalTrafficPolicy": policy(row.internal_policy),
+        "externalTrafficPolicy": policy(row.external_policy),
+        "affinitySeconds": row.affinity_seconds,
+        "sourceRangeCount": row.source_ranges,
+        "portCount": row.port_count,
+        "ports": row.ports.iter().map(|port| port_document(row, port)).collect::<Vec<_>>(),
+        "contested": row.lost.iter().map(|(claim, owner)| json!({
+            "at": claim.to_string(),
+            "owner": &**owner,
+        })).collect::<Vec<_>>(),
+        "pending": row.is_pending,
+        "problems": problems::of_service(row),
+    })
+}
+
+fn port_document(row: &ServiceRow, port: &PortRow) -> Value {
+    let endpoints = Family::BOTH.into_iter().filter_map(|family| {
+        let usable = port.usable[family.index()]?;
+        let known = row.known[family.index()];
+        Some((family.to_string(), json!({ "usable": usable, "known": known })))
+    });
+    json!({
+        "name": port.name,
+        "protocol": port.protocol.to_string(),
+        "port": port.port,
+        "nodePort": port.node_port,
+        "endpoints": endpoints.collect::<serde_json::Map<_, _>>(),
+        "problems": problems::of_port(row, port),
+    })
+}

@@ -1,0 +1,203 @@
+//! What becomes of packets to an address, and why: the question, and what the sync thread knows about it. It is put into
+//! words elsewhere.
+
+use std::net::{IpAddr, SocketAddr};
+
+use cluster::ClusterState;
+use dataplane::{Backend, Explained, HEAVIEST_PLANNED, Inquiry, Reconciler};
+use model::{
+    Address, Client, Family, LocalDetector, NodeView, Planner, Protocol, Role, ServiceKey, TrafficPolicy,
+};
+
+use crate::lane::Lane;
+
+/// Addresses of a service that one answer explains.
+const MOST_ADDRESSES: usize = 16;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ExplainRequest {
+    pub(crate) target: Target,
+    /// `None` asks about one client of each kind.
+    pub(crate) from: Option<Sender>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    At(Protocol, SocketAddr),
+    /// At an address of this node that serves node ports.
+    NodePort(Protocol, u16),
+    /// All addresses of a service, or those of the port of this name or number.
+    Service(ServiceKey, Option<String>),
+}
+
+/// A client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sender {
+    pub(crate) ip: IpAddr,
+    /// Where its packets come in, by the route back to it.
+    pub(crate) interface: Option<String>,
+}
+
+/// What the sync thread knows.
+pub(crate) struct View<'a, B> {
+    pub(crate) state: &'a ClusterState,
+    pub(crate) node: &'a NodeView,
+    pub(crate) planner: &'a dyn Planner,
+    pub(crate) reconciler: &'a mut Reconciler<B>,
+    pub(crate) lanes: &'a [Lane; 2],
+    pub(crate) detector: &'a LocalDetector,
+    pub(crate) mode: &'static str,
+}
+
+#[derive(Debug)]
+pub(crate) struct Explanations {
+    pub(crate) node: String,
+    pub(crate) mode: &'static str,
+    pub(crate) detector: LocalDetector,
+    pub(crate) from: Option<Sender>,
+    pub(crate) each: Vec<Explanation>,
+    /// There are more addresses than are explained.
+    pub(crate) left_out: usize,
+    /// Why there is nothing to explain.
+    pub(crate) problem: Option<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Explanation {
+    pub(crate) explained: Explained,
+    /// The policy that the service has for this address.
+    pub(crate) policy: Option<(&'static str, TrafficPolicy)>,
+    /// The names of the ports that its slices offer.
+    pub(crate) offered: Vec<String>,
+    /// A sync is still to come that may change it.
+    pub(crate) is_pending: bool,
+}
+
+impl ExplainRequest {
+    pub(crate) fn answer<B: Backend>(&self, mut view: View<'_, B>) -> Explanations {
+        let (targets, problem) = match self.targets(&view) {
+            Ok(targets) => (targets, None),
+            Err(problem) => (Vec::new(), Some(problem)),
+        };
+        let left_out = targets.len().saturating_sub(MOST_ADDRESSES);
+        let targets = targets.into_iter().take(MOST_ADDRESSES);
+        let each = targets.map(|(protocol, to)| self.explain(protocol, to, &mut view)).collect();
+        Explanations {
+            node: view.node.name.clone(),
+            mode: view.mode,
+            detector: view.detector.clone(),
+            from: self.from.clone(),
+            each,
+            left_out,
+            problem,
+        }
+    }
+
+    fn targets<B: Backend>(&self, view: &View<'_, B>) -> Result<Vec<(Protocol, SocketAddr)>, String> {
+        let is_asked = |family: Family| self.from.as_ref().is_none_or(|from| Family::of(from.ip) == family);
+        let node_ip = |family: Family| view.planner.node(family).nodeport_ips.first().copied();
+        match &self.target {
+            Target::At(protocol, to) => Ok(vec![(*protocol, *to)]),
+            Target::NodePort(protocol, port) => {
+                let families = Family::BOTH.into_iter().filter(|family| is_asked(*family));
+                let ips = families.filter_map(node_ip);
+                let found: Vec<_> = ips.map(|ip| (*protocol, SocketAddr::new(ip, *port))).collect();
+                match found.is_empty() {
+                    true => {
+                        Err("no address of this node serves node ports; see --nodeport-addresses".to_owned())
+                    }
+                    false => Ok(found),
+                }
+            }
+            Target::Service(service, port) => {
+                let Some(found) = view.state.service(service) else {
+                    return Err(format!(
+                        "there is no service {service} here; headless services, those of type ExternalName and those with \
+                         the label service.kubernetes.io/service-proxy-name are not proxied"
+                    ));
+                };
+                if view.planner.weight(service) > HEAVIEST_PLANNED {
+                    return Err(format!("service {service} is too large; ask for one of its addresses"));
+                }
+                let is_meant = |name: &str, number: u16| {
+                    port.as_ref().is_none_or(|port| *port == *name || *port == number.to_string())
+                };
+                let mut targets = Vec::new();
+                for family in Family::BOTH.into_iter().filter(|family| is_asked(*family)) {
+                    let plan =
+                        view.planner.plan(service, family).map(|planned| planned.plan).unwrap_or_default();
+                    for port in &plan.ports {
+                        let number = found
+                            .ports
+                            .iter()
+                            .find(|one| (&one.name, one.protocol) == (&port.name, port.protocol));
+                        if !is_meant(&port.name, number.map_or(0, |one| one.port)) {
+                            continue;
+                        }
+                        let at = port.destinations.iter().filter_map(|to| match to.at {
+                            Address::Vip(ip, port) => Some(SocketAddr::new(ip, port)),
+                            Address::NodePort(port) => node_ip(family).map(|ip| SocketAddr::new(ip, port)),
+                        });
+                        targets.extend(at.map(|at| (port.protocol, at)));
+                    }
+                }
+                let names =
+                    || found.ports.iter().take(20).map(|port| format!("{} ({})", port.port, port.name));
+                match (targets.is_empty(), port) {
+                    (true, Some(port)) => {
+                        let names: Vec<String> = names().collect();
+                        Err(format!("service {service} has no port {port}; it has {}", names.join(", ")))
+                    }
+                    (true, None) => Err(format!("service {service} has no address of this family")),
+                    _ => Ok(targets),
+                }
+            }
+        }
+    }
+
+    fn explain<B: Backend>(&self, protocol: Protocol, to: SocketAddr, view: &mut View<'_, B>) -> Explanation {
+        let clients = self.clients(Family::of(to.ip()), view);
+        let inquiry = Inquiry { protocol, to, clients };
+        let explained = view.reconciler.explain(&inquiry, view.planner, view.node);
+        let family = Family::of(to.ip());
+        let owner = explained.owner.as_ref();
+        let service = owner.and_then(|owner| view.state.service(&owner.service));
+        let policy = owner.zip(service).map(|(owner, service)| match owner.role {
+            Role::ClusterIp => ("internalTrafficPolicy", service.internal_policy),
+            _ => ("externalTrafficPolicy", service.external_policy),
+        });
+        let is_pending = view.reconciler.is_unknown(family)
+            || owner.is_some_and(|owner| view.lanes[family.index()].waits_for(&owner.service));
+        let offered = owner.filter(|owner| !owner.is_large);
+        let offered = offered.map(|owner| offered_ports(view.state, owner)).unwrap_or_default();
+        Explanation { explained, policy, offered, is_pending }
+    }
+
+    /// Who asks; or one of each kind that can be told apart.
+    fn clients<B: Backend>(&self, family: Family, view: &View<'_, B>) -> Vec<Client> {
+        let detector = view.detector;
+        if let Some(from) = &self.from {
+            let is_node = view.node.addresses.contains(&from.ip) || from.ip.is_loopback();
+            let interface = from.interface.as_deref().filter(|_| !is_node);
+            let is_pod = detector.is_pod(family, Some(from.ip), interface);
+            return vec![Client { ip: Some(from.ip), is_node, is_pod }];
+        }
+        let pod = Client { ip: None, is_node: false, is_pod: Some(true) };
+        let own = view.node.primary[family.index()];
+        let node = Client { ip: own, is_node: true, is_pod: detector.is_pod(family, own, None) };
+        let outside = Client { ip: None, is_node: false, is_pod: detector.tells(family).then_some(false) };
+        let pod = detector.tells(family).then_some(pod);
+        pod.into_iter().chain([node, outside]).collect()
+    }
+}
+
+/// What the slices of a service call their ports of this protocol.
+fn offered_ports(state: &ClusterState, owner: &dataplane::Holder) -> Vec<String> {
+    let slices = state.slices(&owner.service);
+    let ports = slices.iter().flat_map(|slice| slice.ports);
+    let mut names: Vec<String> = ports.map(|port| format!("{:?} ({})", port.name, port.protocol)).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.truncate(20);
+    names
+}

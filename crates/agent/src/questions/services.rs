@@ -1,0 +1,168 @@
+//! What is programmed for a service, as a list of services shows it.
+
+use std::net::IpAddr;
+
+use cluster::ClusterState;
+use dataplane::{Backend, Reconciler};
+use model::{
+    Address, Claim, Excess, Family, PortPlan, Protocol, Refusal, Service, ServiceKey, ServicePlan,
+    TrafficPolicy,
+};
+
+use crate::lane::Lane;
+
+/// Ports, and addresses of each kind, that a row names.
+const MOST_PORTS: usize = 50;
+const MOST_ADDRESSES: usize = 10;
+/// Addresses at which another service was asked for.
+const MOST_LOST: usize = 5;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServiceRow {
+    pub(crate) service: ServiceKey,
+    /// A sync that may change it is still to come.
+    pub(crate) is_pending: bool,
+    pub(crate) cluster_ips: Vec<IpAddr>,
+    pub(crate) external_ips: Vec<IpAddr>,
+    pub(crate) load_balancer_ips: Vec<IpAddr>,
+    pub(crate) internal_policy: TrafficPolicy,
+    pub(crate) external_policy: TrafficPolicy,
+    pub(crate) affinity_seconds: Option<u32>,
+    pub(crate) source_ranges: usize,
+    /// Endpoints in its slices, by [`Family::index`].
+    pub(crate) known: [usize; 2],
+    pub(crate) port_count: usize,
+    pub(crate) ports: Vec<PortRow>,
+    /// Addresses that it asks for and others have.
+    pub(crate) lost: Vec<(Claim, ServiceKey)>,
+    pub(crate) excess: Excess,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PortRow {
+    pub(crate) name: Box<str>,
+    pub(crate) protocol: Protocol,
+    pub(crate) port: u16,
+    pub(crate) node_port: Option<u16>,
+    /// Endpoints in use, by [`Family::index`]; `None` if the family has no rules of it.
+    pub(crate) usable: [Option<usize>; 2],
+    pub(crate) refused: Vec<Refused>,
+}
+
+/// Clients that are refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) family: Family,
+    pub(crate) why: Refusal,
+    /// Only those that are neither this node nor its pods.
+    pub(crate) only_outside: bool,
+    /// Where, for one; there may be more of the same kind.
+    pub(crate) at: Address,
+}
+
+impl ServiceRow {
+    /// `None` if the cluster has no such service.
+    pub(crate) fn of<B: Backend>(
+        key: &ServiceKey,
+        state: &ClusterState,
+        reconciler: &Reconciler<B>,
+        lanes: &[Lane; 2],
+    ) -> Option<ServiceRow> {
+        let service = state.service(key)?;
+        let plans = Family::BOTH.map(|family| reconciler.plan(family, key));
+        let waits = |lane: &Lane| reconciler.is_unknown(lane.family) || lane.waits_for(key);
+        let some = |ips: &[IpAddr]| ips.iter().take(MOST_ADDRESSES).copied().collect();
+        let excess = plans.iter().flatten().map(|plan| plan.excess).find(|excess| !excess.is_none());
+        Some(ServiceRow {
+            service: key.clone(),
+            is_pending: lanes.iter().any(waits),
+            cluster_ips: some(&service.cluster_ips),
+            external_ips: some(&service.external_ips),
+            load_balancer_ips: some(&service.load_balancer_ips),
+            internal_policy: service.internal_policy,
+            external_policy: service.external_policy,
+            affinity_seconds: service.affinity_seconds,
+            source_ranges: service.source_ranges.len(),
+            known: Family::BOTH.map(|family| state.endpoint_count(key, family)),
+            port_count: service.ports.len(),
+            ports: ports(service, &plans),
+            lost: lost(key, service, reconciler),
+            excess: excess.unwrap_or_default(),
+        })
+    }
+
+    /// Whether somebody is refused.
+    pub(crate) fn has_problems(&self) -> bool {
+        !self.lost.is_empty()
+            || !self.excess.is_none()
+            || self.ports.iter().any(|port| !port.refused.is_empty())
+    }
+
+    /// As far as its addresses tell.
+    pub(crate) fn kind(&self) -> &'static str {
+        match () {
+            () if !self.load_balancer_ips.is_empty() => "LoadBalancer",
+            () if self.ports.iter().any(|port| port.node_port.is_some()) => "NodePort",
+            () => "ClusterIP",
+        }
+    }
+}
+
+fn ports(service: &Service, plans: &[Option<&ServicePlan>; 2]) -> Vec<PortRow> {
+    let row = |port: &model::ServicePort| {
+        let planned = plans.map(|plan| plan.and_then(|plan| plan.port(&port.name, port.protocol)));
+        let usable = |plan: &std::sync::Arc<PortPlan>| plan.cluster_pool.len().max(plan.local_pool.len());
+        let refused = Family::BOTH.into_iter().zip(planned);
+        PortRow {
+            name: port.name.clone(),
+            protocol: port.protocol,
+            port: port.port,
+            node_port: port.node_port.map(|number| number.get()),
+            usable: planned.map(|plan| plan.map(usable)),
+            refused: refused
+                .flat_map(|(family, plan)| plan.map(|plan| refused_at(family, plan)).unwrap_or_default())
+                .collect(),
+        }
+    };
+    service.ports.iter().take(MOST_PORTS).map(row).collect()
+}
+
+/// One of each kind.
+fn refused_at(family: Family, port: &PortPlan) -> Vec<Refused> {
+    let mut found: Vec<Refused> = Vec::new();
+    for destination in port.destinations.iter() {
+        let Some((why, only_outside)) = destination.refusal() else { continue };
+        if !found.iter().any(|known| (known.why, known.only_outside) == (why, only_outside)) {
+            found.push(Refused { family, why, only_outside, at: destination.at });
+        }
+    }
+    found
+}
+
+fn lost<B: Backend>(
+    key: &ServiceKey,
+    service: &Service,
+    reconciler: &Reconciler<B>,
+) -> Vec<(Claim, ServiceKey)> {
+    let ips = service.cluster_ips.iter().chain(&service.load_balancer_ips).chain(&service.external_ips);
+    let ips: Vec<IpAddr> = ips.take(3 * MOST_ADDRESSES).copied().collect();
+    let mut lost = Vec::new();
+    for port in service.ports.iter().take(MOST_PORTS) {
+        let vips = ips.iter().map(|ip| (Family::of(*ip), Address::Vip(*ip, port.port)));
+        let node_port = port.node_port.into_iter().flat_map(|number| {
+            let families = Family::BOTH.into_iter().filter(|family| service.cluster_ip(*family).is_some());
+            families.map(move |family| (family, Address::NodePort(number.get())))
+        });
+        for (family, at) in vips.chain(node_port) {
+            let claim = Claim { at, protocol: port.protocol };
+            match reconciler.owner(family, claim) {
+                Some(owner) if owner != key => lost.push((claim, owner.clone())),
+                _ => {}
+            }
+            if lost.len() == MOST_LOST {
+                return lost;
+            }
+        }
+    }
+    lost
+}

@@ -1,0 +1,254 @@
+//! The rules of one address and port, found in a saved table and compared with what was written. Saving a table takes long,
+//! so that another thread does it.
+
+use std::collections::HashSet;
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+
+use kernel::iptables::{Table, Tables, words};
+use model::{Address, Destination, Pool, Protocol};
+
+use super::dialect::Dialect;
+use super::family::All;
+use super::key::{Key, Ports};
+use super::names::{PortName, is_service_chain};
+use super::rule::Rule;
+use super::saved::{Saved, is_same};
+use super::service::ServicePort;
+use super::state::Place;
+use super::tree::{Chain, Leaf};
+use crate::inspection::{Inspected, Inspection, InspectionError, Look, Pinned};
+
+/// Where the kernel shows the lists of pinned clients.
+const PINS: &str = "/proc/net/xt_recent";
+
+/// What is to be found.
+struct Wanted {
+    family: &'static str,
+    /// Where the address and port is looked up, and what stands there.
+    keys: Vec<Key>,
+    leaves: Vec<(Table, Key, String)>,
+    /// The chains of its service port.
+    chains: Vec<(Table, Chain)>,
+    /// The other ports of the address are refused.
+    ip: IpAddr,
+    is_live: bool,
+    client: Option<IpAddr>,
+    /// The lists of pinned clients, by endpoint.
+    pins: Vec<(String, SocketAddr)>,
+}
+
+pub(super) fn look<T: Tables>(tables: &mut T, dialect: &Dialect, inspected: &Inspected<'_>) -> Look {
+    let wanted = Wanted::new(dialect, inspected);
+    match tables.saver() {
+        Some(save) => Look::Later(Box::new(move || {
+            let saved = [save(Table::Filter)?, save(Table::Nat)?];
+            let mut inspection = wanted.compare(&saved);
+            inspection.pin = wanted.pin(Path::new(PINS));
+            Ok(inspection)
+        })),
+        None => Look::Done(save(tables).map(|saved| wanted.compare(&saved))),
+    }
+}
+
+/// All chains.
+pub(super) fn look_at_all<T: Tables>(tables: &mut T, all: All) -> Look {
+    match tables.saver() {
+        Some(save) => Look::Later(Box::new(move || {
+            let saved = [save(Table::Filter)?, save(Table::Nat)?];
+            Ok(compare_all(&all, &saved))
+        })),
+        None => Look::Done(save(tables).map(|saved| compare_all(&all, &saved))),
+    }
+}
+
+fn compare_all(all: &All, saved: &[String; 2]) -> Inspection {
+    let mut inspection = Inspection::default();
+    for table in Table::BOTH {
+        let saved = Saved::read(&saved[table as usize]);
+        let name = table.name();
+        for (_, chain, service) in all.chains.iter().filter(|(at, ..)| *at == table) {
+            let wanted = || Some(format!("{} rules, as they were written", chain.rules));
+            let is_right = saved.holds(&chain.name, &chain.text);
+            let found = if is_right { wanted() } else { saved.describe(&chain.name) };
+            let before = inspection.differences.len();
+            inspection.compare(|| format!("table {name}, chain {}", chain.name), wanted(), found);
+            inspection.differences[before..].iter_mut().for_each(|one| one.service.clone_from(service));
+        }
+        for (_, hook) in all.hooks.iter().filter(|(at, _)| *at == table) {
+            let wanted = Some(hook.words.trim().to_owned());
+            let found = wanted.clone().filter(|_| saved.has(hook.chain, &hook.words));
+            inspection.compare(|| format!("table {name}, chain {}", hook.chain), wanted, found);
+        }
+        let known: HashSet<&str> = all.chains.iter().map(|(_, chain, _)| chain.name.as_str()).collect();
+        let strange = saved.chains.iter().filter(|chain| is_service_chain(chain) && !known.contains(**chain));
+        for chain in strange {
+            let found = Some("a chain that no service has".to_owned());
+            inspection.compare(|| format!("table {name}, chain {chain}"), None, found);
+        }
+    }
+    inspection
+}
+
+fn save<T: Tables>(tables: &mut T) -> Result<[String; 2], InspectionError> {
+    Ok([tables.save(Table::Filter)?, tables.save(Table::Nat)?])
+}
+
+impl Wanted {
+    fn new(dialect: &Dialect, inspected: &Inspected<'_>) -> Wanted {
+        let keys = inspected.addresses().map(|at| Key::of(at, inspected.protocol)).collect();
+        let mut wanted = Wanted {
+            family: if inspected.to.is_ipv4() { "iptables" } else { "ip6tables" },
+            keys,
+            leaves: Vec::new(),
+            chains: Vec::new(),
+            ip: inspected.to.ip(),
+            is_live: inspected.is_live,
+            client: inspected.client,
+            pins: Vec::new(),
+        };
+        let Some(owner) = inspected.owner else { return wanted };
+        let name = PortName::new(owner.service, &owner.port.name, owner.port.protocol);
+        let port = ServicePort { port: owner.port, name };
+        wanted.add_leaves(&port, owner.destination);
+        wanted
+            .chains
+            .extend(port.kinds().into_iter().map(|(table, kind)| (table, port.chain(kind, dialect))));
+        if owner.port.affinity_seconds.is_some() {
+            let backends = Pool::BOTH.into_iter().flat_map(|pool| owner.port.pool(pool));
+            let list =
+                |one: &model::PlannedEndpoint| (port.name.pins(one), SocketAddr::new(one.ip, one.port));
+            wanted.pins = backends.map(list).collect();
+        }
+        wanted
+    }
+
+    fn add_leaves(&mut self, port: &ServicePort<'_>, destination: &Destination) {
+        let own = Key::of(destination.at, port.port.protocol);
+        port.leaves(|place: Place, key: Key, rule: Rule| {
+            if key == own {
+                let mut text = String::new();
+                key.write_match(&mut text);
+                rule.write(&key, &mut text);
+                self.leaves.push((place.table(), key, text));
+            }
+        });
+    }
+
+    fn compare(&self, saved: &[String; 2]) -> Inspection {
+        let mut inspection = Inspection::default();
+        for table in Table::BOTH {
+            let saved = Saved::read(&saved[table as usize]);
+            let name = table.name();
+            let mut found: Vec<(Key, &str, &str)> = self.found(&saved);
+            for (_, key, wanted) in self.leaves.iter().filter(|(at, ..)| *at == table) {
+                let at = found.iter().position(|(_, _, rule)| is_same(wanted, rule));
+                let there = at.map(|at| found.swap_remove(at));
+                let place = || format!("{} -t {name}, a rule for{}", self.family, key_words(key));
+                let wanted = Some(wanted.trim().to_owned());
+                inspection.compare(place, wanted.clone(), wanted.filter(|_| there.is_some()));
+            }
+            for (key, chain, rule) in found {
+                let place =
+                    || format!("{} -t {name}, chain {chain}, a rule for{}", self.family, key_words(&key));
+                inspection.compare(place, None, Some(rule.to_owned()));
+            }
+            for (_, chain) in self.chains.iter().filter(|(at, _)| *at == table) {
+                let is_right = saved.holds(&chain.name, &chain.text);
+                let wanted = || Some(format!("{} rules, as they were written", chain.rules));
+                let found = if is_right { wanted() } else { saved.describe(&chain.name) };
+                inspection.compare(
+                    || format!("{} -t {name}, chain {}", self.family, chain.name),
+                    wanted(),
+                    found,
+                );
+            }
+            if table == Table::Filter {
+                let mut rest = String::new();
+                Key::whole(self.ip).write_match(&mut rest);
+                Rule::RejectRest.write(&Key::whole(self.ip), &mut rest);
+                let place =
+                    || format!("{} -t {name}, a rule for the other ports of {}", self.family, self.ip);
+                let there = |is_there: bool| is_there.then(|| rest.trim().to_owned());
+                let is_found = saved.ours().any(|(_, rule)| is_same(&rest, rule));
+                inspection.compare(place, there(self.is_live), there(is_found));
+            }
+        }
+        inspection
+    }
+
+    /// The rules in chains of ours that are for this address and port alone.
+    fn found<'a>(&self, saved: &Saved<'a>) -> Vec<(Key, &'a str, &'a str)> {
+        let ours = saved.ours().filter(|(_, rule)| !rule.ends_with("-j ACCEPT"));
+        ours.filter_map(|(chain, rule)| {
+            let key = exact_key(rule)?;
+            self.keys.contains(&key).then_some((key, chain, rule))
+        })
+        .collect()
+    }
+
+    /// The kernel lists each client as `src=ADDRESS ...`.
+    fn pin(&self, folder: &Path) -> Option<Pinned> {
+        let wanted = format!("src={}", self.client?);
+        let is_listed = |list: &str| {
+            let text = fs::read_to_string(folder.join(list)).unwrap_or_default();
+            text.lines().any(|line| line.split(' ').next() == Some(&wanted))
+        };
+        let (_, to) = self.pins.iter().find(|(list, _)| is_listed(list))?;
+        Some(Pinned { to: *to, left: None })
+    }
+}
+
+/// What a rule asks of the destination, if that is one protocol and port and no source.
+fn exact_key(rule: &str) -> Option<Key> {
+    let (mut ip, mut protocol, mut port) = (None, None, None);
+    let mut words = words(rule);
+    while let Some(word) = words.next() {
+        match word {
+            "-s" | "!" => return None,
+            "-d" => ip = Some(words.next()?.split('/').next()?.parse().ok()?),
+            "-p" => protocol = Some(read_protocol(words.next()?)?),
+            "--dport" => port = Some(words.next()?.parse().ok()?),
+            _ => {}
+        }
+    }
+    Some(Key { ip, ports: Ports::One(protocol?, port?) })
+}
+
+fn read_protocol(word: &str) -> Option<Protocol> {
+    [Protocol::Tcp, Protocol::Udp, Protocol::Sctp].into_iter().find(|one| one.to_string() == word)
+}
+
+fn key_words(key: &Key) -> String {
+    match (key.ip, key.ports) {
+        (Some(ip), Ports::One(protocol, port)) => format!(" {}/{protocol}", Address::Vip(ip, port)),
+        (None, Ports::One(protocol, port)) => format!(" {}/{protocol}", Address::NodePort(port)),
+        (Some(ip), Ports::Any) => format!(" {ip}"),
+        (None, Ports::Any) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_for_one_port_are_recognised() {
+        let at = |text: &str| Some(Key::of(Address::Vip(text.parse().unwrap(), 80), Protocol::Tcp));
+        let cases = [
+            (
+                "-d 10.96.0.1/32 -p tcp -m comment --comment \"a -d b\" -m tcp --dport 80 -j X",
+                at("10.96.0.1"),
+            ),
+            ("-d fd00::1/128 -p tcp -m tcp --dport 80 -j X", at("fd00::1")),
+            ("-p udp -m udp --dport 30000 -j X", Some(Key::of(Address::NodePort(30000), Protocol::Udp))),
+            ("-d 10.96.0.0/20 -j X", None),
+            ("-p tcp -m tcp --dport 80:95 -j X", None),
+            ("! -s 10.0.0.0/8 -d 10.96.0.1/32 -p tcp -m tcp --dport 80 -j X", None),
+        ];
+        for (rule, wanted) in cases {
+            assert_eq!(exact_key(rule), wanted, "{rule}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Packets that rules refuse, counted by reason: counters of the constant rules, which outlive rewrites, and the metrics
+//! that show them.
+
+use std::sync::Arc;
+
+use kernel::nft::{Connection, Transport};
+use model::{Family, Refusal};
+
+use super::layout::{TABLE, nft_family};
+use crate::metrics::{Collector, Description, Kind, Page, label_text};
+
+const DROPPED: Description = Description {
+    name: "pointsman_dropped_packets_total",
+    kind: Kind::Counter,
+    labels: &["ip_family", "reason"],
+    help: "Packets to addresses of services that were dropped, by reason",
+};
+const REJECTED: Description = Description {
+    name: "pointsman_rejected_packets_total",
+    kind: Kind::Counter,
+    labels: &["ip_family", "reason"],
+    help: "Packets to addresses of services that were rejected, by reason",
+};
+pub(crate) const METRICS: [Description; 2] = [DROPPED, REJECTED];
+
+/// The counter of packets that are refused for a reason.
+pub(crate) const fn counter(why: Refusal) -> &'static str {
+    match why {
+        Refusal::NoEndpoints | Refusal::NotCarried => "rejected-no-endpoints",
+        Refusal::NoLocalEndpoints => "dropped-no-local-endpoints",
+        Refusal::SourceRange => "dropped-source-range",
+        Refusal::UnlistedPort => "rejected-unlisted-port",
+        Refusal::UnallocatedAddress => "dropped-unallocated-address",
+    }
+}
+
+/// All of them.
+pub(crate) fn counters() -> [&'static str; 5] {
+    Refusal::COUNTED.map(counter)
+}
+
+/// Writes them at the end of the page.
+pub(crate) fn collector() -> Arc<dyn Collector> {
+    Arc::new(Refusals)
+}
+
+struct Refusals;
+
+impl Collector for Refusals {
+    fn collect(&self, page: &mut Page) {
+        let Ok(mut connection) = Connection::open() else { return };
+        write(&mut connection, page);
+    }
+}
+
+fn write<T: Transport>(transport: &mut T, page: &mut Page) {
+    for (metric, kind) in [(&DROPPED, "dropped-"), (&REJECTED, "rejected-")] {
+        let of_kind = || Refusal::COUNTED.into_iter().filter(|why| counter(*why).starts_with(kind));
+        let mut is_begun = false;
+        for family in Family::BOTH {
+            for why in of_kind() {
+                // A counter that cannot be read has no value.
+                let Ok(Some(packets)) = transport.packets_counted(nft_family(family), TABLE, counter(why))
+                else {
+                    continue;
+                };
+                if !std::mem::replace(&mut is_begun, true) {
+                    page.family(metric);
+                }
+                let labels = label_text([("ip_family", &*family.to_string()), ("reason", why.word())]);
+                page.count(metric.name, &labels, packets);
+            }
+        }
+    }
+}

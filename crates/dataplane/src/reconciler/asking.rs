@@ -1,0 +1,117 @@
+//! What is known of an address and port: who has it, who else wants it, and what the kernel holds there.
+
+use std::net::{IpAddr, SocketAddr};
+
+use model::{Address, Claim, Destination, Family, PortPlan, Ports, Protocol, ServiceKey};
+
+use super::{Applied, Known, Reconciler};
+use crate::backend::Backend;
+use crate::inspection::{Inspected, Look, Owner};
+
+/// Addresses of one service that are looked at.
+const MOST_LOOKS: usize = 64;
+
+impl<B: Backend> Reconciler<B> {
+    /// The service that has an address and port.
+    pub fn owner(&self, family: Family, claim: Claim) -> Option<&ServiceKey> {
+        self.families[family.index()].claims.owner(claim)
+    }
+
+    /// Services that want it too and do not have it: how many, and the first of them.
+    pub fn rivals(&self, family: Family, claim: Claim, most: usize) -> (usize, Vec<ServiceKey>) {
+        self.families[family.index()].claims.rivals(claim, most)
+    }
+
+    /// What services have at an address, at most so much of it.
+    pub fn claims_at(&self, ip: IpAddr, most: usize) -> Vec<(Claim, ServiceKey)> {
+        self.families[Family::of(ip).index()].claims.at(ip, most)
+    }
+
+    /// The services that have something at an address, each once; only some where it is very many.
+    pub fn services_at(&self, ip: IpAddr) -> Vec<ServiceKey> {
+        const MOST: usize = 1000;
+        let mut services: Vec<ServiceKey> =
+            self.claims_at(ip, MOST).into_iter().map(|(_, service)| service).collect();
+        services.sort_unstable();
+        services.dedup();
+        services
+    }
+
+    /// Whether an address is the cluster IP of a service whose rules are written. Those that have it are looked at first;
+    /// one that no service has is looked for among all.
+    pub fn is_live(&self, ip: IpAddr, holders: &[(Claim, ServiceKey)]) -> bool {
+        let Applied::Known(known) = &self.families[Family::of(ip).index()].applied else { return false };
+        holders.iter().any(|(_, service)| has_cluster_ip(known, service, ip))
+            || known.plans.values().any(|plan| plan.cluster_ip == Some(ip))
+    }
+
+    /// Compare what the kernel holds for an address and port with what was written; `None` if nothing is known of that.
+    pub fn inspect(
+        &mut self,
+        protocol: Protocol,
+        to: SocketAddr,
+        owner: Option<(&ServiceKey, Address)>,
+        is_live: bool,
+        client: Option<IpAddr>,
+    ) -> Option<Look> {
+        let family = Family::of(to.ip());
+        let Applied::Known(known) = &self.families[family.index()].applied else { return None };
+        let owner = owner.and_then(|(service, at)| {
+            let plan = known.plans.get(service)?;
+            let (port, destination) = destination(&plan.ports, protocol, at)?;
+            Some(Owner { service, port, destination })
+        });
+        let inspected = Inspected { protocol, to, owner, is_live, client, node: &known.node };
+        Some(self.backend.inspect(family, &inspected))
+    }
+
+    /// Compare everything of a family, where the mode does that at once.
+    pub fn inspect_all(&mut self, family: Family) -> Option<Look> {
+        let Applied::Known(known) = &self.families[family.index()].applied else { return None };
+        self.backend.inspect_all(family, &known.plans, &known.node)
+    }
+
+    /// Compare what the kernel holds for the addresses of a service, or for the first of them, with what was written.
+    pub fn inspect_service(&mut self, family: Family, service: &ServiceKey) -> Vec<Look> {
+        let Applied::Known(known) = &self.families[family.index()].applied else { return Vec::new() };
+        let Some(plan) = known.plans.get(service) else { return Vec::new() };
+        let node_ip = known.node.nodeport_ips.first();
+        let mut looks = Vec::new();
+        let at = plan.ports.iter().flat_map(|port| port.destinations.iter().map(move |at| (port, at)));
+        for (port, destination) in at.take(MOST_LOOKS) {
+            let to = match (destination.at, node_ip) {
+                (Address::Vip(ip, port), _) => SocketAddr::new(ip, port),
+                (Address::NodePort(port), Some(ip)) => SocketAddr::new(*ip, port),
+                (Address::NodePort(_), None) => continue,
+            };
+            let node_port = Claim { at: Address::Vip(to.ip(), to.port()), protocol: port.protocol };
+            let is_hidden = matches!(destination.at, Address::NodePort(_))
+                && self.families[family.index()].claims.owner(node_port).is_some();
+            if is_hidden {
+                continue;
+            }
+            let is_live = plan.cluster_ip == Some(to.ip()) || {
+                let holders = self.families[family.index()].claims.at(to.ip(), MOST_LOOKS);
+                holders.iter().any(|(_, holder)| has_cluster_ip(known, holder, to.ip()))
+            };
+            let owner = Some(Owner { service, port, destination });
+            let protocol = port.protocol;
+            let inspected = Inspected { protocol, to, owner, is_live, client: None, node: &known.node };
+            looks.push(self.backend.inspect(family, &inspected));
+        }
+        looks
+    }
+}
+
+fn has_cluster_ip(known: &Known, service: &ServiceKey, ip: IpAddr) -> bool {
+    known.plans.get(service).is_some_and(|plan| plan.cluster_ip == Some(ip))
+}
+
+pub(super) fn destination(
+    ports: &Ports,
+    protocol: Protocol,
+    at: Address,
+) -> Option<(&PortPlan, &Destination)> {
+    let ports = ports.iter().map(|port| &**port).filter(|port| port.protocol == protocol);
+    ports.flat_map(|port| port.destinations.iter().map(move |to| (port, to))).find(|(_, to)| to.at == at)
+}

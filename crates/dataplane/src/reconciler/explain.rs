@@ -1,0 +1,251 @@
+//! Why a packet goes where it goes: who has the address, what a client meets there, and whether the kernel says the same.
+//! The decisions are those of the plan; here they are only gathered.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use model::{
+    Address, Claim, Client, Destination, Family, Fate, KnownEndpoint, NodePlan, NodeView, Planner, Pool,
+    PortPlan, Protocol, Refusal, Role, ServiceKey, ServicePlan, fate_of_unowned,
+};
+
+use super::Reconciler;
+use super::asking::destination;
+use crate::backend::Backend;
+use crate::inspection::Look;
+
+/// The heaviest service that is planned for a question, by [`Planner::weight`]: a few milliseconds' worth.
+pub const HEAVIEST_PLANNED: usize = 5_000;
+/// Rivals, neighbours, endpoints and source ranges that an answer names.
+const MOST_RIVALS: usize = 10;
+const MOST_NEIGHBOURS: usize = 50;
+const MOST_ENDPOINTS: usize = 1_000;
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inquiry {
+    pub protocol: Protocol,
+    pub to: SocketAddr,
+    /// Each gets an answer.
+    pub clients: Vec<Client>,
+}
+
+#[derive(Debug)]
+pub struct Explained {
+    pub protocol: Protocol,
+    pub to: SocketAddr,
+    pub owner: Option<Holder>,
+    /// The address is the cluster IP of a service.
+    pub is_live: bool,
+    /// What services have at the address, if none has the port.
+    pub neighbours: Vec<(Claim, ServiceKey)>,
+    pub answers: Vec<Answer>,
+    pub node: NodePlan,
+    /// `None` if all rules are about to be rewritten.
+    pub look: Option<Look>,
+}
+
+/// The service that has an address and port.
+#[derive(Clone, Debug)]
+pub struct Holder {
+    pub service: ServiceKey,
+    pub port: Box<str>,
+    pub at: Address,
+    pub role: Role,
+    pub affinity_seconds: Option<u32>,
+    /// Who may come in, if not everybody: as many as are named, and how many there are.
+    pub sources: Option<(Vec<ipnet::IpNet>, usize)>,
+    /// Services that want it too: how many, and the first of them.
+    pub rivals: (usize, Vec<ServiceKey>),
+    /// The rules that are written say the same as the plan.
+    pub is_written: bool,
+    /// Too large to be planned for a question: this is what was written last.
+    pub is_large: bool,
+}
+
+/// What one client meets.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub client: Client,
+    pub fate: Fate,
+    /// Where it may be sent; so many of them.
+    pub endpoints: Vec<SocketAddr>,
+    pub endpoint_count: usize,
+    /// It is one of the endpoints, and masqueraded if it reaches itself.
+    pub may_reach_itself: bool,
+    /// Every endpoint that is known of the service port, used for such clients or not; so many of them.
+    pub known: Vec<KnownEndpoint>,
+    pub known_count: usize,
+}
+
+impl<B: Backend> Reconciler<B> {
+    /// Explain what becomes of packets to one address and port. The cost is bounded, whatever service has it.
+    pub fn explain(&mut self, inquiry: &Inquiry, planner: &dyn Planner, view: &NodeView) -> Explained {
+        let Inquiry { protocol, to, clients } = inquiry;
+        let family = Family::of(to.ip());
+        let node = planner.node(family);
+        let (found, at) = self.holder(family, *protocol, *to, &node);
+        let neighbours = self.claims_at(to.ip(), MOST_NEIGHBOURS);
+        let is_live = self.is_live(to.ip(), &neighbours);
+        let planned = found.and_then(|service| self.planned(family, &service, *protocol, at, planner));
+        let client = clients.first().and_then(|client| client.ip);
+        let owner = planned.as_ref().map(|planned| (&planned.service, at));
+        let look = self.inspect(*protocol, *to, owner, is_live, client);
+        let mut explained = Explained {
+            protocol: *protocol,
+            to: *to,
+            owner: None,
+            is_live,
+            neighbours: Vec::new(),
+            answers: Vec::with_capacity(clients.len()),
+            node,
+            look,
+        };
+        match planned {
+            Some(planned) => {
+                let answer = |client: &Client| {
+                    planned.answer(family, client, planner).by(|fate| self.backend.fate(*protocol, fate))
+                };
+                explained.answers.extend(clients.iter().map(answer));
+                let rivals = self.rivals(family, Claim { at, protocol: *protocol }, MOST_RIVALS);
+                explained.owner = planned.holder(rivals);
+            }
+            None => {
+                let fate = fate_of_unowned(to.ip(), is_live, view, &explained.node);
+                explained.answers.extend(clients.iter().map(|client| Answer::unowned(*client, fate)));
+                explained.neighbours = neighbours;
+            }
+        }
+        explained
+    }
+
+    /// Who has it: an address of a service comes before a port of the node.
+    fn holder(
+        &self,
+        family: Family,
+        protocol: Protocol,
+        to: SocketAddr,
+        node: &NodePlan,
+    ) -> (Option<ServiceKey>, Address) {
+        let vip = Address::Vip(to.ip(), to.port());
+        let node_port = node.serves_node_ports(to.ip()).then_some(Address::NodePort(to.port()));
+        let places = std::iter::once(vip).chain(node_port);
+        let mut owned = places.filter_map(|at| Some((self.owner(family, Claim { at, protocol })?, at)));
+        owned.next().map_or((None, vip), |(service, at)| (Some(service.clone()), at))
+    }
+
+    fn planned(
+        &self,
+        family: Family,
+        service: &ServiceKey,
+        protocol: Protocol,
+        at: Address,
+        planner: &dyn Planner,
+    ) -> Option<Planned> {
+        let written = self.plan(family, service);
+        let is_large = planner.weight(service) > HEAVIEST_PLANNED;
+        let fresh = (!is_large).then(|| planner.plan(service, family)).flatten().map(|planned| {
+            let mut plan = planned.plan;
+            plan.retain(|protocol, at| self.owner(family, Claim { at, protocol }) == Some(service));
+            plan
+        });
+        let is_written = is_large || fresh.as_ref().map(in_order) == written.map(in_order);
+        let plan = fresh.as_ref().or(written)?;
+        let (port, to) = destination(&plan.ports, protocol, at)?;
+        let (port, to) = (port.clone(), to.clone());
+        Some(Planned { service: service.clone(), port, to, is_written, is_large })
+    }
+}
+
+/// The order of endpoints in a pool says nothing.
+fn in_order(plan: &ServicePlan) -> ServicePlan {
+    let mut plan = plan.clone();
+    plan.ports.for_each_mut(|port| {
+        let port = Arc::make_mut(port);
+        port.cluster_pool.sort_unstable();
+        port.local_pool.sort_unstable();
+    });
+    plan
+}
+
+struct Planned {
+    service: ServiceKey,
+    port: PortPlan,
+    to: Destination,
+    is_written: bool,
+    is_large: bool,
+}
+
+impl Planned {
+    fn answer(&self, family: Family, client: &Client, planner: &dyn Planner) -> Answer {
+        let fate = self.to.fate(client);
+        let (used, asked) = match fate {
+            Fate::Forward { pool, .. } => (self.port.pool(pool), Some(pool)),
+            Fate::Drop(Refusal::NoLocalEndpoints) => (&[][..], Some(Pool::Local)),
+            Fate::Reject(Refusal::NoEndpoints) => (&[][..], Some(Pool::Cluster)),
+            _ => (&[][..], None),
+        };
+        let asked = asked.filter(|_| !self.is_large);
+        let mut known = asked.map(|pool| planner.endpoints(&self.service, family, &self.port, pool));
+        let known = known.take().unwrap_or_default();
+        let known_count = known.len();
+        let endpoints = used.iter().take(MOST_ENDPOINTS).map(|one| SocketAddr::new(one.ip, one.port));
+        Answer {
+            client: *client,
+            fate,
+            endpoints: endpoints.collect(),
+            endpoint_count: used.len(),
+            may_reach_itself: used.iter().any(|one| one.may_be_own_client && client.ip == Some(one.ip)),
+            known: known.into_iter().take(MOST_ENDPOINTS).collect(),
+            known_count,
+        }
+    }
+
+    fn holder(&self, rivals: (usize, Vec<ServiceKey>)) -> Option<Holder> {
+        let sources = self
+            .to
+            .allowed_sources
+            .as_ref()
+            .map(|_| (self.to.sources().take(MOST_NEIGHBOURS).collect(), self.to.sources().count()));
+        Some(Holder {
+            service: self.service.clone(),
+            port: self.port.name.clone(),
+            at: self.to.at,
+            role: self.to.role,
+            affinity_seconds: self.port.affinity_seconds,
+            sources,
+            rivals,
+            is_written: self.is_written,
+            is_large: self.is_large,
+        })
+    }
+}
+
+impl Answer {
+    fn unowned(client: Client, fate: Fate) -> Answer {
+        Answer {
+            client,
+            fate,
+            endpoints: Vec::new(),
+            endpoint_count: 0,
+            may_reach_itself: false,
+            known: Vec::new(),
+            known_count: 0,
+        }
+    }
+
+    /// As the mode carries it out.
+    fn by(mut self, fate: impl FnOnce(Fate) -> Fate) -> Answer {
+        self.fate = fate(self.fate);
+        if !matches!(self.fate, Fate::Forward { .. }) {
+            (self.endpoints, self.endpoint_count) = (Vec::new(), 0);
+        }
+        self
+    }
+
+    /// Whether the endpoint sees an address of the node instead of the client's, if it is this one.
+    pub fn is_masqueraded(&self, endpoint: IpAddr) -> bool {
+        let by_rule = matches!(self.fate, Fate::Forward { masquerade: Some(_), .. });
+        by_rule || self.may_reach_itself && self.client.ip == Some(endpoint)
+    }
+}

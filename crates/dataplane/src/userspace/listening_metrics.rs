@@ -1,0 +1,66 @@
+//! What is measured of node ports on loopback addresses, by the names that upstream has for its mode nftables.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use model::{Family, Protocol};
+
+use super::listening::Figures;
+use crate::metrics::{Collector, Description, Gated, Kind, Page, label_text};
+
+const LISTENERS: Description = Description {
+    name: "kubeproxy_nftables_localhost_nodeport_listeners",
+    kind: Kind::Gauge,
+    labels: &["ip_family"],
+    help: "Listeners that serve node ports on loopback addresses",
+};
+const FAILURES: Description = Description {
+    name: "kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total",
+    kind: Kind::Counter,
+    labels: &["ip_family"],
+    help: "Listeners for node ports on loopback addresses that could not be created",
+};
+const REJECTED: Description = Description {
+    name: "kubeproxy_nftables_localhost_nodeport_rejected_packets_total",
+    kind: Kind::Counter,
+    labels: &["ip_family", "protocol"],
+    help: "Connections and UDP flows to node ports on loopback addresses that were rejected",
+};
+
+/// There if the feature gate is on.
+pub(crate) const GATED: Gated =
+    Gated { gate: "KubeProxyNFTablesLocalhostNodePorts", metrics: &[LISTENERS, FAILURES, REJECTED] };
+
+/// Shows them once there is a listener, or should be.
+pub(crate) fn collector(figures: Arc<Figures>) -> Arc<dyn Collector> {
+    Arc::new(Listeners(figures))
+}
+
+struct Listeners(Arc<Figures>);
+
+impl Collector for Listeners {
+    fn collect(&self, page: &mut Page) {
+        let Listeners(figures) = self;
+        if !figures.are_there() {
+            return;
+        }
+        let families = || Family::BOTH.map(|family| (family, family.to_string()));
+        page.family(&LISTENERS);
+        for (family, word) in families() {
+            let open = figures.open[family.index()].load(Ordering::Relaxed) as u64;
+            page.count(LISTENERS.name, &label_text([("ip_family", &*word)]), open);
+        }
+        page.family(&FAILURES);
+        for (family, word) in families() {
+            let failures = figures.failures[family.index()].load(Ordering::Relaxed);
+            page.count(FAILURES.name, &label_text([("ip_family", &*word)]), failures);
+        }
+        page.family(&REJECTED);
+        for (family, word) in families() {
+            for protocol in [Protocol::Tcp, Protocol::Udp] {
+                let labels = [("ip_family", &*word), ("protocol", &*protocol.to_string())];
+                page.count(REJECTED.name, &label_text(labels), figures.rejected(family, protocol));
+            }
+        }
+    }
+}

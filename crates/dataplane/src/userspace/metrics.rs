@@ -1,0 +1,104 @@
+//! What the mode measures: connections that the forwarder carries, those that it turned away, and its limits.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use model::{Family, Protocol};
+
+use super::counts::{Count, Refused};
+use super::forwarder::Shared;
+use crate::metrics::{Collector, Description, Kind, Page, label_text};
+
+const LABELS: &[&str] = &["ip_family", "protocol"];
+
+const OPEN: Description = Description {
+    name: "pointsman_userspace_open_connections",
+    kind: Kind::Gauge,
+    labels: LABELS,
+    help: "Connections and UDP flows that are open",
+};
+const LIMIT: Description = Description {
+    name: "pointsman_userspace_open_connections_limit",
+    kind: Kind::Gauge,
+    labels: &["protocol"],
+    help: "Maximum number of open connections and UDP flows; a service port may have half of it",
+};
+const OPENED: Description = Description {
+    name: "pointsman_userspace_connections_total",
+    kind: Kind::Counter,
+    labels: LABELS,
+    help: "Connections and UDP flows that were opened",
+};
+const REFUSED: Description = Description {
+    name: "pointsman_userspace_refused_connections_total",
+    kind: Kind::Counter,
+    labels: &["ip_family", "protocol", "reason"],
+    help: "Connections and UDP flows that were turned away, by reason: limit, descriptors, endpoints, unknown",
+};
+const FAILED: Description = Description {
+    name: "pointsman_userspace_failed_dials_total",
+    kind: Kind::Counter,
+    labels: LABELS,
+    help: "Endpoints that refused a connection or did not answer; another one is tried then",
+};
+const BYTES: Description = Description {
+    name: "pointsman_userspace_bytes_total",
+    kind: Kind::Counter,
+    labels: &["ip_family", "protocol", "direction"],
+    help: "Bytes carried for connections that have ended and for UDP flows: to endpoints (request) and back (reply)",
+};
+
+pub(super) const METRICS: [Description; 6] = [OPEN, LIMIT, OPENED, REFUSED, FAILED, BYTES];
+
+pub(super) fn collector(shared: Arc<Shared>) -> Arc<dyn Collector> {
+    Arc::new(Figures(shared))
+}
+
+struct Figures(Arc<Shared>);
+
+impl Collector for Figures {
+    fn collect(&self, page: &mut Page) {
+        let Figures(shared) = self;
+        let each = |page: &mut Page, about: &Description, value: fn(&Count) -> u64| {
+            page.family(about);
+            for (labels, count) in counts(shared) {
+                page.count(about.name, &label_text(pairs(&labels)), value(count));
+            }
+        };
+        each(page, &OPEN, |count| count.open.load(Ordering::Relaxed) as u64);
+        page.family(&LIMIT);
+        for protocol in CARRIED {
+            let limit = shared.limits.of_protocol(protocol) as u64;
+            page.count(LIMIT.name, &label_text([("protocol", &*protocol.to_string())]), limit);
+        }
+        each(page, &OPENED, |count| count.opened.load(Ordering::Relaxed));
+        page.family(&REFUSED);
+        for (labels, count) in counts(shared) {
+            for why in Refused::ALL {
+                let labels = label_text(pairs(&labels).into_iter().chain([("reason", why.word())]));
+                page.count(REFUSED.name, &labels, count.refused(why));
+            }
+        }
+        each(page, &FAILED, |count| count.failed_dials.load(Ordering::Relaxed));
+        page.family(&BYTES);
+        for (labels, count) in counts(shared) {
+            for (direction, bytes) in ["request", "reply"].into_iter().zip(&count.bytes) {
+                let labels = label_text(pairs(&labels).into_iter().chain([("direction", direction)]));
+                page.count(BYTES.name, &labels, bytes.load(Ordering::Relaxed));
+            }
+        }
+    }
+}
+
+const CARRIED: [Protocol; 2] = [Protocol::Tcp, Protocol::Udp];
+
+fn counts(shared: &Shared) -> impl Iterator<Item = ([String; 2], &Count)> {
+    let all = Family::BOTH.into_iter().flat_map(|family| CARRIED.map(|protocol| (family, protocol)));
+    all.map(|(family, protocol)| {
+        ([family.to_string(), protocol.to_string()], shared.counts.of(family, protocol))
+    })
+}
+
+fn pairs([family, protocol]: &[String; 2]) -> [(&str, &str); 2] {
+    [("ip_family", family), ("protocol", protocol)]
+}

@@ -1,0 +1,94 @@
+//! Mode userspace as the agent sees it: what it needs, how it is built, what it measures.
+
+use kernel::nft;
+
+use super::forwarder::Forwarder;
+use super::node::Node;
+use super::{NAME, Userspace, ground, metrics};
+use crate::leftovers::{Leftover, Leftovers, Removal, Search};
+use crate::metrics::ModeMetrics;
+use crate::mode::{BuildOptions, Mode, Prepared, Running, Unavailable};
+use crate::nftables;
+
+pub(crate) struct UserspaceMode;
+
+/// The line in [`MODES`](crate::MODES).
+pub(crate) static MODE: UserspaceMode = UserspaceMode;
+
+impl Mode for UserspaceMode {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn metrics(&self) -> &'static ModeMetrics {
+        &METRICS
+    }
+
+    fn prepare(&self, _because: Option<&str>) -> Result<Box<dyn Prepared>, Unavailable> {
+        nft::probe(nft::OLDEST_KERNEL)
+            .map_err(|error| Unavailable::because("mode userspace cannot work here", error))?;
+        Ok(Box::new(Ready))
+    }
+
+    fn advice(&self) -> Option<(&'static str, &'static str)> {
+        Some((
+            "UserspaceModeIsSlow",
+            "Mode userspace copies all traffic through kube-proxy: it is slower than any other mode, endpoints see the \
+             node's address instead of the client's, and connections end with the agent. Use it where no NAT to pods is \
+             possible; else use mode: nftables.",
+        ))
+    }
+
+    fn remove(&self, _search: Search) -> Removal {
+        let mut removal = Removal::default();
+        match ground::clear() {
+            Ok(had_some) => {
+                removal.had_some = had_some;
+                if had_some {
+                    tracing::info!("Removed the routes of userspace mode");
+                }
+            }
+            Err(error) => {
+                let what = "the routes of userspace mode may still be there";
+                removal.left.push(Leftover::new(NAME, what).because(error).idle());
+            }
+        }
+        removal
+    }
+
+    fn is_there(&self) -> bool {
+        ground::is_there()
+    }
+}
+
+/// The kernel has all that is needed.
+struct Ready;
+
+impl Prepared for Ready {
+    fn leftovers(&self) -> Leftovers {
+        // The table of mode nftables is ours, too.
+        Leftovers::new(NAME, Vec::new).beside(nftables::MODE.name())
+    }
+
+    fn build(self: Box<Self>, options: &BuildOptions<'_>) -> Result<Running, Unavailable> {
+        let cannot = |what: &'static str| move |error| Unavailable::because(what, error);
+        let rules = nft::Connection::open().map_err(cannot("cannot open a netlink socket"))?;
+        let own_port = rules.port();
+        let forwarder = Forwarder::start().map_err(cannot("cannot start the forwarder"))?;
+        let node = Node::new(forwarder);
+        let shared = node.shared();
+        let mut backend = Userspace::with(rules, node, options.setup, shared.directory.clone());
+        backend.rules = backend.rules.notified_beside(own_port);
+        Ok(Running { backend: Box::new(backend), collectors: vec![metrics::collector(shared)] })
+    }
+}
+
+static METRICS: ModeMetrics = ModeMetrics {
+    times_partial_syncs: true,
+    failures: nftables::SYNC_FAILURES,
+    cleanup_failures: None,
+    rules: None,
+    upstream: &[],
+    gated: None,
+    own: &metrics::METRICS,
+};

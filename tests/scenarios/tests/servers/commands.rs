@@ -1,0 +1,197 @@
+//! `kube-proxy explain` and `kube-proxy services`, as people call them.
+
+use std::process::{Command, Output};
+
+use model::{Family, Protocol};
+use sandbox::Namespace;
+use test_support::{Case, EndpointManifest, ManifestFolder, ServiceManifest, SliceManifest};
+
+use crate::case;
+use crate::site::{BINARY, PAGES, Site};
+
+pub(crate) fn cases() -> Vec<Case<'static>> {
+    vec![
+        case("a packet is explained, with an exit code for scripts", explained),
+        case("services are listed, with their problems", listed),
+        case("what the kernel holds is compared with what was written", compared),
+        case("manifests are checked without an agent", checked),
+        case("questions without an answer are one line each", unanswered),
+        case("hostile questions are refused as data", hostile),
+    ]
+}
+
+fn command(namespace: &Namespace, words: &[&str]) -> Output {
+    let mut command = Command::new(BINARY.get().expect("main has found the binary"));
+    command.args(words);
+    namespace.enter(&mut command).unwrap();
+    command.output().unwrap()
+}
+
+/// The exit code, and what is printed.
+fn run(site: &Site, words: &[&str]) -> (Option<i32>, String, String) {
+    let output = command(&site.namespace, words);
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// A service with an endpoint here and one elsewhere, and one without any.
+fn site(flags: &[&str]) -> Site {
+    let site = Site::start(flags);
+    site.put_checked("web", 32000);
+    site.put_endpoints("web", Family::V4, 1);
+    let empty =
+        ServiceManifest::new("empty", &["10.96.1.1".parse().unwrap()]).port("x", Protocol::Udp, 53, 0);
+    site.folder.put_service(&empty);
+    site.await_reply(PAGES, "/pointsman/v1/services", |reply| {
+        let services = reply.json();
+        let services = services["services"].as_array().cloned().unwrap_or_default();
+        services.len() == 2 && services.iter().all(|service| service["pending"] == false)
+    });
+    site
+}
+
+fn explained() {
+    let site = site(&["--cluster-cidr=10.1.0.0/16"]);
+    let web = site.get(PAGES, "/pointsman/v1/services?name=web").json();
+    let ip = web["services"][0]["clusterIPs"][0].as_str().unwrap().to_owned();
+    let (code, text, problems) = run(&site, &["explain", &format!("{ip}:80"), "--from", "10.1.0.100"]);
+    assert_eq!((code, problems.as_str()), (Some(0), ""), "{text}");
+    for line in [
+        "Service    default/web, port main: this is its cluster IP\n",
+        "From       10.1.0.100, a pod of this node: it is in 10.1.0.0/16\n",
+        "Verdict    forwarded to one of 2 endpoints, each as likely as the others\n",
+        "not used: terminating, and others are ready\n",
+        "Kernel     holds what was written (",
+    ] {
+        assert!(text.contains(line), "{line} is missing in\n{text}");
+    }
+    let (code, text, _) = run(&site, &["explain", "udp:10.96.1.1:53"]);
+    assert!(
+        code == Some(3) && text.contains("To do      no EndpointSlice of this family has endpoints"),
+        "{text}"
+    );
+    let (code, text, _) = run(&site, &["explain", "service", "default/web:80", "-o", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        (code, document["verdict"].as_str()),
+        (Some(3), Some("reject")),
+        "IPv6 has no endpoints\n{text}"
+    );
+    assert!(document["explanations"].as_array().is_some_and(|each| each.len() == 2), "{text}");
+}
+
+fn listed() {
+    let site = site(&[]);
+    let (code, text, _) = run(&site, &["services"]);
+    assert!(code == Some(0) && text.starts_with("NAMESPACE  NAME") && text.contains("main:80/TCP"), "{text}");
+    assert!(text.contains("x:53/UDP"), "{text}");
+    let (code, text, _) = run(&site, &["services", "empty", "--problems"]);
+    assert!(code == Some(3) && text.contains("rejects all clients: no endpoints"), "{text}");
+    let (code, text, _) = run(&site, &["services", "10.96.1.1", "-o", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, &document["services"][0]["name"]), (Some(0), &"empty".into()));
+    let (code, text, _) = run(&site, &["services", "-n", "elsewhere"]);
+    assert_eq!((code, text.as_str()), (Some(0), "No services found.\n"));
+    let first = site.get(PAGES, "/pointsman/v1/services?limit=1").json();
+    let next = first["continue"].as_str().unwrap();
+    let second = site.get(PAGES, &format!("/pointsman/v1/services?limit=1&continue={next}")).json();
+    assert_eq!(
+        (&first["services"][0]["name"], &second["services"][0]["name"]),
+        (&"empty".into(), &"web".into())
+    );
+    assert!(second["continue"].is_null());
+}
+
+fn compared() {
+    for flags in [&["--proxy-mode=nftables"][..], &["--proxy-mode=iptables"]] {
+        let site = site(flags);
+        let (code, text, problems) = run(&site, &["diff"]);
+        assert!(code == Some(0) && text.ends_with(" places compared: no difference\n"), "{text}{problems}");
+        assert!(!text.starts_with("0 "), "{text}");
+        let (code, _, problems) = run(&site, &["diff", "default/web", "-o", "json"]);
+        assert_eq!(code, Some(0), "{problems}");
+    }
+}
+
+fn checked() {
+    let folder = ManifestFolder::create();
+    let service = ServiceManifest::new("web", &["10.96.0.1".parse().unwrap()])
+        .port("http", Protocol::Tcp, 80, 99)
+        .with("type", "NodePort")
+        .with("sesionAffinity", "ClientIP");
+    folder.put_service(&service);
+    let twin =
+        ServiceManifest::new("twin", &["10.96.0.1".parse().unwrap()]).port("http", Protocol::Tcp, 80, 0);
+    folder.put_service(&twin);
+    let slice = SliceManifest::new("web", "1", Family::V4)
+        .port("web", Protocol::Tcp, 8080)
+        .endpoint(&EndpointManifest::new("10.1.0.1".parse().unwrap(), "node-2"));
+    folder.put_slice(&slice);
+    let namespace = Namespace::new().unwrap();
+    let path = folder.path().display().to_string();
+    let output = command(&namespace, &["check", &path]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    for part in [
+        "spec.sesionAffinity: unknown field, which is ignored; did you mean sessionAffinity?\n",
+        "Service default/web: node port 99 is outside 30000-32767",
+        "Service default/web: port http (tcp): no slice has a port of this name and protocol, they have \"web\" (tcp)",
+        "Service default/twin: port http (tcp): no EndpointSlice has endpoints for it",
+        "10.96.0.1:80/tcp belongs to default/twin, which has the better claim\n",
+        "\nServices: 2, slices: 1, problems: 5\n",
+    ] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    let output = command(&namespace, &["check", "/nowhere"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("/nowhere does not exist"));
+}
+
+fn unanswered() {
+    let site = site(&[]);
+    for (words, line) in [
+        (&["explain"][..], "kube-proxy: explain: what?"),
+        (&["explain", "10.96.0.1"], "kube-proxy: explain: \"10.96.0.1\" is no address and port"),
+        (&["explain", "10.96.0.1:80", "--form", "x"], "kube-proxy: explain: unknown flag --form"),
+        (&["explain", "10.96.0.1:80", "--from", "x"], "kube-proxy: explain: --from: \"x\" is no IP address"),
+        (
+            &["explain", "10.96.0.1:80", "--from", "::1"],
+            "kube-proxy: explain: ::1 and 10.96.0.1 are of different",
+        ),
+        (
+            &["explain", "service", "default/nope"],
+            "kube-proxy: explain: there is no service default/nope here",
+        ),
+        (
+            &["explain", "service", "default/web:9"],
+            "kube-proxy: explain: service default/web has no port 9; it has 80",
+        ),
+        (&["services", "-o", "xml"], "kube-proxy: services: -o: \"xml\" is not one of"),
+        (
+            &["services", "--agent", "127.0.0.1:1"],
+            "kube-proxy: services: no agent answers at 127.0.0.1:1: connection refused",
+        ),
+        (
+            &["services", "--agent", "127.0.0.1:10256"],
+            "kube-proxy: services: what answers at 127.0.0.1:10256 is no kube-proxy",
+        ),
+    ] {
+        let (code, out, problems) = run(&site, words);
+        assert_eq!((code, out.as_str()), (Some(1), ""), "{words:?}: {problems}");
+        assert!(problems.starts_with(line) && problems.lines().count() == 1, "{words:?}: {problems}");
+    }
+    let (code, out, _) = run(&site, &["explain", "--help"]);
+    assert!(code == Some(0) && out.contains("Usage:\n  kube-proxy explain "), "{out}");
+}
+
+fn hostile() {
+    let site = site(&[]);
+    for query in ["to=%00", "to=10.96.0.1:80&from=%ff", "service=a/%3Cscript%3E", "to=1&to=2", ""] {
+        let reply = site.get(PAGES, &format!("/pointsman/v1/explain?{query}"));
+        assert_eq!(reply.code, 400, "{query}: {}", reply.body);
+        assert_eq!(reply.header("Content-Type"), Some("application/json"));
+        assert_eq!(reply.header("X-Content-Type-Options"), Some("nosniff"));
+        assert!(reply.json()["error"].is_string(), "{}", reply.body);
+    }
+    assert_eq!(site.get(PAGES, "/pointsman/v1/services?limit=0").code, 400);
+}
