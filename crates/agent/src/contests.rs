@@ -115,8 +115,8 @@ mod tests {
     use model::{Address, Claims, Protocol, Role, ServiceKey};
 
     use super::*;
-    use crate::logging::capture::heard;
     use crate::notices::MOST_NAMED;
+    use telemetry::logging::capture::heard;
 
     fn claim(claims: &mut Claims, service: &str, created: i64, ports: std::ops::RangeInclusive<u16>) {
         let at =
@@ -130,7 +130,7 @@ mod tests {
 
     fn report_at(contests: &mut Contests, claims: &mut Claims, now: Instant) -> String {
         let Some(news) = claims.news() else { return String::new() };
-        heard(&["v=2"], |_| contests.report_at(&news, now)).1
+        heard(&["v=2"], || contests.report_at(&news, now)).1
     }
 
     #[test]

@@ -76,7 +76,7 @@ fn tell(family: Family, attempt: &Attempt<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::logging::capture::{heard, messages};
+    use telemetry::logging::capture::{heard, messages};
 
     fn note(failures: &mut Failures, error: &str, at: Instant) {
         let services = ["a/1", "a/2", "a/3", "a/4", "a/5", "a/6"].map(ServiceKey::from);
@@ -88,7 +88,7 @@ mod tests {
     fn each_reason_once_and_then_a_sum() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let (_, log) = heard(&["v=3"], |_| {
+        let (_, log) = heard(&["v=3"], || {
             let mut failures = Failures::default();
             (0..50).for_each(|turn| note(&mut failures, "no memory", at(turn)));
             note(&mut failures, "refused", at(50));
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn reasons_without_end_are_not_told_without_end() {
         let now = Instant::now();
-        let (_, log) = heard(&["v=4"], |_| {
+        let (_, log) = heard(&["v=4"], || {
             let mut failures = Failures::default();
             (0..100).for_each(|turn| note(&mut failures, &format!("reason {turn}"), now));
         });

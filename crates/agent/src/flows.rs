@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use kernel::conntrack::{Conntrack, ConntrackError, Deleted, Filter, Flow};
 use model::{Family, FlowTarget, Protocol, RecordedFlow, StaleFlows, StaleSet};
 
-use crate::metrics::{FlowMetrics, PerFamily};
+use telemetry::metrics::{FlowMetrics, PerFamily};
 
 /// With a rest of this many times the cost, walking the flow table takes at most a tenth of one core.
 const REST_PER_COST: u32 = 9;
@@ -226,8 +226,8 @@ fn report(family: Family, protocol: Protocol, outcome: Result<Deleted, Conntrack
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Metrics;
     use config::FeatureGates;
+    use telemetry::metrics::Metrics;
 
     #[test]
     fn handshakes_are_collected_and_udp_is_not_kept_waiting() {

@@ -76,8 +76,8 @@ impl Identity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::logging::capture::heard;
     use model::LocalDetector;
+    use telemetry::logging::capture::heard;
 
     const FIXED: DetectLocal = DetectLocal::Fixed(LocalDetector::None);
 
@@ -105,7 +105,7 @@ mod tests {
     fn pod_cidrs_that_are_not_there_close_no_door() {
         let now = Instant::now();
         let mut identity = in_force(now);
-        let (_, log) = heard(&["v=0"], |_| {
+        let (_, log) = heard(&["v=0"], || {
             identity.reconfigure("one", &DetectLocal::NodeCidr, true);
             for hours in 0..3 {
                 let now = now + Duration::from_secs(hours * 3600);

@@ -18,9 +18,9 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::contests::Contests;
 use crate::failures::{Attempt, Failures};
 use crate::limits::Limits;
-use crate::metrics::SyncMetrics;
 use queue::{KeyQueue, LargeQueue};
 use repairs::Repairs;
+use telemetry::metrics::SyncMetrics;
 
 /// Pieces of large services rest for this many times their cost: they take at most a third of one core.
 const REST_OF_PIECES: u32 = 2;

@@ -5,7 +5,6 @@
 //! and `kernel`.
 
 mod addresses;
-pub mod commands;
 #[cfg(test)]
 mod compatibility;
 mod config_watch;
@@ -22,24 +21,21 @@ mod inbox;
 mod lane;
 mod leftovers;
 mod limits;
-pub mod logging;
-mod metrics;
 mod missed_prefixes;
 mod node_setup;
 mod notices;
 mod own_node;
 mod problems;
-mod profiling;
 mod questions;
 mod reload;
 mod run;
 mod source;
 mod start_line;
 mod sync;
-mod targets;
 
 pub use dataplane::{CleanupError, cleanup};
 pub use default_mode::default_mode;
 pub use http::BindError;
 pub use node_setup::init_only;
 pub use run::{StartError, run};
+pub use telemetry::logging;

@@ -77,13 +77,13 @@ fn sentence(family: Family, excess: Excess) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::logging::capture::heard;
+    use telemetry::logging::capture::heard;
 
     #[test]
     fn services_that_are_no_longer_too_large_are_told_also_by_a_rewrite() {
         let mut limits = Limits::new(Family::V4, Recorder::nowhere());
         let too_large = |name: &str| (ServiceKey::from(name), Excess { ports: 1, endpoints: 0 });
-        let (_, log) = heard(&["v=2"], |_| {
+        let (_, log) = heard(&["v=2"], || {
             limits.report(&[too_large("default/a"), too_large("default/b")], true);
             limits.report(&[too_large("default/a")], true);
             limits.report(&[("default/a".into(), Excess::default())], false);
@@ -101,7 +101,7 @@ mod tests {
         let mut limits = Limits::new(Family::V4, Recorder::nowhere());
         let start = Instant::now();
         let too_large = |name: String| (ServiceKey::from(name), Excess { ports: 1, endpoints: 0 });
-        let (_, log) = heard(&["v=2"], |_| {
+        let (_, log) = heard(&["v=2"], || {
             for turn in 0..1000 {
                 let one = too_large(format!("loud/s{}", turn % 10));
                 limits.report_at(std::slice::from_ref(&one), false, start);

@@ -47,13 +47,13 @@ impl MissedPrefixes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::logging::capture::heard;
+    use telemetry::logging::capture::heard;
 
     #[test]
     fn it_is_told_once_and_resolved_once_and_not_too_often() {
         let nets: Vec<IpNet> = (0..9).map(|net| format!("10.{net}.0.0/16").parse().unwrap()).collect();
         let (start, mut missed) = (Instant::now(), MissedPrefixes::default());
-        let (_, log) = heard(&["v=0"], |_| {
+        let (_, log) = heard(&["v=0"], || {
             for _ in 0..3 {
                 assert!(missed.note(Family::V4, &nets, start));
             }

@@ -17,7 +17,7 @@ use crate::sync::Event;
 mod explain;
 mod services;
 
-pub(crate) use explain::{ExplainRequest, Explanation, Explanations, Sender, Target, View};
+pub(crate) use explain::{ExplainRequest, Explanation, Explanations, Sender, View};
 pub(crate) use services::{PortRow, Refused, ServiceRow};
 
 /// Questions that may wait. Any more are refused at once.

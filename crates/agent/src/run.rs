@@ -19,11 +19,11 @@ use crate::config_watch::ConfigWatch;
 use crate::health::Health;
 use crate::http::{BindError, CheckReporter, Context, Servers};
 use crate::inbox::{self, Receiver, Sender};
-use crate::metrics::Metrics;
 use crate::questions::Asker;
 use crate::reload::Steps;
 use crate::sync::{Event, FirstSync, Outlets, SyncLoop};
 use crate::{addresses, default_mode, events, flows, leftovers, logging, node_setup, reload, source};
+use telemetry::metrics::Metrics;
 
 /// How long the threads may take to end.
 const FAREWELL: Duration = Duration::from_millis(500);

@@ -20,12 +20,12 @@ use crate::http::CheckReporter;
 use crate::identity::Identity;
 use crate::inbox::Receiver;
 use crate::lane::Lane;
-use crate::metrics::Metrics;
 use crate::missed_prefixes::MissedPrefixes;
 use crate::node_setup;
 use crate::own_node::OwnNode;
 use crate::questions::{self, MOST_ROWS, Question, ServiceRow, ServiceStatus, View};
 use crate::start_line;
+use telemetry::metrics::Metrics;
 
 /// What the loop reacts to.
 #[derive(Debug)]

@@ -11,17 +11,9 @@ use crate::drift::TellDrift;
 use crate::inspection::{Inspected, Inspection, Look};
 use crate::nftables::{Pin, PinSweep};
 use model::{
-    Family, Fate, IpvsSettings, LocalDetector, NodePlan, Protocol, ServiceKey, ServicePlan, UserspaceSettings,
+    Change, Family, Fate, IpvsSettings, LocalDetector, NodePlan, Protocol, ServiceKey, ServicePlan,
+    UserspaceSettings,
 };
-
-/// One service whose plan changed. Pools are in slot order: an endpoint keeps its place while it lives.
-#[derive(Clone, Copy, Debug)]
-pub struct Change<'a> {
-    pub service: &'a ServiceKey,
-    /// What the kernel holds.
-    pub old: Option<&'a ServicePlan>,
-    pub new: Option<&'a ServicePlan>,
-}
 
 /// What a commit took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use model::{Family, Fate, NodePlan, Protocol, ServiceKey, ServicePlan};
+use model::{Change, Family, Fate, NodePlan, Protocol, ServiceKey, ServicePlan};
 
-use crate::backend::{Backend, Change, Committed, Setup, SyncError};
+use crate::backend::{Backend, Committed, Setup, SyncError};
 use crate::check_pace::Looks;
 use crate::drift::TellDrift;
 use crate::inspection::{Inspected, Look};

@@ -19,13 +19,12 @@ mod mode;
 pub mod nftables;
 mod pacing;
 mod pieces;
-mod ports;
 mod programmed;
 mod reconciler;
 mod slots;
 pub mod userspace;
 
-pub use backend::{Backend, Change, Committed, RuleCount, Setup, SyncError};
+pub use backend::{Backend, Committed, RuleCount, Setup, SyncError};
 pub use check_pace::{CheckPace, Looks};
 pub use default_mode::{DefaultMode, default_mode};
 pub use drift::{Drift, TellDrift};
@@ -33,6 +32,7 @@ pub use inspection::{Difference, Inspected, Inspection, InspectionError, Look, O
 pub use ipvs::DEVICE as SERVICE_DEVICE;
 pub use leftovers::{CleanupError, Leftover, Leftovers, Removal, Search, cleanup};
 pub use mode::{BuildOptions, MODES, Mode, Prepared, Running, Unavailable, mode};
+pub use model::Change;
 pub use nftables::{PinSweep, pins};
 pub use pacing::Pacing;
 pub use programmed::{Programmed, Unserved};

@@ -9,9 +9,7 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use model::{Address, PlannedEndpoint, Pool, PortPlan, Ports, Protocol, ServicePlan, merged_ports};
-
-use crate::ports::ports_of;
+use model::{Address, PlannedEndpoint, Pool, PortPlan, Ports, Protocol, ServicePlan, merged_ports, ports_of};
 
 /// Services that weigh more are changed apart from the others, in pieces.
 pub(crate) const LARGE: usize = 2_000;

@@ -1,8 +1,6 @@
 //! How much the kernel holds, kept up to date change by change: nothing here walks all services.
 
-use model::{PortPlan, Role, Routing, ServicePlan, Verdict, merged_ports};
-
-use crate::ports::ports_of;
+use model::{PortPlan, Role, Routing, ServicePlan, Verdict, merged_ports, ports_of};
 
 /// What is in force for one family.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

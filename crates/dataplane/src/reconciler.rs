@@ -11,11 +11,11 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use model::{
-    Address, Claims, ContestNews, Excess, Family, NodePlan, Planner, Protocol, ServiceKey, ServicePlan,
-    StaleFlows, merge_stale, stale_flows,
+    Address, Change, Claims, ContestNews, Excess, Family, NodePlan, Planner, Protocol, ServiceKey,
+    ServicePlan, StaleFlows, merge_stale, stale_flows,
 };
 
-use crate::backend::{Backend, Change, Committed, Setup, SyncError};
+use crate::backend::{Backend, Committed, Setup, SyncError};
 use crate::nftables::{Pin, PinSweep};
 use crate::pieces::{self, LARGE};
 use crate::programmed::Programmed;
@@ -23,7 +23,7 @@ pub use explain::{Answer, Explained, HEAVIEST_PLANNED, Holder, Inquiry};
 use lingering::Lingering;
 use planning::{Fresh, LargeServices, Plans, plan_all, plan_dirty, settle_claims, take_steps};
 pub use refusing::Refusing;
-use refusing::refusing;
+use refusing::{newly_limited, refusing};
 
 /// What a successful sync did.
 #[derive(Debug, Default)]
@@ -493,10 +493,4 @@ fn update<B: Backend>(
     }
     known.node = node;
     Ok((known, synced))
-}
-
-fn newly_limited(change: &Change<'_>) -> Option<(ServiceKey, Excess)> {
-    let excess = |plan: Option<&ServicePlan>| plan.map(|plan| plan.excess).unwrap_or_default();
-    let new = excess(change.new);
-    (new.is_none() != excess(change.old).is_none()).then(|| (change.service.clone(), new))
 }

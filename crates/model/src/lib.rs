@@ -5,6 +5,7 @@
 //! nothing here knows which kernel mechanism will carry the plan out.
 
 mod address;
+mod change;
 mod claims;
 mod conntrack;
 mod endpoint;
@@ -20,6 +21,7 @@ mod topology;
 mod userspace;
 
 pub use address::{Family, NodePortAddresses, Protocol};
+pub use change::{Change, ports_of};
 pub use claims::{Claim, Claims, Contest, ContestNews, Pair};
 pub use conntrack::{FlowTarget, RecordedFlow, StaleFlows, StaleSet, merge_stale, stale_flows};
 pub use endpoint::{Endpoint, EndpointSlice, Hints, SlicePort};

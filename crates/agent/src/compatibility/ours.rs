@@ -11,11 +11,11 @@ use config::{DefaultMode, FeatureGates, OF_A_PROXY, Value, flags};
 
 use super::{Things, What};
 use crate::health::Health;
+use crate::http::profiles;
 use crate::http::{Context, paths};
 use crate::inbox;
-use crate::metrics::Metrics;
-use crate::profiling;
 use crate::questions::Asker;
+use telemetry::metrics::Metrics;
 
 const EVENTS: &str = include_str!("../events.rs");
 /// Quoted words there that are no reasons.
@@ -141,8 +141,8 @@ impl Ours {
         pages.iter().for_each(|path| drop(self.add(What::Page, &format!("metrics {path}"))));
         // Below the tree of profiles; the real server is asked for each in conformance.
         for name in ["profile", "heap", "allocs", "cmdline", "symbol"] {
-            assert!(!profiling::GO_ONLY.contains(&name));
-            self.add(What::Page, &format!("metrics {}{name}", profiling::PREFIX));
+            assert!(!profiles::GO_ONLY.contains(&name));
+            self.add(What::Page, &format!("metrics {}{name}", profiles::PREFIX));
         }
     }
 }

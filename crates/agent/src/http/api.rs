@@ -12,14 +12,9 @@ use super::answer::{self, Answer};
 use super::router::{Router, Slow};
 use super::{api_diff, api_services};
 use crate::explain::{self, Read};
-use crate::questions::{Asker, ExplainRequest, Sender, Target, Unanswered};
-use crate::targets;
-
-pub(crate) const EXPLAIN: &str = "/pointsman/v1/explain";
-pub(crate) const DIFF: &str = "/pointsman/v1/diff";
-pub(crate) const SERVICES: &str = "/pointsman/v1/services";
-/// In every answer.
-pub(crate) const VERSION_HEADER: &str = "pointsman-version";
+use crate::questions::{Asker, ExplainRequest, Sender, Unanswered};
+use commands::paths::{DIFF, EXPLAIN, SERVICES, VERSION_HEADER};
+use commands::targets::{self, Target};
 
 /// Looks that find a difference are repeated: a sync may have come between the plan and the reading.
 const LOOKS: usize = 2;

@@ -11,7 +11,7 @@ use hyper::{Method, StatusCode};
 use super::answer::{self, Answer};
 use super::router::{Asked, Router, Slow};
 use super::{Context, negotiate};
-use crate::logging;
+use telemetry::logging;
 
 const WARNING: &str = "Warning: for debugging only; this text may change in any release.";
 

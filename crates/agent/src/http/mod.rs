@@ -14,6 +14,7 @@ mod listener;
 mod negotiate;
 mod pages;
 mod probes;
+pub(crate) mod profiles;
 mod role;
 mod router;
 mod seats;
@@ -31,11 +32,10 @@ use cluster::apiserver::Recorder;
 use config::Options;
 
 use crate::health::Health;
-use crate::metrics::Metrics;
-use crate::profiling;
 use crate::questions::Asker;
 use role::Role;
 use served::{Running, Served};
+use telemetry::metrics::Metrics;
 
 pub(crate) use checks::CheckReporter;
 pub use role::BindError;
@@ -144,6 +144,6 @@ impl Servers {
     fn write_pages(&mut self, options: &Options) {
         self.probes.pages.exchange(probes::router(&self.context));
         self.pages.pages.exchange(pages::router(options, &self.context));
-        profiling::apply(options.pages.has_profiles);
+        telemetry::profiling::apply(options.pages.has_profiles);
     }
 }

@@ -7,9 +7,9 @@ use hyper::StatusCode;
 use hyper::http::request::Parts;
 
 use super::answer::{self, Answer};
+use super::profiles;
 use super::router::Router;
 use super::{Context, api, debug, service_page};
-use crate::profiling;
 
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
 
@@ -51,12 +51,12 @@ fn measured(context: &Context, text: String) -> Answer {
 fn with_profiles(router: Router) -> Router {
     let redirect = |_: &Parts| {
         let answer = answer::text(StatusCode::FOUND, "");
-        answer::with_header(answer, "location", profiling::PREFIX)
+        answer::with_header(answer, "location", profiles::PREFIX)
     };
-    router.unlisted(profiling::PREFIX.trim_end_matches('/'), redirect).tree(profiling::PREFIX, |asked| {
+    router.unlisted(profiles::PREFIX.trim_end_matches('/'), redirect).tree(profiles::PREFIX, |asked| {
         Box::pin(async move {
             let uri = &asked.parts.uri;
-            profiling::respond(uri.path(), uri.query()).await
+            profiles::respond(uri.path(), uri.query()).await
         })
     })
 }

@@ -1,6 +1,4 @@
 use super::*;
-use crate::logging::capture::heard;
-use crate::metrics::Metrics;
 use config::FeatureGates;
 use dataplane::nftables::Nftables;
 use model::{
@@ -8,6 +6,8 @@ use model::{
     Settings, SlicePort, TrafficPolicy,
 };
 use simulate::nft::Simulator;
+use telemetry::logging::capture::heard;
+use telemetry::metrics::Metrics;
 
 struct Nothing;
 
@@ -34,7 +34,7 @@ fn a_refused_transaction_is_told_in_full_once() {
     let of_family = metrics.sync().of(Family::V4).clone();
     let mut lane = Lane::new(Family::V4, Duration::ZERO, of_family, Recorder::nowhere());
     lane.mark(&["default/web".into()], false);
-    let (_, log) = heard(&["v=2"], |_| {
+    let (_, log) = heard(&["v=2"], || {
         for _ in 0..3 {
             reconciler.backend().transport().fail_next(ENOMEM);
             assert!(lane.sync(&mut reconciler, &Nothing).is_none());

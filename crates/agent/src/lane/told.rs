@@ -3,7 +3,7 @@
 use dataplane::Refusing;
 use model::{Family, Refusal};
 
-use crate::logging::OF_SERVICES;
+use telemetry::logging::OF_SERVICES;
 
 pub(super) fn refusing(family: Family, refusing: &Refusing) {
     for (service, why) in &refusing.services {
@@ -26,13 +26,13 @@ pub(super) fn refusing(family: Family, refusing: &Refusing) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::logging::capture::heard;
+    use telemetry::logging::capture::heard;
 
     #[test]
     fn services_that_refuse_are_named_from_level_2_on() {
         let found = Refusing { services: vec![("default/web".into(), Refusal::NoEndpoints)], others: 3 };
         for (level, lines) in [("v=1", 0), ("v=2", 2), ("v=4", 2)] {
-            let (_, log) = heard(&[level], |_| refusing(Family::V4, &found));
+            let (_, log) = heard(&[level], || refusing(Family::V4, &found));
             assert_eq!(log.lines().count(), lines, "{level}: {log}");
             assert_eq!(
                 log.contains("service=\"default/web\" reason=\"it has no usable endpoint\""),

@@ -4,10 +4,9 @@
 use std::net::{IpAddr, SocketAddr};
 
 use cluster::ClusterState;
+use commands::targets::Target;
 use dataplane::{Backend, Explained, HEAVIEST_PLANNED, Inquiry, Reconciler};
-use model::{
-    Address, Client, Family, LocalDetector, NodeView, Planner, Protocol, Role, ServiceKey, TrafficPolicy,
-};
+use model::{Address, Client, Family, LocalDetector, NodeView, Planner, Protocol, Role, TrafficPolicy};
 
 use crate::lane::Lane;
 
@@ -19,15 +18,6 @@ pub(crate) struct ExplainRequest {
     pub(crate) target: Target,
     /// `None` asks about one client of each kind.
     pub(crate) from: Option<Sender>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
-    At(Protocol, SocketAddr),
-    /// At an address of this node that serves node ports.
-    NodePort(Protocol, u16),
-    /// All addresses of a service, or those of the port of this name or number.
-    Service(ServiceKey, Option<String>),
 }
 
 /// A client.

@@ -11,7 +11,7 @@ use simulate::nft::Simulator;
 
 use super::*;
 use crate::inbox;
-use crate::metrics::Metrics;
+use telemetry::metrics::Metrics;
 
 type Answer = oneshot::Receiver<Result<Option<ServiceStatus>, Unanswered>>;
 

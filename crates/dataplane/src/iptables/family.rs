@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use kernel::iptables::{Stamp, Table, Tables, ToolError};
-use model::{NodePlan, ServiceKey, ServicePlan};
+use model::{Change, NodePlan, ServiceKey, ServicePlan};
 
 use super::dialect::Dialect;
 use super::frame::{Hook, MARTIANS};
@@ -18,7 +18,7 @@ use super::service::{ServicePort, ports};
 use super::state::{Leaves, Place, State, leaves};
 use super::tree::{Chain, Difference};
 use super::watch::Watch;
-use crate::backend::{Change, Committed, RuleCount, SyncError};
+use crate::backend::{Committed, RuleCount, SyncError};
 
 pub(super) struct FamilyTables<T> {
     pub(super) tables: Option<T>,

@@ -23,9 +23,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use kernel::iptables::Tables;
-use model::{Family, NodePlan, ServiceKey, ServicePlan};
+use model::{Change, Family, NodePlan, ServiceKey, ServicePlan};
 
-use crate::backend::{Backend, Change, Committed, Setup, SyncError};
+use crate::backend::{Backend, Committed, Setup, SyncError};
 use crate::check_pace::Looks;
 use crate::inspection::{Inspected, Inspection, Look};
 use dialect::Dialect;

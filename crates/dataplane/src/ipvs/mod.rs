@@ -23,20 +23,22 @@ use std::time::{Duration, Instant};
 use ipnet::IpNet;
 use kernel::ipvs::{self, DumpedServer};
 use kernel::nft;
-use model::{Family, IpvsSettings, NodePlan, Scheduler, ServiceKey, ServicePlan, merged_ports};
+use model::{
+    Change, Family, IpvsSettings, NodePlan, Scheduler, ServiceKey, ServicePlan, merged_ports, ports_of,
+};
 
-use crate::backend::{Backend, Change, Committed, Setup, SyncError};
+use crate::backend::{Backend, Committed, Setup, SyncError};
 use crate::check_pace::Looks;
 use crate::drift::TellDrift;
 use crate::inspection::{Inspected, Look};
-use crate::nftables::{Nftables, Pin, PinSweep, local_mark};
-use crate::ports::ports_of;
+use crate::nftables::{Nftables, Pin, PinSweep};
 use audit::{Audit, BETWEEN_SHARES};
 use carry_out::{LeftOut, carry_out};
 use draining::Draining;
 use servers::{OURS, Offers, add_plan, add_port};
 use single::{route_changes, single_ips};
 use steps::{Planning, Steps};
+use table::local_mark;
 
 pub(crate) use ground::has_device;
 pub use ground::{Ground, WayIn};

@@ -4,9 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use model::{NodePlan, ServicePlan};
-
-use crate::backend::Change;
+use model::{Change, NodePlan, ServicePlan};
 
 /// Cluster IPs that no ServiceCIDR holds, and how many services have each.
 pub(super) fn single_ips<'a>(

@@ -6,12 +6,8 @@ use std::time::Duration;
 use kernel::nft::{DumpedElement, ElementData, Error, Transport};
 use model::{Address, Family, Role};
 
-use super::bytes::Fields;
-use super::element::{Data, Element};
-use super::layout::{Picker, TABLE, TableSetup};
-use super::own_pool;
-use super::render::{RenderedPort, destination_key};
-use super::sets::{Door, SetName};
+use table::{Data, Door, Element, Fields, Picker, RenderedPort, SetName, TABLE, TableSetup, destination_key};
+
 use crate::inspection::{Inspected, Inspection, Pinned};
 
 /// Elements that are read for a question: a few microseconds each.
@@ -63,7 +59,7 @@ fn expected(setup: &TableSetup, inspected: &Inspected<'_>) -> Vec<Element> {
             || element.set.door() == Some(door) && element.key.as_slice().starts_with(key.as_slice())
     };
     let mut elements: Vec<Element> = rendered.common().into_iter().filter(is_of_destination).collect();
-    own_pool::render(&rendered, &mut |element| {
+    table::render_own_pool(&rendered, &mut |element| {
         if elements.len() <= MOST_READ {
             elements.push(element);
         }

@@ -2,36 +2,15 @@
 //! ports with many addresses or endpoints, which have a pool of their own. `docs/nftables.md` describes it; no external
 //! program is run.
 
-mod bytes;
-mod class;
-mod code;
 mod counted;
-mod counting_rules;
-mod demands;
-mod diff;
-mod element;
 mod fullness;
-mod inherit;
 mod inspect;
-mod ipvs_rules;
-mod layout;
 mod leftovers;
-mod meter;
 mod mode;
-mod node;
 mod notified;
-mod own_pool;
-mod pinning;
 pub mod pins;
-mod pool;
 pub(crate) mod refusals;
-mod render;
 pub(crate) mod service_counters;
-mod sets;
-mod sweep;
-mod table;
-mod traffic;
-mod user_data;
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -40,24 +19,19 @@ use std::time::Instant;
 
 use kernel::nft::{self, CommitErrorKind, Transport};
 use model::{
-    Address, Family, LocalDetector, NodePlan, PortPlan, Routing, ServiceKey, ServicePlan, merged_ports,
+    Address, Change, Family, LocalDetector, NodePlan, PortPlan, Routing, ServiceKey, ServicePlan,
+    merged_ports,
 };
 
-use crate::backend::{Backend, Change, Committed, Setup, SyncError};
+use crate::backend::{Backend, Committed, Setup, SyncError};
 use crate::drift::TellDrift;
 use crate::inspection::{Inspected, Look};
 use counted::Counted;
-use layout::TABLE;
-use sets::{Door, SetName};
-use table::{Existing, Table};
+use table::{Door, Existing, Picker, SetName, TABLE, Table, TableSetup};
 
 pub(crate) use fullness::{collector as fullness_collector, room as room_for_pins_here};
-pub(crate) use layout::{Addition, local_mark, rule};
-pub use layout::{Picker, TableSetup};
-pub use meter::{Direction, Meter, MeterName};
 pub(crate) use mode::{MODE, SYNC_FAILURES};
-pub use sweep::{Pin, PinSweep};
-pub use traffic::{Count, PortTraffic, ServicePortName, read_traffic};
+pub use table::{Count, Pin, PinSweep, PortTraffic, ServicePortName, read_traffic};
 
 /// The name of our table, in the families `ip` and `ip6`.
 pub const TABLE_NAME: &str = TABLE;
@@ -136,13 +110,13 @@ impl<T: Transport> Nftables<T> {
     /// Lead packets to IPVS, which picks endpoints.
     pub(crate) fn beside_ipvs(mut self) -> Nftables<T> {
         for FamilyTable { setup, .. } in &mut self.families {
-            setup.picker = Picker::Ipvs { local_mark: local_mark(setup.masquerade_mark) };
+            setup.picker = Picker::Ipvs { local_mark: table::local_mark(setup.masquerade_mark) };
         }
         self
     }
 
     /// Put these rules in front, from the next rewrite on.
-    pub(crate) fn add(&mut self, family: Family, addition: Arc<dyn Addition>) {
+    pub(crate) fn add(&mut self, family: Family, addition: Arc<dyn table::Addition>) {
         self.families[family.index()].setup.addition = Some(addition);
     }
 
@@ -172,12 +146,12 @@ impl<T: Transport> Nftables<T> {
             Some(table) if table.comment == comment && *trust == Trust::InPlace => Ok(Existing::Ours {
                 sets: self.transport.sets(family, TABLE)?,
                 chains: self.transport.chains(family, TABLE)?,
-                counters: traffic::counter_names(&mut self.transport, setup)?,
+                counters: table::counter_names(&mut self.transport, setup)?,
                 // Unread, every destination counts as newly split: that costs some pins, and is never wrong.
-                split: sweep::split_before(&mut self.transport, setup.family).unwrap_or_default(),
+                split: table::split_before(&mut self.transport, setup.family).unwrap_or_default(),
             }),
             Some(table) if table.comment != comment => {
-                Ok(Existing::Other { pins: inherit::read(&mut self.transport, setup) })
+                Ok(Existing::Other { pins: table::read_pins(&mut self.transport, setup) })
             }
             _ => Ok(Existing::Other { pins: Vec::new() }),
         }
@@ -237,7 +211,7 @@ impl<T: Transport> Backend for Nftables<T> {
         let started = Instant::now();
         let (mut batch, _) = table.change(setup, changes, node);
         let rendering = started.elapsed();
-        sweep::destroy(&mut batch, &known);
+        table::destroy(&mut batch, &known);
         let committed = Committed {
             bytes: batch.len_bytes(),
             elements: table.elements,
@@ -276,7 +250,7 @@ impl<T: Transport> Backend for Nftables<T> {
     }
 
     fn forget(&mut self, family: Family, pins: &[Pin]) -> Result<usize, SyncError> {
-        sweep::forget(&mut self.transport, family, pins)
+        Ok(table::forget(&mut self.transport, family, pins)?)
     }
 
     /// Invalid packets pass, as in upstream's nftables mode.
@@ -286,7 +260,7 @@ impl<T: Transport> Backend for Nftables<T> {
         setup.detector = wanted.detector.clone();
         setup.masquerade_mark = wanted.masquerade_mark;
         if let Picker::Ipvs { local_mark: mark } = &mut setup.picker {
-            *mark = local_mark(wanted.masquerade_mark);
+            *mark = table::local_mark(wanted.masquerade_mark);
         }
         before != (setup.table_comment(), setup.masquerade_mark)
     }
@@ -367,7 +341,7 @@ fn room_for_pins(tracked: u32) -> u32 {
 
 /// How many clients are pinned, by address and by node port; `None` if the kernel does not say.
 fn count_pins<T: Transport>(transport: &mut T, family: Family) -> Option<[usize; 2]> {
-    let mut size = |door| transport.set_size(layout::nft_family(family), TABLE, &SetName::Pins(door).name());
+    let mut size = |door| transport.set_size(table::nft_family(family), TABLE, &SetName::Pins(door).name());
     match Door::BOTH.map(|door| size(door).ok().flatten()) {
         [Some(addresses), Some(node_ports)] => Some([addresses, node_ports]),
         _ => None,

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use kernel::nft::{self, Connection};
 
-use super::sweep::{PINS_TOGETHER, Pin, PinSweep};
 use crate::backend::SyncError;
+use table::{PINS_TOGETHER, Pin, PinSweep};
 
 /// Between two attempts at a sweep that services wait for.
 const RETRY: Duration = Duration::from_secs(2);

@@ -1,13 +1,12 @@
-//! Packets that rules refuse, counted by reason: counters of the constant rules, which outlive rewrites, and the metrics
-//! that show them.
+//! The metrics of packets that rules refuse, by reason.
 
 use std::sync::Arc;
 
 use kernel::nft::{Connection, Transport};
 use model::{Family, Refusal};
 
-use super::layout::{TABLE, nft_family};
 use crate::metrics::{Collector, Description, Kind, Page, label_text};
+use table::{TABLE, counter, nft_family};
 
 const DROPPED: Description = Description {
     name: "pointsman_dropped_packets_total",
@@ -22,22 +21,6 @@ const REJECTED: Description = Description {
     help: "Packets to addresses of services that were rejected, by reason",
 };
 pub(crate) const METRICS: [Description; 2] = [DROPPED, REJECTED];
-
-/// The counter of packets that are refused for a reason.
-pub(crate) const fn counter(why: Refusal) -> &'static str {
-    match why {
-        Refusal::NoEndpoints | Refusal::NotCarried => "rejected-no-endpoints",
-        Refusal::NoLocalEndpoints => "dropped-no-local-endpoints",
-        Refusal::SourceRange => "dropped-source-range",
-        Refusal::UnlistedPort => "rejected-unlisted-port",
-        Refusal::UnallocatedAddress => "dropped-unallocated-address",
-    }
-}
-
-/// All of them.
-pub(crate) fn counters() -> [&'static str; 5] {
-    Refusal::COUNTED.map(counter)
-}
 
 /// Writes them at the end of the page.
 pub(crate) fn collector() -> Arc<dyn Collector> {

@@ -3,10 +3,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use model::{Address, Claims, PortPlan, Protocol, ServiceKey, ServicePlan, merged_ports};
+use model::{Address, Claims, PortPlan, Protocol, ServiceKey, ServicePlan, merged_ports, ports_of};
 
 use super::planning::Fresh;
-use crate::ports::ports_of;
 
 #[derive(Default)]
 pub(super) struct Lingering(HashMap<(Protocol, Address), ServiceKey>);

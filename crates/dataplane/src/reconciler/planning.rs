@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
-use model::{Address, Family, Planned, Planner, Protocol, ServiceKey, ServicePlan, stale_flows};
+use model::{Address, Change, Family, Planned, Planner, Protocol, ServiceKey, ServicePlan, stale_flows};
 
 use super::{FamilyState, Known};
-use crate::backend::{Backend, Change};
+use crate::backend::Backend;
 use crate::pieces::LARGE;
 use crate::slots::keep_order;
 

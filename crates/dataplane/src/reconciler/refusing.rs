@@ -1,6 +1,6 @@
-//! Which services began to refuse clients with a sync, for the log.
+//! Which services began to refuse clients with a sync or got less than they ask for, for the log and events.
 
-use model::{Refusal, ServiceKey, ServicePlan};
+use model::{Change, Excess, Refusal, ServiceKey, ServicePlan};
 
 /// Services that are named after one sync.
 const MOST_NAMED: usize = 20;
@@ -34,4 +34,11 @@ pub(super) fn refusing<'a>(
 fn refusal(plan: &ServicePlan) -> Option<Refusal> {
     let destinations = plan.ports.iter().flat_map(|port| &port.destinations);
     destinations.filter_map(|at| at.refusal()).map(|(why, _)| why).next()
+}
+
+/// A service that asks for more than it may have since this change, or no longer does.
+pub(super) fn newly_limited(change: &Change<'_>) -> Option<(ServiceKey, Excess)> {
+    let excess = |plan: Option<&ServicePlan>| plan.map(|plan| plan.excess).unwrap_or_default();
+    let new = excess(change.new);
+    (new.is_none() != excess(change.old).is_none()).then(|| (change.service.clone(), new))
 }

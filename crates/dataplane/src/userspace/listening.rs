@@ -9,16 +9,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use model::{Address, Family, NodePlan, Pool, PortPlan, Protocol, ServiceKey, ServicePlan};
+use model::{Address, Change, Family, NodePlan, Pool, PortPlan, Protocol, ServiceKey, ServicePlan, ports_of};
 
-use super::counts::Refused;
-use super::forwarder::{Forwarder, FrontId, Means, Shared};
-use crate::backend::{Backend, Change, Committed, Setup, SyncError};
+use crate::backend::{Backend, Committed, Setup, SyncError};
 use crate::check_pace::Looks;
 use crate::drift::TellDrift;
 use crate::inspection::{Inspected, Look};
 use crate::nftables::{Pin, PinSweep};
-use crate::ports::ports_of;
+use forwarder::{Forwarder, FrontId, Means, Refused, Shared};
 
 /// Listeners at once: a node port has one for each address and family.
 const MOST: usize = 4_000;

@@ -5,9 +5,8 @@ use std::sync::atomic::Ordering;
 
 use model::{Family, Protocol};
 
-use super::counts::{Count, Refused};
-use super::forwarder::Shared;
 use crate::metrics::{Collector, Description, Kind, Page, label_text};
+use forwarder::{Count, Refused, Shared};
 
 const LABELS: &[&str] = &["ip_family", "protocol"];
 

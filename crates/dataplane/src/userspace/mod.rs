@@ -1,16 +1,12 @@
 //! Mode userspace: the flat table of mode nftables leads clients to a forwarder in this process, which carries what they
 //! send to an endpoint. `docs/userspace.md` describes it.
 
-mod counts;
-mod directory;
-mod forwarder;
 mod ground;
 mod listening;
 mod listening_metrics;
 mod metrics;
 mod mode;
 mod node;
-mod port;
 mod redirect;
 mod rules;
 
@@ -21,16 +17,16 @@ use std::time::{Duration, Instant};
 
 use kernel::nft;
 use model::{
-    Family, Fate, MasqueradeCause, NodePlan, Pool, Protocol, Refusal, ServiceKey, ServicePlan,
+    Change, Family, Fate, MasqueradeCause, NodePlan, Pool, Protocol, Refusal, ServiceKey, ServicePlan,
     UserspaceSettings,
 };
 
-use crate::backend::{Backend, Change, Committed, Setup, SyncError};
+use crate::backend::{Backend, Committed, Setup, SyncError};
 use crate::check_pace::Looks;
 use crate::drift::TellDrift;
 use crate::inspection::{Inspected, Look, Owner};
 use crate::nftables::{Nftables, Pin, PinSweep};
-use directory::Directory;
+use forwarder::Directory;
 use redirect::Doors;
 use rules::{ForwarderRules, own_mark};
 

@@ -2,13 +2,13 @@
 
 use kernel::nft;
 
-use super::forwarder::Forwarder;
 use super::node::Node;
 use super::{NAME, Userspace, ground, metrics};
 use crate::leftovers::{Leftover, Leftovers, Removal, Search};
 use crate::metrics::ModeMetrics;
 use crate::mode::{BuildOptions, Mode, Prepared, Running, Unavailable};
 use crate::nftables;
+use forwarder::Forwarder;
 
 pub(crate) struct UserspaceMode;
 

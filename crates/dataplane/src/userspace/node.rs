@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use model::{Family, Pool, Protocol, UserspaceSettings};
 
-use super::forwarder::{Forwarder, Means};
 use super::{Doors, Ground, ground};
 use crate::backend::SyncError;
+use forwarder::{Forwarder, Means};
 
 pub(super) struct Node {
     forwarder: Forwarder,
@@ -78,7 +78,7 @@ impl Drop for Node {
 }
 
 impl Node {
-    pub(super) fn shared(&self) -> Arc<super::forwarder::Shared> {
+    pub(super) fn shared(&self) -> Arc<forwarder::Shared> {
         self.forwarder.shared.clone()
     }
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use kernel::nft::{Batch, VerdictCode};
 
-use crate::nftables::{Addition, TableSetup, rule};
+use table::{Addition, TableSetup, rule};
 
 /// The mark of packets to endpoints: a bit that masquerading does not use.
 pub(super) fn own_mark(masquerade_mark: u32) -> u32 {

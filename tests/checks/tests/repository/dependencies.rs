@@ -8,15 +8,19 @@ use checks::packages::{Package, packages};
 
 /// What each crate may use of ours. Packages outside `crates/` may use everything but the agent: they run its binary.
 const DIRECTIONS: &[(&str, &[&str])] = &[
-    ("crates/agent", &["cluster", "config", "dataplane", "kernel", "model"]),
+    ("crates/agent", &["cluster", "commands", "config", "dataplane", "kernel", "model", "telemetry"]),
     ("crates/cluster", &["model"]),
+    ("crates/commands", &["cluster", "config", "model"]),
     ("crates/config", &["model"]),
-    ("crates/dataplane", &["kernel", "model"]),
+    ("crates/dataplane", &["forwarder", "kernel", "model", "table"]),
     ("crates/demo", &["cluster", "dataplane", "kernel", "model", "sandbox", "simulate"]),
+    ("crates/forwarder", &["kernel", "model"]),
     ("crates/kernel", &[]),
     ("crates/model", &[]),
     ("crates/sandbox", &["kernel"]),
     ("crates/simulate", &["kernel"]),
+    ("crates/table", &["kernel", "model"]),
+    ("crates/telemetry", &["cluster", "config", "dataplane", "kernel", "model"]),
 ];
 
 /// What their tests may use besides.
@@ -45,6 +49,18 @@ fn licences_are_permissive() {
     };
     let refused: Vec<String> = all.iter().filter_map(verdict).collect();
     assert!(refused.is_empty(), "replace these dependencies:\n{}", refused.join("\n"));
+}
+
+/// The log takes lines of other crates for those of libraries, which are heard only at `-v 8`.
+#[test]
+fn the_log_knows_the_crates_of_the_agent() {
+    let path = checks::root().join("crates/telemetry/src/logging/levels.rs");
+    let code = std::fs::read_to_string(path).unwrap();
+    let (_, used) = DIRECTIONS.iter().find(|(folder, _)| *folder == "crates/agent").unwrap();
+    let (_, below) = DIRECTIONS.iter().find(|(folder, _)| *folder == "crates/dataplane").unwrap();
+    let unknown: Vec<_> =
+        used.iter().chain(*below).filter(|name| !code.contains(&format!("\"{name}\","))).collect();
+    assert!(unknown.is_empty(), "add {unknown:?} to is_ours");
 }
 
 #[test]

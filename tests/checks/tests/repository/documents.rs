@@ -90,7 +90,7 @@ fn the_layout_document_names_every_set_and_chain() {
     let read = |path: &str| std::fs::read_to_string(checks::root().join(path)).unwrap();
     let document = ["docs/nftables.md", "docs/ipvs.md"].map(read).concat();
     let code = ["sets.rs", "layout.rs", "ipvs_rules.rs"]
-        .map(|name| read(&format!("crates/dataplane/src/nftables/{name}")))
+        .map(|name| read(&format!("crates/table/src/{name}")))
         .concat();
     let is_name = |text: &&str| {
         text.contains('-') && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
@@ -105,7 +105,7 @@ fn the_layout_document_names_every_set_and_chain() {
 #[test]
 fn commands_in_documents_use_known_flags() {
     // Commands have flags of their own, which their source lists.
-    let commands = files().into_iter().filter(|file| file.path.starts_with("crates/agent/src/commands/"));
+    let commands = files().into_iter().filter(|file| file.path.starts_with("crates/commands/src/"));
     let commands = commands.map(|file| file.text);
     let help = config::flags::help() + &commands.collect::<String>();
     let mut unknown = Vec::new();

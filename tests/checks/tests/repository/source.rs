@@ -36,6 +36,26 @@ fn files_are_short_enough_to_read() {
     refuse(long.map(|(lines, path)| format!("{path}: {lines} lines")).collect(), "divide these");
 }
 
+/// Whatever grows beyond this is more than one thing. What speaks to the kernel, or stands for it, is as large as the kernel
+/// makes it.
+#[test]
+fn crates_are_small_enough_to_know() {
+    const LARGEST: usize = 12_000;
+    let mut lines = std::collections::BTreeMap::<String, usize>::new();
+    for file in files().into_iter().filter(|file| file.has_end(".rs")) {
+        let Some((folder, _)) = file.path.strip_prefix("crates/").and_then(|path| path.split_once("/src/"))
+        else {
+            continue;
+        };
+        *lines.entry(folder.to_owned()).or_default() += file.text.lines().count();
+    }
+    assert!(lines.len() > 10, "{lines:?}");
+    let large = lines
+        .into_iter()
+        .filter(|(name, count)| *count > LARGEST && !["kernel", "simulate"].contains(&name.as_str()));
+    refuse(large.map(|(name, count)| format!("crates/{name}: {count} lines")).collect(), "divide these");
+}
+
 #[test]
 fn nothing_is_left_over() {
     let mut findings = Vec::new();

@@ -1,0 +1,95 @@
+//! `kube-proxy check`: what would go wrong with manifests, before anything runs. Needs neither an agent nor rights.
+
+mod fields;
+mod services;
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use cluster::manifests::{Consequence, ManifestSource, raw_documents};
+use cluster::{ClusterState, Update};
+
+use crate::arguments::Arguments;
+use crate::{FAILED, GOOD, Outcome, print};
+
+pub(super) const USAGE: &str = "\
+Check manifests of Services, EndpointSlices, Nodes and ServiceCIDRs: what cannot be read, fields that are misspelt,
+services without usable endpoints, addresses that several services claim.
+
+Usage:
+  kube-proxy check PATH... [flags]        files or folders; - reads from a pipe, such as
+                                          kubectl get svc,endpointslices -A -o yaml | kube-proxy check -
+
+Flags:
+  --node NAME                             check what policy Local means on this node
+
+Exit code: 0 if nothing is wrong, else 1.
+";
+
+pub(super) fn run(arguments: Arguments) -> Outcome {
+    arguments.only(&["node"])?;
+    if arguments.words.is_empty() {
+        return Err("which manifests? Name files or folders, or - for a pipe; see --help".to_owned());
+    }
+    let mut findings = Vec::new();
+    let mut state = ClusterState::default();
+    for word in &arguments.words {
+        match word.as_str() {
+            "-" => {
+                let piped = Piped::read()?;
+                let found = load(&piped.0, &mut state)?;
+                let shown = piped.0.display().to_string();
+                findings.extend(found.into_iter().map(|line| line.replace(&shown, "-")));
+            }
+            path => findings.extend(load(Path::new(path), &mut state)?),
+        }
+    }
+    findings.extend(services::problems(&state, arguments.value("node")));
+    let counts = state.counts();
+    print(&findings.iter().map(|line| format!("{line}\n")).collect::<String>());
+    let (services, slices) = (counts.services, counts.slices);
+    print(&format!("Services: {services}, slices: {slices}, problems: {}\n", findings.len()));
+    Ok(if findings.is_empty() { GOOD } else { FAILED })
+}
+
+/// Take the objects in; returns what is wrong with the documents.
+fn load(path: &Path, state: &mut ClusterState) -> Result<Vec<String>, String> {
+    let loaded = ManifestSource::new(path).load().map_err(|error| error.to_string())?;
+    let problems = loaded.problems.into_iter().map(|mut problem| {
+        // What the agent does about it is another matter.
+        problem.consequence = problem.consequence.filter(|what| *what == Consequence::RestIsUsed);
+        problem.to_string()
+    });
+    let mut findings: Vec<String> = problems.collect();
+    state.update(Update::Changes(loaded.changes));
+    findings.extend(raw_documents(path).iter().flat_map(fields::misspelt));
+    Ok(findings)
+}
+
+/// What a pipe says, in a file until it is checked.
+struct Piped(PathBuf);
+
+impl Piped {
+    fn read() -> Result<Piped, String> {
+        let mut text = String::new();
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .map_err(|error| format!("cannot read the pipe: {error}"))?;
+        let is_json = text.trim_start().starts_with('{');
+        let name =
+            format!("kube-proxy-check-{}.{}", std::process::id(), if is_json { "json" } else { "yaml" });
+        let file = Piped(std::env::temp_dir().join(name));
+        // Nobody else's file is followed or overwritten.
+        let created = std::fs::OpenOptions::new().write(true).create_new(true).open(&file.0);
+        let written = created.and_then(|mut to| std::io::Write::write_all(&mut to, text.as_bytes()));
+        written.map_err(|error| format!("cannot write {}: {error}", file.0.display()))?;
+        Ok(file)
+    }
+}
+
+impl Drop for Piped {
+    fn drop(&mut self) {
+        // It is ours; there is nobody to tell.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,98 @@
+//! One question to the agent over HTTP, and every way in which it may go without an answer, as a line.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use config::version;
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use serde_json::Value;
+
+use crate::complain;
+use crate::paths::VERSION_HEADER;
+
+const CONNECTING: Duration = Duration::from_secs(5);
+/// The agent itself gives up before.
+const ANSWERING: Duration = Duration::from_secs(60);
+const LONGEST_ANSWER: u64 = 256 << 20;
+
+const ESCAPED: &AsciiSet =
+    &CONTROLS.add(b' ').add(b'%').add(b'&').add(b'+').add(b'#').add(b'"').add(b'<').add(b'>');
+
+/// What came back.
+pub(super) struct Reply {
+    pub(super) code: u16,
+    head: String,
+    pub(super) body: String,
+}
+
+impl Reply {
+    fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(':'));
+        lines.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+    }
+}
+
+/// The document at a path, asked with these parameters.
+pub(super) fn ask(agent: SocketAddr, path: &str, parameters: &[(&str, &str)]) -> Result<Value, String> {
+    let pairs: Vec<String> = parameters
+        .iter()
+        .map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, ESCAPED)))
+        .collect();
+    let reply = get(agent, &format!("{path}?{}", pairs.join("&")))?;
+    let Some(theirs) = reply.header(VERSION_HEADER) else { return Err(stranger(agent, &reply)) };
+    if theirs != version::FULL {
+        complain(&format!("the agent at {agent} is {theirs}, this program is {}", version::FULL));
+    }
+    let document: Value = serde_json::from_str(&reply.body)
+        .map_err(|error| format!("the agent at {agent} gave an answer that cannot be read: {error}"))?;
+    match (reply.code, document["error"].as_str()) {
+        (200, _) => Ok(document),
+        (_, Some(problem)) => Err(problem.to_owned()),
+        (code, None) => Err(format!("the agent at {agent} answered with code {code}")),
+    }
+}
+
+/// Something else answers, or an agent that does not know the question.
+fn stranger(agent: SocketAddr, reply: &Reply) -> String {
+    if [401, 403].contains(&reply.code) {
+        return format!("no permission: {agent} answered with code {}", reply.code);
+    }
+    let metrics = get(agent, "/metrics").map(|reply| reply.body).unwrap_or_default();
+    let line = metrics.lines().find(|line| line.starts_with("kubernetes_build_info{"));
+    let theirs = line.and_then(|line| line.split("git_version=\"").nth(1)?.split('"').next());
+    match theirs {
+        Some(theirs) => format!(
+            "the kube-proxy at {agent} is {theirs} and does not know this question; this program is {}",
+            version::FULL
+        ),
+        None => format!("what answers at {agent} is no kube-proxy that can be asked; see --agent"),
+    }
+}
+
+fn get(agent: SocketAddr, path: &str) -> Result<Reply, String> {
+    exchange(agent, path).map_err(|error| match error.kind() {
+        io::ErrorKind::ConnectionRefused => format!(
+            "no agent answers at {agent}: connection refused. Is kube-proxy running on this node? See --agent and \
+             --metrics-bind-address"
+        ),
+        io::ErrorKind::PermissionDenied => format!("no permission to connect to {agent}: {error}"),
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+            format!("no answer from {agent} in time; the agent may be busy writing rules")
+        }
+        _ => format!("cannot ask the agent at {agent}: {error}"),
+    })
+}
+
+fn exchange(agent: SocketAddr, path: &str) -> io::Result<Reply> {
+    let mut stream = TcpStream::connect_timeout(&agent, CONNECTING)?;
+    stream.set_read_timeout(Some(ANSWERING))?;
+    stream.set_write_timeout(Some(CONNECTING))?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {agent}\r\nAccept: application/json\r\n\r\n")?;
+    let mut text = String::new();
+    stream.take(LONGEST_ANSWER).read_to_string(&mut text)?;
+    let invalid = || io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP");
+    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(invalid)?;
+    let code = head.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or_else(invalid)?;
+    Ok(Reply { code, head: head.to_owned(), body: body.to_owned() })
+}

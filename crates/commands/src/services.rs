@@ -1,0 +1,242 @@
+//! `kube-proxy services`: what is programmed, as `kubectl get` would show it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use config::{Node, yaml};
+use serde_json::{Value, json};
+
+use crate::arguments::Arguments;
+use crate::paths::SERVICES;
+use crate::table::Table;
+use crate::{GOOD, NOT_GOOD, Outcome, client, print};
+
+pub(super) const USAGE: &str = "\
+List what is programmed for services on this node.
+
+Usage:
+  kube-proxy services [NAME|NAMESPACE/NAME|ADDRESS] [flags]
+
+Flags:
+  -n, --namespace NAMESPACE        [default]
+  -A, --all-namespaces
+  --problems                       only services that refuse somebody, with the reason
+  -w, --watch                      list again whenever something changed
+  -o, --output table|wide|json|yaml [table]
+  --agent ADDRESS:PORT             where the agent serves its metrics; else as --config or
+  --config FILE                    --metrics-bind-address of the agent say [127.0.0.1:10249]
+  --metrics-bind-address ADDRESS
+
+Exit code: 0; 1 if there is no answer; with --problems 3 if there is a problem.
+";
+
+/// How often a watched list is asked for.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Table,
+    Wide,
+    Json,
+    Yaml,
+}
+
+pub(super) fn run(arguments: Arguments) -> Outcome {
+    arguments.only(&["namespace", "all-namespaces", "problems", "watch", "output"])?;
+    let form = match arguments.value("output") {
+        None | Some("table") => Form::Table,
+        Some("wide") => Form::Wide,
+        Some("json") => Form::Json,
+        Some("yaml") => Form::Yaml,
+        Some(other) => return Err(format!("-o: {other:?} is not one of table, wide, json and yaml")),
+    };
+    let parameters = parameters(&arguments)?;
+    let agent = arguments.agent()?;
+    let mut shown: Option<Vec<Value>> = None;
+    loop {
+        let services = all(agent, &parameters)?;
+        if shown.as_ref() != Some(&services) {
+            print(&text(&services, form));
+        }
+        if !arguments.has("watch") {
+            let is_problem = arguments.has("problems") && !services.is_empty();
+            return Ok(if is_problem { NOT_GOOD } else { GOOD });
+        }
+        shown = Some(services);
+        std::thread::sleep(BETWEEN_LOOKS);
+    }
+}
+
+fn parameters(arguments: &Arguments) -> Result<Vec<(&'static str, String)>, String> {
+    let mut parameters: Vec<(&'static str, String)> = Vec::new();
+    let mut namespace = arguments.value("namespace").map(str::to_owned);
+    match arguments.words.as_slice() {
+        [] => {}
+        [word] => match (word.parse::<IpAddr>(), word.split_once('/')) {
+            (Ok(ip), _) => parameters.push(("address", ip.to_string())),
+            (_, Some((given, name))) => {
+                namespace = Some(given.to_owned());
+                parameters.push(("name", name.to_owned()));
+            }
+            _ => parameters.push(("name", word.clone())),
+        },
+        [_, extra, ..] => return Err(format!("one service at a time, not {extra:?} too; see --help")),
+    }
+    let is_everywhere =
+        arguments.has("all-namespaces") || parameters.iter().any(|(name, _)| *name == "address");
+    match namespace {
+        Some(namespace) => parameters.push(("namespace", namespace)),
+        None if is_everywhere => {}
+        None => parameters.push(("namespace", "default".to_owned())),
+    }
+    if arguments.has("problems") {
+        parameters.push(("problems", "true".to_owned()));
+    }
+    Ok(parameters)
+}
+
+/// Page by page.
+fn all(agent: SocketAddr, parameters: &[(&'static str, String)]) -> Result<Vec<Value>, String> {
+    let mut services = Vec::new();
+    let mut next: Option<String> = None;
+    loop {
+        let mut asked: Vec<(&str, &str)> =
+            parameters.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        asked.extend(next.as_deref().map(|next| ("continue", next)));
+        let mut page = client::ask(agent, SERVICES, &asked)?;
+        services.extend(page["services"].as_array_mut().map(std::mem::take).unwrap_or_default());
+        match page["continue"].as_str() {
+            Some(last) => next = Some(last.to_owned()),
+            None => return Ok(services),
+        }
+    }
+}
+
+fn text(services: &[Value], form: Form) -> String {
+    match form {
+        Form::Json => format!("{:#}\n", json!({ "services": services })),
+        Form::Yaml => yaml::text(&node(&json!({ "services": services }))),
+        Form::Table | Form::Wide if services.is_empty() => "No services found.\n".to_owned(),
+        Form::Table | Form::Wide => table(services, form == Form::Wide).to_string(),
+    }
+}
+
+fn table(services: &[Value], is_wide: bool) -> Table {
+    let mut head =
+        vec!["NAMESPACE", "NAME", "PORT", "TYPE", "CLUSTER-IP", "EXTERNAL-IP", "ENDPOINTS", "NOTES"];
+    if is_wide {
+        head.insert(6, "POLICY");
+    }
+    let mut table = Table::new(&head);
+    for service in services {
+        let none = Vec::new();
+        for port in service["ports"].as_array().unwrap_or(&none) {
+            let mut row = vec![
+                word(&service["namespace"]),
+                word(&service["name"]),
+                port_words(port),
+                word(&service["type"]),
+                list(&[&service["clusterIPs"]]),
+                list(&[&service["loadBalancerIPs"], &service["externalIPs"]]),
+                endpoints(port),
+                notes(service, port),
+            ];
+            if is_wide {
+                let (inside, outside) =
+                    (&service["internalTrafficPolicy"], &service["externalTrafficPolicy"]);
+                row.insert(6, format!("{}/{}", word(inside), word(outside)));
+            }
+            table.row(row);
+        }
+    }
+    table
+}
+
+fn word(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// `http:80:30080/TCP`
+fn port_words(port: &Value) -> String {
+    let name = port["name"]
+        .as_str()
+        .filter(|name| !name.is_empty())
+        .map(|name| format!("{name}:"))
+        .unwrap_or_default();
+    let node_port = port["nodePort"].as_u64().map(|number| format!(":{number}")).unwrap_or_default();
+    format!("{name}{}{node_port}/{}", port["port"], word(&port["protocol"]).to_uppercase())
+}
+
+fn list(lists: &[&Value]) -> String {
+    let words: Vec<String> = lists.iter().flat_map(|list| list.as_array()).flatten().map(word).collect();
+    if words.is_empty() { "<none>".to_owned() } else { words.join(",") }
+}
+
+/// Usable and known, of each family that has rules.
+fn endpoints(port: &Value) -> String {
+    let families = port["endpoints"].as_object();
+    let words: Vec<String> = families
+        .into_iter()
+        .flatten()
+        .map(|(_, one)| format!("{}/{}", one["usable"], one["known"]))
+        .collect();
+    if words.is_empty() { "-".to_owned() } else { words.join(" ") }
+}
+
+fn notes(service: &Value, port: &Value) -> String {
+    let problems = [&port["problems"], &service["problems"]];
+    let mut notes: Vec<String> =
+        problems.iter().flat_map(|list| list.as_array()).flatten().map(word).collect();
+    if service["pending"] == true {
+        notes.push("a sync is still to come".to_owned());
+    }
+    if let Some(seconds) = service["affinitySeconds"].as_u64() {
+        notes.push(format!("affinity {seconds} s"));
+    }
+    if let Some(count @ 1..) = service["sourceRangeCount"].as_u64() {
+        notes.push(format!("{count} source ranges"));
+    }
+    notes.join("; ")
+}
+
+fn node(value: &Value) -> Node {
+    match value {
+        Value::Null => Node::Null,
+        Value::Bool(value) => Node::Bool(*value),
+        Value::Number(number) => Node::Number(number.to_string()),
+        Value::String(text) => Node::text(text.as_str()),
+        Value::Array(items) => Node::List(items.iter().map(node).collect()),
+        Value::Object(fields) => {
+            Node::Map(fields.iter().map(|(name, value)| (name.clone(), node(value))).collect())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_a_port() {
+        let services = [json!({
+            "namespace": "default", "name": "web", "type": "NodePort", "clusterIPs": ["10.96.0.10", "fd00::a"],
+            "externalIPs": [], "loadBalancerIPs": [], "affinitySeconds": 10800, "sourceRangeCount": 0,
+            "problems": [], "pending": false,
+            "ports": [
+                { "name": "http", "protocol": "tcp", "port": 80, "nodePort": 30080, "problems": [],
+                  "endpoints": { "IPv4": { "usable": 2, "known": 3 }, "IPv6": { "usable": 0, "known": 0 } } },
+                { "name": "dns", "protocol": "udp", "port": 53, "nodePort": null, "endpoints": {},
+                  "problems": ["rejects all clients: no endpoints; check the selector and the pods"] },
+            ],
+        })];
+        let wanted = "\
+NAMESPACE  NAME  PORT               TYPE      CLUSTER-IP          EXTERNAL-IP  ENDPOINTS  NOTES
+default    web   http:80:30080/TCP  NodePort  10.96.0.10,fd00::a  <none>       2/3 0/0    affinity 10800 s
+default    web   dns:53/UDP         NodePort  10.96.0.10,fd00::a  <none>       -          rejects all clients: no \
+endpoints; check the selector and the pods; affinity 10800 s
+";
+        assert_eq!(text(&services, Form::Table), wanted);
+        assert_eq!(text(&[], Form::Table), "No services found.\n");
+        assert!(text(&services, Form::Yaml).starts_with("services:\n- "), "{}", text(&services, Form::Yaml));
+    }
+}

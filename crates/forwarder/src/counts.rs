@@ -1,0 +1,109 @@
+//! What the forwarder counts, for its metrics and its limits.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use model::{Family, Protocol};
+
+/// Beyond these, new connections are turned away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub tcp: usize,
+    pub udp: usize,
+}
+
+/// No more than this, however many descriptors there are.
+const MOST_TCP: usize = 250_000;
+const MOST_UDP: usize = 125_000;
+/// Descriptors for everything else: listeners, pipes, the rest of the agent.
+const RESERVED: u64 = 4096;
+
+impl Limits {
+    /// A connection takes two descriptors, a flow of UDP one; TCP gets two thirds of them.
+    pub fn of(descriptors: u64) -> Limits {
+        let share = descriptors.saturating_sub(RESERVED.min(descriptors / 2)) / 3;
+        let share = usize::try_from(share).unwrap_or(usize::MAX);
+        Limits { tcp: share.min(MOST_TCP), udp: share.min(MOST_UDP) }
+    }
+
+    pub fn of_protocol(self, protocol: Protocol) -> usize {
+        if protocol == Protocol::Udp { self.udp } else { self.tcp }
+    }
+}
+
+/// Why a client was turned away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Too many are open, in all or of one service port.
+    Limit,
+    /// No descriptors left.
+    Descriptors,
+    /// No endpoint answered, or there is none.
+    Endpoints,
+    /// No service has the address any more.
+    Unknown,
+}
+
+impl Refused {
+    pub const ALL: [Refused; 4] =
+        [Refused::Limit, Refused::Descriptors, Refused::Endpoints, Refused::Unknown];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Refused::Limit => "limit",
+            Refused::Descriptors => "descriptors",
+            Refused::Endpoints => "endpoints",
+            Refused::Unknown => "unknown",
+        }
+    }
+}
+
+/// Of one family and protocol.
+#[derive(Debug, Default)]
+pub struct Count {
+    pub open: AtomicUsize,
+    pub opened: AtomicU64,
+    /// Attempts to reach an endpoint that failed.
+    pub failed_dials: AtomicU64,
+    /// To endpoints, and back.
+    pub bytes: [AtomicU64; 2],
+    refused: [AtomicU64; 4],
+}
+
+impl Count {
+    pub fn refuse(&self, why: Refused) {
+        self.refused[why as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn refused(&self, why: Refused) -> u64 {
+        self.refused[why as usize].load(Ordering::Relaxed)
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Counts([[Count; 2]; 2]);
+
+impl Counts {
+    pub fn of(&self, family: Family, protocol: Protocol) -> &Count {
+        &self.0[family.index()][usize::from(protocol == Protocol::Udp)]
+    }
+
+    /// Open connections of a protocol, in both families.
+    pub fn open(&self, protocol: Protocol) -> usize {
+        Family::BOTH.iter().map(|family| self.of(*family, protocol).open.load(Ordering::Relaxed)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_fit_the_descriptors() {
+        for descriptors in [64, 1024, 65_536, 1_048_576, u64::MAX] {
+            let Limits { tcp, udp } = Limits::of(descriptors);
+            assert!(tcp > 0 && udp > 0, "{descriptors}");
+            assert!((2 * tcp + udp) as u64 <= descriptors, "{descriptors}");
+        }
+        assert!(Limits::of(65_536).tcp > 20_000);
+    }
+}

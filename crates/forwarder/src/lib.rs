@@ -1,0 +1,160 @@
+//! The forwarder: carries connections of TCP and flows of UDP from clients to endpoints, on threads of its own. Neither the
+//! sync thread nor a probe ever waits for it; it asks the [`Directory`] which service a client means.
+
+mod complaints;
+mod conn;
+mod counts;
+mod directory;
+mod front;
+mod pipes;
+mod port;
+mod slab;
+mod sockets;
+mod tcp;
+mod token;
+mod udp;
+mod unreachable;
+mod way;
+mod worker;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use model::{Pool, Protocol};
+
+use front::Front;
+use worker::{Inbox, Order, Worker};
+
+pub use counts::{Count, Counts, Limits, Refused};
+pub use directory::Directory;
+pub use front::Means;
+pub use port::Port;
+
+/// More threads than this gain nothing: one carries ten gigabits.
+const MOST_THREADS: usize = 4;
+/// Between two looks whether everything has drained.
+const DRAINING: Duration = Duration::from_millis(20);
+
+/// What all threads share.
+pub struct Shared {
+    pub directory: Arc<Directory>,
+    pub counts: Counts,
+    pub limits: Limits,
+    mark: AtomicU32,
+    udp_idle_ms: AtomicU64,
+}
+
+impl Shared {
+    fn mark(&self) -> u32 {
+        self.mark.load(Ordering::Relaxed)
+    }
+
+    fn udp_idle(&self) -> Duration {
+        Duration::from_millis(self.udp_idle_ms.load(Ordering::Relaxed).max(1))
+    }
+
+    /// The mark of packets to endpoints.
+    pub fn set_mark(&self, mark: u32) {
+        self.mark.store(mark, Ordering::Relaxed);
+    }
+
+    /// How long a flow of UDP lives without a datagram.
+    pub fn set_udp_idle(&self, idle: Duration) {
+        self.udp_idle_ms.store(u64::try_from(idle.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+}
+
+/// Ends its threads when it is dropped.
+pub struct Forwarder {
+    pub shared: Arc<Shared>,
+    threads: Vec<(Inbox, JoinHandle<()>)>,
+    fronts: AtomicU32,
+}
+
+/// A door that clients come in by. It is closed with [`Forwarder::close`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FrontId(u32);
+
+impl Forwarder {
+    /// Start the threads, in the network namespace of the calling thread.
+    pub fn start() -> io::Result<Forwarder> {
+        let descriptors = kernel::process::open_files().unwrap_or(1024);
+        let shared = Arc::new(Shared {
+            directory: Arc::default(),
+            counts: Counts::default(),
+            limits: Limits::of(descriptors),
+            mark: AtomicU32::new(0),
+            udp_idle_ms: AtomicU64::new(30_000),
+        });
+        let count = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+        let mut forwarder = Forwarder { shared, threads: Vec::new(), fronts: AtomicU32::new(0) };
+        for number in 0..count {
+            let inbox = Inbox::new()?;
+            let worker = Worker::new(forwarder.shared.clone(), inbox.clone())?;
+            let thread = std::thread::Builder::new().name(format!("forward-{number}"));
+            forwarder.threads.push((inbox, thread.spawn(move || worker.run())?));
+        }
+        Ok(forwarder)
+    }
+
+    /// Let clients in at addresses that the rules redirect to, at all of them or at none: each thread has a socket there.
+    pub fn open_shared(&self, wanted: &[(Protocol, Pool, Means)]) -> io::Result<()> {
+        let mut opened = Vec::new();
+        for (inbox, _) in &self.threads {
+            for (protocol, pool, means) in wanted {
+                opened.push((inbox, Front::open(*protocol, *pool, *means)?));
+            }
+        }
+        for (inbox, front) in opened {
+            inbox.send(Order::Open(self.next_id(), front));
+        }
+        Ok(())
+    }
+
+    /// Let clients in at an address of their own choice: one thread has it.
+    pub fn open(&self, protocol: Protocol, pool: Pool, means: Means) -> io::Result<FrontId> {
+        let front = Front::open(protocol, pool, means)?;
+        let id = self.next_id();
+        if let Some((inbox, _)) = self.threads.get(id as usize % self.threads.len().max(1)) {
+            inbox.send(Order::Open(id, front));
+        }
+        Ok(FrontId(id))
+    }
+
+    pub fn close(&self, FrontId(id): FrontId) {
+        if let Some((inbox, _)) = self.threads.get(id as usize % self.threads.len().max(1)) {
+            inbox.send(Order::Close(id));
+        }
+    }
+
+    fn next_id(&self) -> u32 {
+        self.fronts.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Wait until no connection is open, but not longer than this. New ones are let in meanwhile: nobody else would.
+    pub fn drain(&self, most: Duration) {
+        let until = Instant::now() + most;
+        let open = || self.shared.counts.open(Protocol::Tcp);
+        if open() > 0 && !most.is_zero() {
+            tracing::info!(connections = open(), ?most, "Waiting for open connections to end");
+        }
+        while open() > 0 && Instant::now() < until {
+            std::thread::sleep(DRAINING);
+        }
+    }
+}
+
+impl Drop for Forwarder {
+    fn drop(&mut self) {
+        for (inbox, _) in &self.threads {
+            inbox.send(Order::Stop);
+        }
+        for (_, thread) in self.threads.drain(..) {
+            // One that has panicked is gone as well.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Pipes through which data goes from one socket to another without being copied. A connection has one only while data is
+//! on its way, so that ten thousand idle connections need none.
+
+use std::os::fd::OwnedFd;
+
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
+
+/// What a pipe is to hold; the kernel may refuse it to an ordinary user.
+const SIZE: usize = 256 * 1024;
+/// So many are in use at once; other connections copy meanwhile.
+const MOST: usize = 512;
+/// So many wait for the next connection.
+const MOST_SPARE: usize = 32;
+
+#[derive(Debug)]
+pub(crate) struct Pipe {
+    pub(crate) read: OwnedFd,
+    pub(crate) write: OwnedFd,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Pipes {
+    spare: Vec<Pipe>,
+    used: usize,
+}
+
+impl Pipes {
+    /// An empty one; `None` if there are too many, or no descriptors left.
+    pub(crate) fn take(&mut self) -> Option<Pipe> {
+        if self.used >= MOST {
+            return None;
+        }
+        let pipe = self.spare.pop().or_else(make)?;
+        self.used += 1;
+        Some(pipe)
+    }
+
+    /// It is empty again.
+    pub(crate) fn give_back(&mut self, pipe: Pipe) {
+        self.used = self.used.saturating_sub(1);
+        if self.spare.len() < MOST_SPARE {
+            self.spare.push(pipe);
+        }
+    }
+
+    /// It went with its connection, whatever was in it.
+    pub(crate) fn lost(&mut self) {
+        self.used = self.used.saturating_sub(1);
+    }
+}
+
+fn make() -> Option<Pipe> {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
+    let _smaller_will_do = fcntl_setpipe_size(&write, SIZE);
+    Some(Pipe { read, write })
+}

@@ -1,0 +1,246 @@
+//! One service port as the forwarder sees it: its endpoints, whose turn it is, and which client belongs to which endpoint.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use model::{Pool, PortPlan};
+
+/// So many clients of a port are remembered; more are led by their address alone.
+const MOST_PINS: usize = 65_536;
+/// How long an endpoint that could not be reached is passed over, if there is another.
+const PASSED_OVER: Duration = Duration::from_secs(5);
+/// So many endpoints of a port are passed over at once.
+const MOST_SUSPECTS: usize = 16;
+
+pub struct Port {
+    /// `namespace/name:port`
+    pub label: Arc<str>,
+    /// Connections and flows that are open.
+    pub open: AtomicUsize,
+    offer: RwLock<Arc<Offer>>,
+    turn: [AtomicUsize; 2],
+    pins: Mutex<HashMap<IpAddr, Pin>>,
+    suspects: Mutex<Vec<(SocketAddr, Instant)>>,
+    has_suspects: AtomicBool,
+}
+
+/// Where clients are led.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Offer {
+    /// Each sorted.
+    pools: [Box<[SocketAddr]>; 2],
+    affinity: Option<Duration>,
+}
+
+impl fmt::Debug for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.label, self.offer())
+    }
+}
+
+struct Pin {
+    endpoint: SocketAddr,
+    until: Instant,
+}
+
+impl Port {
+    pub fn new(label: Arc<str>, plan: &PortPlan) -> Port {
+        Port {
+            label,
+            open: AtomicUsize::new(0),
+            offer: RwLock::new(Arc::new(Offer::of(plan))),
+            turn: [AtomicUsize::new(0), AtomicUsize::new(0)],
+            pins: Mutex::default(),
+            suspects: Mutex::default(),
+            has_suspects: AtomicBool::new(false),
+        }
+    }
+
+    /// From now on it is as this plan says. Clients keep their endpoints as far as these are still there.
+    pub fn update(&self, plan: &PortPlan) {
+        let offer = Arc::new(Offer::of(plan));
+        if offer.affinity.is_none() {
+            self.pins().clear();
+        }
+        *self.offer.write().unwrap_or_else(PoisonError::into_inner) = offer;
+    }
+
+    fn offer(&self) -> Arc<Offer> {
+        self.offer.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn pins(&self) -> MutexGuard<'_, HashMap<IpAddr, Pin>> {
+        self.pins.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether clients may still be led to this endpoint.
+    pub fn has(&self, pool: Pool, endpoint: SocketAddr) -> bool {
+        self.offer().pools[pool as usize].binary_search(&endpoint).is_ok()
+    }
+
+    /// The endpoint for a new connection of this client, none of those that were `tried`.
+    pub fn pick(&self, pool: Pool, client: IpAddr, tried: &[SocketAddr], now: Instant) -> Option<SocketAddr> {
+        let offer = self.offer();
+        let endpoints = &offer.pools[pool as usize];
+        let avoided = self.avoided(now);
+        let is_open = |endpoint: &SocketAddr| !tried.contains(endpoint);
+        let is_good = |endpoint: &SocketAddr| is_open(endpoint) && !avoided.contains(endpoint);
+        if let Some(lasts) = offer.affinity {
+            return self.pick_sticky(endpoints, client, lasts, is_open, is_good, now);
+        }
+        if endpoints.is_empty() {
+            return None;
+        }
+        let turn = self.turn[pool as usize].fetch_add(1, Ordering::Relaxed);
+        let from = turn % endpoints.len();
+        let mut in_turn = endpoints.iter().cycle().skip(from).take(endpoints.len());
+        in_turn
+            .clone()
+            .find(|endpoint| is_good(endpoint))
+            .or_else(|| in_turn.find(|one| is_open(one)))
+            .copied()
+    }
+
+    /// The endpoint that the client had, or the one that its address leads to: the same after a restart.
+    fn pick_sticky(
+        &self,
+        endpoints: &[SocketAddr],
+        client: IpAddr,
+        lasts: Duration,
+        is_open: impl Fn(&SocketAddr) -> bool,
+        is_good: impl Fn(&SocketAddr) -> bool,
+        now: Instant,
+    ) -> Option<SocketAddr> {
+        let mut pins = self.pins();
+        let pinned = pins.get(&client).filter(|pin| pin.until > now).map(|pin| pin.endpoint);
+        let pinned = pinned.filter(|at| endpoints.binary_search(at).is_ok() && is_open(at));
+        let nearest = |usable: &dyn Fn(&SocketAddr) -> bool| {
+            let usable = endpoints.iter().filter(|endpoint| usable(endpoint));
+            usable.max_by_key(|endpoint| weight(client, endpoint)).copied()
+        };
+        let endpoint = pinned.or_else(|| nearest(&is_good)).or_else(|| nearest(&is_open))?;
+        if pins.len() >= MOST_PINS && !pins.contains_key(&client) {
+            pins.retain(|_, pin| pin.until > now);
+        }
+        if pins.len() < MOST_PINS || pins.contains_key(&client) {
+            pins.insert(client, Pin { endpoint, until: now + lasts });
+        }
+        Some(endpoint)
+    }
+
+    /// The endpoint could not be reached.
+    pub fn suspect(&self, endpoint: SocketAddr, now: Instant) {
+        let mut suspects = self.suspects.lock().unwrap_or_else(PoisonError::into_inner);
+        suspects.retain(|(at, until)| *at != endpoint && *until > now);
+        if suspects.len() < MOST_SUSPECTS {
+            suspects.push((endpoint, now + PASSED_OVER));
+        }
+        self.has_suspects.store(true, Ordering::Relaxed);
+    }
+
+    fn avoided(&self, now: Instant) -> Vec<SocketAddr> {
+        if !self.has_suspects.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let mut suspects = self.suspects.lock().unwrap_or_else(PoisonError::into_inner);
+        suspects.retain(|(_, until)| *until > now);
+        self.has_suspects.store(!suspects.is_empty(), Ordering::Relaxed);
+        suspects.iter().map(|(endpoint, _)| *endpoint).collect()
+    }
+}
+
+impl Offer {
+    fn of(plan: &PortPlan) -> Offer {
+        let sorted = |pool| {
+            // One that is the node's own loopback could be a listener of ours.
+            let endpoints = plan.pool(pool).iter().filter(|endpoint| !endpoint.ip.is_loopback());
+            let mut endpoints: Vec<SocketAddr> =
+                endpoints.map(|endpoint| SocketAddr::new(endpoint.ip, endpoint.port)).collect();
+            endpoints.sort_unstable();
+            endpoints.into_boxed_slice()
+        };
+        let affinity = plan.affinity_seconds.map(|seconds| Duration::from_secs(seconds.into()));
+        Offer { pools: Pool::BOTH.map(sorted), affinity }
+    }
+}
+
+/// How much an endpoint suits a client: another number for each pair, and always the same one. An endpoint that comes or
+/// goes moves only the clients that it takes or leaves.
+fn weight(client: IpAddr, endpoint: &SocketAddr) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::default().hash_one((client, endpoint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{PlannedEndpoint, Protocol};
+
+    fn plan(last: &[u8], affinity: Option<u32>) -> PortPlan {
+        let endpoint =
+            |last: &u8| PlannedEndpoint { ip: [10, 0, 0, *last].into(), port: 80, may_be_own_client: false };
+        PortPlan {
+            name: "".into(),
+            protocol: Protocol::Tcp,
+            affinity_seconds: affinity,
+            cluster_pool: last.iter().map(endpoint).collect(),
+            local_pool: Box::default(),
+            destinations: Box::default(),
+        }
+    }
+
+    fn port(last: &[u8], affinity: Option<u32>) -> Port {
+        Port::new("default/web".into(), &plan(last, affinity))
+    }
+
+    fn picked(port: &Port, client: u8, tried: &[SocketAddr], now: Instant) -> Option<u8> {
+        let endpoint = port.pick(Pool::Cluster, [10, 9, 0, client].into(), tried, now)?;
+        match endpoint.ip() {
+            IpAddr::V4(ip) => Some(ip.octets()[3]),
+            IpAddr::V6(_) => None,
+        }
+    }
+
+    #[test]
+    fn endpoints_take_turns_and_those_that_failed_are_passed_over() {
+        let (port, now) = (port(&[1, 2, 3], None), Instant::now());
+        let turns: Vec<_> = (0..6).map(|_| picked(&port, 9, &[], now).unwrap()).collect();
+        assert_eq!(turns, [1, 2, 3, 1, 2, 3]);
+        let second: SocketAddr = "10.0.0.2:80".parse().unwrap();
+        assert_eq!(picked(&port, 9, &["10.0.0.1:80".parse().unwrap()], now), Some(2));
+        port.suspect(second, now);
+        assert_eq!(picked(&port, 9, &[], now), Some(3));
+        assert!((0..6).all(|_| picked(&port, 9, &[], now) != Some(2)));
+        assert!((0..3).any(|_| picked(&port, 9, &[], now + PASSED_OVER) == Some(2)));
+        let others = [1, 3].map(|last| SocketAddr::from(([10, 0, 0, last], 80)));
+        assert_eq!(picked(&port, 9, &others, now), Some(2), "a suspect is better than nothing");
+        let all = [1, 2, 3].map(|last| SocketAddr::from(([10, 0, 0, last], 80)));
+        assert_eq!(picked(&port, 9, &all, now), None);
+    }
+
+    #[test]
+    fn a_client_keeps_its_endpoint_while_others_come_and_after_a_restart() {
+        let (first, now) = (port(&[1, 2, 3], Some(10)), Instant::now());
+        let clients: Vec<u8> = (0..64).collect();
+        let before: Vec<_> = clients.iter().map(|client| picked(&first, *client, &[], now)).collect();
+        for last in 1..=3 {
+            let share = before.iter().filter(|endpoint| **endpoint == Some(last)).count();
+            assert!(share > 8, "{last} has {share} of 64");
+        }
+        let restarted = port(&[1, 2, 3], Some(10));
+        let after: Vec<_> = clients.iter().map(|client| picked(&restarted, *client, &[], now)).collect();
+        assert_eq!(before, after);
+        first.update(&plan(&[1, 2, 3, 4], Some(10)));
+        let grown: Vec<_> = clients.iter().map(|client| picked(&first, *client, &[], now)).collect();
+        assert_eq!(before, grown);
+        first.update(&plan(&[1, 2, 4], Some(10)));
+        for (client, endpoint) in clients.iter().zip(&before) {
+            let now_at = picked(&first, *client, &[], now);
+            assert!(now_at != Some(3) && (*endpoint == Some(3) || now_at == *endpoint));
+        }
+    }
+}

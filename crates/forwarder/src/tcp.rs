@@ -1,0 +1,233 @@
+//! Connections of TCP in a thread's hands: accepting, connecting, carrying on, closing.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use model::Protocol;
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, acceptfrom_with};
+
+use crate::conn::{Conn, DIAL, Dial, MOST_TRIED, Progress};
+use crate::counts::{Count, Refused};
+use crate::front::Front;
+use crate::sockets;
+use crate::token::Token;
+use crate::worker::Worker;
+
+/// Connections that are accepted before others are carried on.
+const AT_ONCE: usize = 64;
+
+impl Worker {
+    pub(crate) fn accept(&mut self, front: &Front) {
+        for _ in 0..AT_ONCE {
+            if self.is_paused() {
+                return;
+            }
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            match acceptfrom_with(&front.socket, flags) {
+                Ok((client, Some(from))) => {
+                    if let Ok(from) = SocketAddr::try_from(from) {
+                        self.take_in(front, client, from);
+                    }
+                }
+                Ok((_, None)) => {}
+                Err(Errno::AGAIN) => return,
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => return self.pause(),
+                // The client has gone meanwhile.
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn count(&self, front: &Front) -> &Count {
+        self.shared.counts.of(front.family, front.protocol)
+    }
+
+    fn take_in(&mut self, front: &Front, client: OwnedFd, from: SocketAddr) {
+        let (port, pool) = match front.find(&self.shared.directory, &client) {
+            Ok(Some((port, Some(pool)))) => (port, pool),
+            Ok(Some((_, None))) => {
+                self.count(front).refuse(Refused::Endpoints);
+                return sockets::reset_on_close(&client);
+            }
+            Ok(None) | Err(_) => {
+                self.count(front).refuse(Refused::Unknown);
+                return sockets::reset_on_close(&client);
+            }
+        };
+        let limit = self.shared.limits.of_protocol(Protocol::Tcp);
+        let is_full = self.shared.counts.open(Protocol::Tcp) >= limit;
+        // One service must not take everything from the others.
+        if is_full || port.open.load(Ordering::Relaxed) >= limit / 2 {
+            self.count(front).refuse(Refused::Limit);
+            if let Some(count) = self.complaints.limit.note(self.now) {
+                tracing::error!(
+                    service = %port.label, limit, count,
+                    "Too many open connections; turning new ones away. Raise the limit of open files of kube-proxy"
+                );
+            }
+            return sockets::reset_on_close(&client);
+        }
+        let count = self.count(front);
+        count.open.fetch_add(1, Ordering::Relaxed);
+        count.opened.fetch_add(1, Ordering::Relaxed);
+        port.open.fetch_add(1, Ordering::Relaxed);
+        let dial = Dial { pool, client: from.ip(), tried: Vec::new(), since: self.now };
+        let (index, age) = self.conns.insert(Conn::new(client, port, front.family, dial));
+        self.dial_next(index, age);
+    }
+
+    /// Try the next endpoint; without one the client is turned away.
+    fn dial_next(&mut self, index: u32, age: u16) {
+        let (mark, now) = (self.shared.mark(), self.now);
+        loop {
+            let Some(conn) = self.conns.get_mut(index, age) else { return };
+            let Some(dial) = &mut conn.dial else { return };
+            let picked = conn.port.pick(dial.pool, dial.client, &dial.tried, now);
+            let Some(at) = picked.filter(|_| dial.tried.len() < MOST_TRIED) else {
+                return self.turn_away(index, age, Refused::Endpoints);
+            };
+            dial.tried.push(at);
+            dial.since = now;
+            match conn.dial(at, mark) {
+                Ok(()) => {
+                    let token = Token::Conn { index, age, is_endpoint: true };
+                    let endpoint = conn.endpoint.take();
+                    let Some(endpoint) = endpoint else { return };
+                    let watched = self.watch(&endpoint, token, ALL);
+                    if let Some(conn) = self.conns.get_mut(index, age) {
+                        conn.endpoint = Some(endpoint);
+                    }
+                    match watched {
+                        Ok(()) => self.dials.push_back((now + DIAL, index, age)),
+                        Err(_) => self.turn_away(index, age, Refused::Descriptors),
+                    }
+                    return;
+                }
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                    self.pause();
+                    return self.turn_away(index, age, Refused::Descriptors);
+                }
+                Err(_) => {
+                    conn.port.suspect(at, now);
+                    let family = conn.family;
+                    self.failed_dial(family);
+                }
+            }
+        }
+    }
+
+    fn failed_dial(&self, family: model::Family) {
+        self.shared.counts.of(family, Protocol::Tcp).failed_dials.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The attempt that began so long ago is over, unless it has succeeded or another one has begun.
+    pub(crate) fn dial_timed_out(&mut self, until: Instant, index: u32, age: u16) {
+        let Some(conn) = self.conns.get_mut(index, age) else { return };
+        let Some(dial) = conn.dial.as_ref().filter(|dial| dial.since + DIAL <= until) else { return };
+        if let Some(at) = dial.tried.last().copied() {
+            conn.port.suspect(at, self.now);
+        }
+        conn.endpoint = None;
+        let family = conn.family;
+        self.failed_dial(family);
+        self.dial_next(index, age);
+    }
+
+    fn turn_away(&mut self, index: u32, age: u16, why: Refused) {
+        let Some(conn) = self.conns.get_mut(index, age) else { return };
+        self.shared.counts.of(conn.family, Protocol::Tcp).refuse(why);
+        if why == Refused::Endpoints
+            && let Some(count) = self.complaints.endpoints.note(self.now)
+        {
+            let tried = conn.dial.as_ref().map_or(0, |dial| dial.tried.len());
+            tracing::warn!(
+                service = %conn.port.label, tried, count,
+                "No endpoint accepted the connection; closing it. Are the endpoints up?"
+            );
+        }
+        self.close(index, age, true);
+    }
+
+    pub(crate) fn conn_event(&mut self, index: u32, age: u16, is_endpoint: bool, flags: EventFlags) {
+        let Some(conn) = self.conns.get_mut(index, age) else { return };
+        if conn.dial.is_some() {
+            if is_endpoint {
+                self.dialed(index, age);
+            }
+            return;
+        }
+        let ended = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+        let ready = &mut conn.ready[usize::from(is_endpoint)];
+        ready.is_hung |= ended;
+        ready.readable |= ended || flags.contains(EventFlags::IN);
+        ready.writable |= flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR);
+        if !conn.is_queued {
+            self.carry_on(index, age);
+        }
+    }
+
+    /// The endpoint that is being tried has answered.
+    fn dialed(&mut self, index: u32, age: u16) {
+        let Some(conn) = self.conns.get_mut(index, age) else { return };
+        if conn.outcome().is_err() {
+            if let Some(at) = conn.dial.as_ref().and_then(|dial| dial.tried.last()) {
+                conn.port.suspect(*at, self.now);
+            }
+            conn.endpoint = None;
+            let family = conn.family;
+            self.failed_dial(family);
+            return self.dial_next(index, age);
+        }
+        conn.opened();
+        let client = Token::Conn { index, age, is_endpoint: false };
+        if rustix::event::epoll::add(
+            &self.epoll,
+            &conn.client,
+            rustix::event::epoll::EventData::new_u64(client.pack()),
+            ALL,
+        )
+        .is_err()
+        {
+            return self.turn_away(index, age, Refused::Descriptors);
+        }
+        self.carry_on(index, age);
+    }
+
+    pub(crate) fn take_turn(&mut self, index: u32, age: u16) {
+        if let Some(conn) = self.conns.get_mut(index, age) {
+            conn.is_queued = false;
+            self.carry_on(index, age);
+        }
+    }
+
+    fn carry_on(&mut self, index: u32, age: u16) {
+        let Some(conn) = self.conns.get_mut(index, age) else { return };
+        match conn.pump(&mut self.tools) {
+            Progress::Waits => {}
+            Progress::HadItsTurn => {
+                conn.is_queued = true;
+                self.queue.push_back((index, age));
+            }
+            Progress::Over => self.close(index, age, false),
+            Progress::Broken => self.close(index, age, true),
+        }
+    }
+
+    fn close(&mut self, index: u32, age: u16, is_broken: bool) {
+        let Some(conn) = self.conns.remove(index, age) else { return };
+        let count = self.shared.counts.of(conn.family, Protocol::Tcp);
+        count.open.fetch_sub(1, Ordering::Relaxed);
+        conn.port.open.fetch_sub(1, Ordering::Relaxed);
+        for (total, bytes) in count.bytes.iter().zip(conn.bytes()) {
+            total.fetch_add(bytes, Ordering::Relaxed);
+        }
+        conn.close(is_broken, &mut self.tools);
+    }
+}
+
+/// Told once for each change: fewer calls than asking repeatedly.
+const ALL: EventFlags = EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);

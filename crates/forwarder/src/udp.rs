@@ -1,0 +1,315 @@
+//! Flows of UDP: one for each client of a front, with a socket of its own to the endpoint, until it is idle for too long.
+//!
+//! All services share the sockets that the rules lead to. Conntrack knows which one a client means and is asked when a flow
+//! begins, and again when it was quiet for a while: the record may have ended meanwhile, and another client of the same
+//! address and port begun a flow to another service.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use kernel::conntrack::{Conntrack, Tuple};
+use model::{Family, Pool, Protocol};
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, recvfrom, send, sendto};
+
+use crate::counts::Refused;
+use crate::front::{Front, Means};
+use crate::port::Port;
+use crate::slab::Slab;
+use crate::sockets;
+use crate::token::Token;
+use crate::unreachable::Messages;
+use crate::worker::Worker;
+
+/// Datagrams of one socket before others are looked at.
+const AT_ONCE: usize = 64;
+/// The largest there are.
+const LARGEST: usize = 65_535;
+/// Conntrack is asked again about a client that was quiet for so long.
+const SURE_FOR: Duration = Duration::from_millis(100);
+
+pub(crate) struct Flow {
+    front: u32,
+    client: SocketAddr,
+    /// Where the client sends to.
+    to: SocketAddr,
+    endpoint: SocketAddr,
+    socket: OwnedFd,
+    port: Arc<Port>,
+    pool: Pool,
+    family: Family,
+    /// Something came last, from either side.
+    used: Instant,
+}
+
+pub(crate) struct Datagrams {
+    flows: Slab<Flow>,
+    by_client: HashMap<(u32, SocketAddr), (u32, u16)>,
+    conntrack: Option<Conntrack>,
+    messages: Messages,
+    buffer: Vec<u8>,
+    next_sweep: Option<Instant>,
+}
+
+impl Datagrams {
+    pub(crate) fn new() -> Datagrams {
+        Datagrams {
+            flows: Slab::new(),
+            by_client: HashMap::new(),
+            conntrack: None,
+            messages: Messages::default(),
+            buffer: Vec::new(),
+            next_sweep: None,
+        }
+    }
+
+    pub(crate) fn next_sweep(&self) -> Option<Instant> {
+        self.next_sweep
+    }
+
+    /// Where a redirected client wanted to go.
+    fn original(&mut self, door: SocketAddr, client: SocketAddr) -> Option<SocketAddr> {
+        if self.conntrack.is_none() {
+            self.conntrack = Conntrack::open().ok();
+        }
+        let udp = Protocol::Udp.number();
+        let reply = Tuple::new((door.ip(), door.port()), (client.ip(), client.port()));
+        match self.conntrack.as_mut()?.find_by_reply(udp, &reply) {
+            Ok(flow) => flow.map(|flow| SocketAddr::new(flow.original.dst, flow.original.dport)),
+            Err(_) => {
+                // A new socket, the next time.
+                self.conntrack = None;
+                None
+            }
+        }
+    }
+}
+
+impl Worker {
+    /// Datagrams of clients.
+    pub(crate) fn receive(&mut self, id: u32, front: &Front) {
+        let mut buffer = std::mem::take(&mut self.datagrams.buffer);
+        buffer.resize(LARGEST, 0);
+        for _ in 0..AT_ONCE {
+            if self.is_paused() {
+                break;
+            }
+            match recvfrom(&front.socket, &mut buffer[..], RecvFlags::empty()) {
+                Ok((count, _, Some(client))) => {
+                    if let Ok(client) = SocketAddr::try_from(client) {
+                        self.forward(id, front, client, buffer.get(..count).unwrap_or_default());
+                    }
+                }
+                Ok(_) => {}
+                Err(Errno::AGAIN) => break,
+                // What the kernel says of an earlier answer to a client that has gone.
+                Err(_) => {}
+            }
+        }
+        self.datagrams.buffer = buffer;
+    }
+
+    fn forward(&mut self, id: u32, front: &Front, client: SocketAddr, datagram: &[u8]) {
+        let known = self.datagrams.by_client.get(&(id, client)).copied();
+        let flow = known.filter(|(index, age)| self.still_holds(*index, *age, front));
+        if let (None, Some((index, age))) = (flow, known) {
+            self.end_flow(index, age);
+        }
+        let Some((index, age)) = flow.or_else(|| self.begin_flow(id, front, client)) else { return };
+        let now = self.now;
+        let Some(flow) = self.datagrams.flows.get_mut(index, age) else { return };
+        flow.used = now;
+        let sent = send(&flow.socket, datagram, SendFlags::NOSIGNAL);
+        match sent {
+            Ok(count) => self.count_bytes(front.family, 0, count),
+            // The socket remembers what became of an earlier datagram; the flow is over, and this one begins another.
+            Err(
+                Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::ACCESS | Errno::PERM,
+            ) => {
+                self.refuse_flow(index, age, front);
+            }
+            // Datagrams may be lost.
+            Err(_) => {}
+        }
+    }
+
+    /// Whether a flow goes on: its endpoint is still one, and its client still means the same service.
+    fn still_holds(&mut self, index: u32, age: u16, front: &Front) -> bool {
+        let now = self.now;
+        let Some(flow) = self.datagrams.flows.get_mut(index, age) else { return false };
+        let is_same = |port: Option<Arc<Port>>| port.is_some_and(|port| Arc::ptr_eq(&port, &flow.port));
+        let directory = &self.shared.directory;
+        let is_served = match front.means {
+            Means::Original(_) => is_same(directory.find(Protocol::Udp, flow.to)),
+            Means::NodePort(at) => {
+                let found = directory.find_node_port(front.family, Protocol::Udp, at.port());
+                is_same(found.map(|(port, _)| port))
+            }
+        };
+        if !is_served || !flow.port.has(flow.pool, flow.endpoint) {
+            return false;
+        }
+        let Means::Original(door) = front.means else { return true };
+        if now.saturating_duration_since(flow.used) < SURE_FOR {
+            return true;
+        }
+        let (client, to) = (flow.client, flow.to);
+        self.datagrams.original(door, client) == Some(to)
+    }
+
+    fn begin_flow(&mut self, id: u32, front: &Front, client: SocketAddr) -> Option<(u32, u16)> {
+        let directory = &self.shared.directory;
+        let (to, meant) = match front.means {
+            Means::Original(door) => {
+                let to = self.datagrams.original(door, client)?;
+                (to, directory.find(Protocol::Udp, to).map(|port| (port, Some(front.pool))))
+            }
+            Means::NodePort(at) => (at, directory.find_node_port(front.family, Protocol::Udp, at.port())),
+        };
+        let count = self.shared.counts.of(front.family, Protocol::Udp);
+        let Some((port, pool)) = meant else {
+            count.refuse(Refused::Unknown);
+            self.datagrams.messages.refuse(front.at(), client);
+            return None;
+        };
+        let limit = self.shared.limits.of_protocol(Protocol::Udp);
+        let is_full = self.shared.counts.open(Protocol::Udp) >= limit;
+        if is_full || port.open.load(Ordering::Relaxed) >= limit / 2 {
+            count.refuse(Refused::Limit);
+            if let Some(count) = self.complaints.limit.note(self.now) {
+                tracing::error!(
+                    service = %port.label, limit, count,
+                    "Too many open UDP flows; dropping datagrams of new clients. Raise the limit of open files of kube-proxy"
+                );
+            }
+            return None;
+        }
+        let picked = pool.and_then(|pool| Some((pool, port.pick(pool, client.ip(), &[], self.now)?)));
+        let Some((pool, endpoint)) = picked else {
+            count.refuse(Refused::Endpoints);
+            self.datagrams.messages.refuse(front.at(), client);
+            return None;
+        };
+        let socket = match sockets::dial_datagrams(endpoint, self.shared.mark()) {
+            Ok(socket) => socket,
+            Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                count.refuse(Refused::Descriptors);
+                self.pause();
+                return None;
+            }
+            Err(_) => {
+                count.refuse(Refused::Endpoints);
+                count.failed_dials.fetch_add(1, Ordering::Relaxed);
+                return None;
+            }
+        };
+        count.open.fetch_add(1, Ordering::Relaxed);
+        count.opened.fetch_add(1, Ordering::Relaxed);
+        port.open.fetch_add(1, Ordering::Relaxed);
+        let (family, used) = (front.family, self.now);
+        let flow = Flow { front: id, client, to, endpoint, socket, port, pool, family, used };
+        let (index, age) = self.datagrams.flows.insert(flow);
+        self.datagrams.by_client.insert((id, client), (index, age));
+        let socket = &self.datagrams.flows.get_mut(index, age)?.socket;
+        let watched = rustix::event::epoll::add(
+            &self.epoll,
+            socket,
+            rustix::event::epoll::EventData::new_u64(Token::Flow { index, age }.pack()),
+            EventFlags::IN,
+        );
+        if watched.is_err() {
+            self.end_flow(index, age);
+            return None;
+        }
+        if self.datagrams.next_sweep.is_none() {
+            self.datagrams.next_sweep = Some(self.now + self.shared.udp_idle() / 2);
+        }
+        Some((index, age))
+    }
+
+    /// Answers of an endpoint.
+    pub(crate) fn flow_event(&mut self, index: u32, age: u16) {
+        let Some(flow) = self.datagrams.flows.get_mut(index, age) else { return };
+        let front = flow.front;
+        if let Some(front) = self.front(front) {
+            self.answer(index, age, &front);
+        }
+    }
+
+    fn answer(&mut self, index: u32, age: u16, front: &Front) {
+        let mut buffer = std::mem::take(&mut self.datagrams.buffer);
+        buffer.resize(LARGEST, 0);
+        for _ in 0..AT_ONCE {
+            let Some(flow) = self.datagrams.flows.get_mut(index, age) else { break };
+            match recv(&flow.socket, &mut buffer[..], RecvFlags::empty()) {
+                Ok((count, _)) => {
+                    flow.used = self.now;
+                    let client = flow.client;
+                    let answer = buffer.get(..count).unwrap_or_default();
+                    // Datagrams may be lost.
+                    let _ = sendto(&front.socket, answer, SendFlags::NOSIGNAL, &client);
+                    self.count_bytes(front.family, 1, count);
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(_) => {
+                    self.refuse_flow(index, age, front);
+                    break;
+                }
+            }
+        }
+        self.datagrams.buffer = buffer;
+    }
+
+    fn count_bytes(&self, family: Family, way: usize, count: usize) {
+        let counts = self.shared.counts.of(family, Protocol::Udp);
+        counts.bytes[way].fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    /// The endpoint does not want it: the client learns it, and its next datagram goes to another one.
+    fn refuse_flow(&mut self, index: u32, age: u16, front: &Front) {
+        let Some(flow) = self.datagrams.flows.get_mut(index, age) else { return };
+        flow.port.suspect(flow.endpoint, self.now);
+        let client = flow.client;
+        self.shared.counts.of(front.family, Protocol::Udp).failed_dials.fetch_add(1, Ordering::Relaxed);
+        self.datagrams.messages.refuse(front.at(), client);
+        self.end_flow(index, age);
+    }
+
+    fn end_flow(&mut self, index: u32, age: u16) {
+        let Some(flow) = self.datagrams.flows.remove(index, age) else { return };
+        self.datagrams.by_client.remove(&(flow.front, flow.client));
+        self.shared.counts.of(flow.family, Protocol::Udp).open.fetch_sub(1, Ordering::Relaxed);
+        flow.port.open.fetch_sub(1, Ordering::Relaxed);
+        if self.datagrams.by_client.is_empty() {
+            // A crowd that is gone leaves no memory behind.
+            self.datagrams.by_client.shrink_to_fit();
+            self.datagrams.buffer = Vec::new();
+        }
+    }
+
+    pub(crate) fn close_flows_of(&mut self, front: u32) {
+        self.end_flows(|flow| flow.front == front);
+    }
+
+    pub(crate) fn sweep_flows(&mut self) {
+        if self.datagrams.next_sweep.is_none_or(|at| at > self.now) {
+            return;
+        }
+        let (idle, now) = (self.shared.udp_idle(), self.now);
+        self.end_flows(|flow| now.saturating_duration_since(flow.used) >= idle);
+        let is_empty = self.datagrams.by_client.is_empty();
+        self.datagrams.next_sweep = (!is_empty).then(|| now + (idle / 2).max(Duration::from_millis(50)));
+    }
+
+    fn end_flows(&mut self, is_over: impl Fn(&Flow) -> bool) {
+        let over = self.datagrams.flows.iter().filter(|(_, _, flow)| is_over(flow));
+        let over: Vec<(u32, u16)> = over.map(|(index, age, _)| (index, age)).collect();
+        over.into_iter().for_each(|(index, age)| self.end_flow(index, age));
+    }
+}

@@ -1,0 +1,236 @@
+//! One thread of the forwarder: waits for events and carries connections on. It never blocks on anything but that wait.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::io::Errno;
+
+use crate::Shared;
+use crate::complaints::Complaint;
+use crate::conn::Conn;
+use crate::front::Front;
+use crate::slab::Slab;
+use crate::token::Token;
+use crate::udp::Datagrams;
+use crate::way::Tools;
+use model::Protocol;
+
+/// Events that are taken from the kernel at once.
+const EVENTS: usize = 256;
+/// How long no connection is accepted when descriptors have run out.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What another thread wants.
+pub(crate) enum Order {
+    Open(u32, Front),
+    Close(u32),
+    Stop,
+}
+
+/// Passes orders to a worker.
+#[derive(Clone)]
+pub(crate) struct Inbox {
+    orders: Arc<Mutex<Vec<Order>>>,
+    wake: Arc<OwnedFd>,
+}
+
+impl Inbox {
+    pub(crate) fn new() -> Result<Inbox, Errno> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Inbox { orders: Arc::default(), wake: Arc::new(wake) })
+    }
+
+    pub(crate) fn send(&self, order: Order) {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner).push(order);
+        // It fails only if there are 2^64 wake-ups to be read already.
+        let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
+    }
+
+    fn take(&self) -> Vec<Order> {
+        let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
+        std::mem::take(&mut self.orders.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+pub(crate) struct Worker {
+    pub(crate) epoll: OwnedFd,
+    pub(crate) shared: Arc<Shared>,
+    inbox: Inbox,
+    fronts: HashMap<u32, Arc<Front>>,
+    pub(crate) conns: Slab<Conn>,
+    pub(crate) datagrams: Datagrams,
+    /// Attempts to connect, and when they have failed; in order.
+    pub(crate) dials: VecDeque<(Instant, u32, u16)>,
+    /// Connections that could go on when it is their turn again.
+    pub(crate) queue: VecDeque<(u32, u16)>,
+    pub(crate) tools: Tools,
+    /// No connection is accepted until then.
+    paused: Option<Instant>,
+    pub(crate) now: Instant,
+    pub(crate) complaints: Complaints,
+}
+
+/// One for each kind of trouble.
+#[derive(Default)]
+pub(crate) struct Complaints {
+    pub(crate) descriptors: Complaint,
+    pub(crate) limit: Complaint,
+    pub(crate) endpoints: Complaint,
+}
+
+impl Worker {
+    pub(crate) fn new(shared: Arc<Shared>, inbox: Inbox) -> Result<Worker, Errno> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &*inbox.wake, data(Token::Wake), EventFlags::IN)?;
+        Ok(Worker {
+            epoll,
+            datagrams: Datagrams::new(),
+            shared,
+            inbox,
+            fronts: HashMap::new(),
+            conns: Slab::new(),
+            dials: VecDeque::new(),
+            queue: VecDeque::new(),
+            tools: Tools::new(),
+            paused: None,
+            now: Instant::now(),
+            complaints: Complaints::default(),
+        })
+    }
+
+    /// Until told to stop.
+    pub(crate) fn run(mut self) {
+        let mut events = Vec::with_capacity(EVENTS);
+        loop {
+            let timeout = self.wait().and_then(|wait| Timespec::try_from(wait).ok());
+            events.clear();
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => {
+                    tracing::error!(%error, "A thread of the forwarder ends; its connections end with it");
+                    return;
+                }
+            }
+            self.now = Instant::now();
+            for event in &events {
+                let (token, flags) = (Token::unpack(event.data.u64()), event.flags);
+                match token {
+                    Token::Wake => {
+                        if !self.follow_orders() {
+                            return;
+                        }
+                    }
+                    Token::Front(id) => self.come_in(id),
+                    Token::Conn { index, age, is_endpoint } => {
+                        self.conn_event(index, age, is_endpoint, flags)
+                    }
+                    Token::Flow { index, age } => self.flow_event(index, age),
+                }
+            }
+            for _ in 0..self.queue.len() {
+                let Some((index, age)) = self.queue.pop_front() else { break };
+                self.take_turn(index, age);
+            }
+            self.expire();
+        }
+    }
+
+    /// How long to wait for events at most.
+    fn wait(&self) -> Option<Duration> {
+        if !self.queue.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let dial = self.dials.front().map(|(until, ..)| *until);
+        let next = [dial, self.paused, self.datagrams.next_sweep()].into_iter().flatten().min();
+        // A millisecond is what the kernel counts in; less would spin.
+        next.map(|next| next.saturating_duration_since(Instant::now()) + Duration::from_millis(1))
+    }
+
+    fn follow_orders(&mut self) -> bool {
+        for order in self.inbox.take() {
+            match order {
+                Order::Stop => return false,
+                Order::Open(id, front) => {
+                    let flags = if self.paused.is_some() { EventFlags::empty() } else { EventFlags::IN };
+                    match epoll::add(&self.epoll, &front.socket, data(Token::Front(id)), flags) {
+                        Ok(()) => drop(self.fronts.insert(id, Arc::new(front))),
+                        Err(error) => {
+                            tracing::error!(at = %front.at(), %error, "Failed to listen; clients will wait");
+                        }
+                    }
+                }
+                Order::Close(id) => {
+                    self.fronts.remove(&id);
+                    self.close_flows_of(id);
+                }
+            }
+        }
+        true
+    }
+
+    /// Somebody is at the door.
+    fn come_in(&mut self, id: u32) {
+        let Some(front) = self.front(id) else { return };
+        match front.protocol {
+            Protocol::Udp => self.receive(id, &front),
+            Protocol::Tcp | Protocol::Sctp => self.accept(&front),
+        }
+    }
+
+    pub(crate) fn front(&self, id: u32) -> Option<Arc<Front>> {
+        self.fronts.get(&id).cloned()
+    }
+
+    pub(crate) fn watch(&self, socket: impl AsFd, token: Token, flags: EventFlags) -> Result<(), Errno> {
+        epoll::add(&self.epoll, socket, data(token), flags)
+    }
+
+    /// There are no descriptors left: nobody comes in for a while, and the kernel lets them wait.
+    pub(crate) fn pause(&mut self) {
+        if let Some(count) = self.complaints.descriptors.note(self.now) {
+            tracing::error!(
+                count,
+                "Out of file descriptors; new connections wait. Raise the limit of open files of kube-proxy"
+            );
+        }
+        if self.paused.is_none() {
+            self.set_open(false);
+        }
+        self.paused = Some(self.now + PAUSE);
+    }
+
+    fn set_open(&self, is_open: bool) {
+        let flags = if is_open { EventFlags::IN } else { EventFlags::empty() };
+        for (id, front) in &self.fronts {
+            let _ = epoll::modify(&self.epoll, &front.socket, data(Token::Front(*id)), flags);
+        }
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused.is_some()
+    }
+
+    /// Whatever has waited long enough.
+    fn expire(&mut self) {
+        if self.paused.is_some_and(|until| until <= self.now) {
+            self.paused = None;
+            self.set_open(true);
+        }
+        while let Some((until, index, age)) = self.dials.front().copied() {
+            if until > self.now {
+                break;
+            }
+            self.dials.pop_front();
+            self.dial_timed_out(until, index, age);
+        }
+        self.sweep_flows();
+    }
+}
+
+fn data(token: Token) -> EventData {
+    EventData::new_u64(token.pack())
+}
