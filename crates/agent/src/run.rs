@@ -123,8 +123,7 @@ pub(crate) fn setup(options: &Options) -> Setup {
         detector,
         masquerade_mark: options.masquerade_mark,
         drop_invalid,
-        ipvs: options.ipvs.clone(),
-        userspace: options.userspace,
+        of_mode: options.of_mode.clone(),
     }
 }
 
@@ -226,7 +225,7 @@ impl Agent {
     /// with the process then. A transaction is done as a whole or not at all.
     fn stop(self) {
         // Only a mode that carries connections itself takes its time.
-        let drain = self.options.userspace.drain;
+        let drain = self.options.of_mode.time_to_stop();
         let (done, ended) = channel::<()>();
         let end = move || {
             // A failed send or join means that the thread is gone already.

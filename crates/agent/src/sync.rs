@@ -206,8 +206,7 @@ impl SyncLoop {
         }
         self.setup.masquerade_mark = new.masquerade_mark;
         self.setup.drop_invalid = node_setup::drops_invalid(new);
-        self.setup.ipvs = new.ipvs.clone();
-        self.setup.userspace = new.userspace;
+        self.setup.of_mode = new.of_mode.clone();
         self.reconciler.configure(&self.setup);
         let looks = self.reconciler.backend().looks(new.sync_period);
         self.checks = CheckPace::new(looks, Instant::now());

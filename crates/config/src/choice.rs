@@ -1,6 +1,6 @@
 //! Settings that are one word of a few.
 
-use model::Scheduler;
+use model::{Mode, Scheduler};
 
 use super::node::Node;
 use super::value::{Kind, Scalar};
@@ -35,33 +35,6 @@ impl<T: Choice> Scalar for T {
 
     fn words() -> Vec<&'static str> {
         T::WORDS.iter().map(|(word, _)| *word).collect()
-    }
-}
-
-/// How rules are programmed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    Nftables,
-    Iptables,
-    Ipvs,
-    Userspace,
-}
-
-impl Mode {
-    pub const ALL: [Mode; 4] = [Mode::Nftables, Mode::Iptables, Mode::Ipvs, Mode::Userspace];
-
-    pub const fn word(self) -> &'static str {
-        match self {
-            Mode::Nftables => "nftables",
-            Mode::Iptables => "iptables",
-            Mode::Ipvs => "ipvs",
-            Mode::Userspace => "userspace",
-        }
-    }
-
-    /// The mode of this word.
-    pub fn named(word: &str) -> Option<Mode> {
-        Mode::ALL.into_iter().find(|mode| mode.word() == word)
     }
 }
 

@@ -2,15 +2,14 @@
 
 use std::mem::swap;
 
-use model::Family;
+use model::{Family, Mode};
 
-use super::choice::Mode;
-use super::configuration::{Configuration, Iptables, Ipvs};
+use super::configuration::Configuration;
 use super::default_mode::DefaultMode;
+use super::modes::{self, Sections};
 use super::nodeport::NodePortItem;
 use super::origin::Origin;
 use super::settings::{self, Effect, Setting};
-use super::value::Span;
 
 /// A configuration with a mode, and where it came from.
 #[derive(Debug)]
@@ -35,22 +34,13 @@ pub(crate) fn complete(
             configuration.node_port_addresses.0.push(NodePortItem::Primary);
         }
     }
-    if mode == Mode::Ipvs {
-        default_min_sync_period(&mut configuration.ipvs, &origin);
-    }
+    modes::complete(&mut configuration.of_mode, mode, &origin);
     Completed { configuration, mode, origin }
-}
-
-/// Its default is zero, which kubeadm writes too, but upstream takes that of mode iptables.
-fn default_min_sync_period(ipvs: &mut Ipvs, origin: &Origin) {
-    if ipvs.min_sync_period == Span::default() && !origin.given.contains("ipvs.minSyncPeriod") {
-        ipvs.min_sync_period = Span(Iptables::default().min_sync_period.0.min(ipvs.sync_period.0));
-    }
 }
 
 /// What is adopted has its default so far, and leaves it behind.
 fn adopt(configuration: &mut Configuration, origin: &Origin) {
-    let Configuration { iptables, nftables, .. } = configuration;
+    let Sections { iptables, nftables, .. } = &mut configuration.of_mode;
     let is_adopted = |field| origin.section(field) == "iptables";
     if is_adopted("masqueradeBit") {
         swap(&mut iptables.masquerade_bit, &mut nftables.masquerade_bit);
@@ -86,7 +76,7 @@ pub(crate) fn ineffective(Completed { configuration, mode, origin }: &Completed)
     names.extend(gates.map(|gate| format!("{} {gate}", origin.name("featureGates"))));
     let selection = configuration.node_port_addresses.select();
     let is_served = |family: &Family| {
-        let how = configuration.on_loopback();
+        let how = modes::on_loopback(&configuration, *mode);
         !model::nodeport_loopback(&selection, how, *family).is_empty()
             || !model::nodeport_listeners(&selection, how, *family).is_empty()
     };

@@ -4,17 +4,17 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use model::{OnLoopback, Scheduler};
+use model::Mode;
 
-use super::address::{ClusterCidrs, Endpoint, Prefixes};
-use super::choice::{ContentType, LocalMode, Mode};
-use super::gates::{FeatureGates, LOCALHOST};
+use super::address::{ClusterCidrs, Endpoint};
+use super::choice::{ContentType, LocalMode};
+use super::gates::FeatureGates;
 use super::logging::Logging;
+use super::modes::Sections;
 use super::nodeport::NodePortItems;
 use super::value::{Period, Rate, Span, Whole};
 
 type Count = Whole<0, { i32::MAX }>;
-type Bit = Whole<0, 31>;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Configuration {
@@ -31,12 +31,7 @@ pub struct Configuration {
     pub show_hidden_metrics_for_version: String,
     /// `None` until one is chosen.
     pub mode: Option<Mode>,
-    pub iptables: Iptables,
-    pub ipvs: Ipvs,
-    pub nftables: Nftables,
-    /// Of mode userspace; zero: not set.
-    pub udp_idle_timeout: Span,
-    pub userspace_drain_timeout: Span,
+    pub of_mode: Sections,
     pub winkernel: Winkernel,
     pub detect_local_mode: LocalMode,
     pub detect_local: DetectLocalNames,
@@ -47,18 +42,6 @@ pub struct Configuration {
     pub config_sync_period: Period,
     pub port_range: String,
     pub windows_run_as_service: bool,
-}
-
-impl Configuration {
-    /// How node ports answer on loopback addresses, where these are chosen.
-    pub fn on_loopback(&self) -> OnLoopback {
-        match self.mode {
-            Some(Mode::Iptables) if self.iptables.localhost_node_ports => OnLoopback::Rules,
-            Some(Mode::Nftables | Mode::Ipvs) if self.feature_gates.is_on(LOCALHOST) => OnLoopback::Listeners,
-            Some(Mode::Userspace) => OnLoopback::Listeners,
-            _ => OnLoopback::Never,
-        }
-    }
 }
 
 impl Default for Configuration {
@@ -75,11 +58,7 @@ impl Default for Configuration {
             enable_profiling: false,
             show_hidden_metrics_for_version: String::new(),
             mode: None,
-            iptables: Iptables::default(),
-            ipvs: Ipvs::default(),
-            nftables: Nftables::default(),
-            udp_idle_timeout: Span::default(),
-            userspace_drain_timeout: Span::default(),
+            of_mode: Sections::default(),
             winkernel: Winkernel::default(),
             detect_local_mode: LocalMode::ClusterCidr,
             detect_local: DetectLocalNames::default(),
@@ -111,69 +90,6 @@ impl Default for ClientConnection {
             content_type: ContentType::Protobuf,
             qps: Rate(5.0),
             burst: Whole(10),
-        }
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Iptables {
-    pub masquerade_bit: Bit,
-    pub masquerade_all: bool,
-    pub localhost_node_ports: bool,
-    pub sync_period: Period,
-    pub min_sync_period: Span,
-}
-
-impl Default for Iptables {
-    fn default() -> Iptables {
-        let Nftables { masquerade_bit, masquerade_all, sync_period, min_sync_period } = Nftables::default();
-        Iptables { masquerade_bit, masquerade_all, localhost_node_ports: true, sync_period, min_sync_period }
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Nftables {
-    pub masquerade_bit: Bit,
-    pub masquerade_all: bool,
-    pub sync_period: Period,
-    pub min_sync_period: Span,
-}
-
-impl Default for Nftables {
-    fn default() -> Nftables {
-        Nftables {
-            masquerade_bit: Whole(14),
-            masquerade_all: false,
-            sync_period: Period(Duration::from_secs(30)),
-            min_sync_period: Span(Duration::from_secs(1)),
-        }
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ipvs {
-    pub sync_period: Period,
-    pub min_sync_period: Span,
-    /// `None`: not set.
-    pub scheduler: Option<Scheduler>,
-    pub exclude_cidrs: Prefixes,
-    pub strict_arp: bool,
-    pub tcp_timeout: Span,
-    pub tcp_fin_timeout: Span,
-    pub udp_timeout: Span,
-}
-
-impl Default for Ipvs {
-    fn default() -> Ipvs {
-        Ipvs {
-            sync_period: Period(Duration::from_secs(30)),
-            min_sync_period: Span::default(),
-            scheduler: None,
-            exclude_cidrs: Prefixes::default(),
-            strict_arp: false,
-            tcp_timeout: Span::default(),
-            tcp_fin_timeout: Span::default(),
-            udp_timeout: Span::default(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What an unset mode means. Who asks the node is outside: nothing here does.
 
-use super::choice::Mode;
+use model::Mode;
 
 /// A mode that was not chosen explicitly.
 #[derive(Clone, Debug, PartialEq, Eq)]

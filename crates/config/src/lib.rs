@@ -18,7 +18,7 @@ pub mod fuzz;
 pub mod gates;
 pub mod json;
 mod logging;
-mod mode_settings;
+mod modes;
 mod node;
 mod nodeport;
 mod options;
@@ -32,15 +32,15 @@ pub mod version;
 pub mod yaml;
 
 pub use address::{ClusterCidrs, Endpoint, Prefixes};
-pub use choice::{ContentType, LocalMode, LogFormat, Mode};
-pub use configuration::{
-    ClientConnection, Configuration, Conntrack, DetectLocalNames, Iptables, Ipvs, Nftables, Winkernel,
-};
+pub use choice::{ContentType, LocalMode, LogFormat};
+pub use configuration::{ClientConnection, Configuration, Conntrack, DetectLocalNames, Winkernel};
 pub use default_mode::DefaultMode;
 pub use differences::{Difference, differences};
 pub use file::ConfigFile;
 pub use gates::{FeatureGates, OF_A_PROXY};
 pub use logging::{FlushFrequency, Logging, Modules, Quantity, Stream};
+pub use model::Mode;
+pub use modes::{Iptables, Ipvs, Nftables, Sections, Userspace};
 pub use node::Node;
 pub use nodeport::{NodePortItem, NodePortItems};
 pub use options::{

@@ -26,8 +26,7 @@ fn needed(old: &Options, new: &Options) -> OnChange {
             service_counters,
             sync_period,
             min_sync_period,
-            ipvs,
-            userspace,
+            of_mode,
             healthz_bind_address,
             metrics_bind_address,
             pages,
@@ -39,9 +38,9 @@ fn needed(old: &Options, new: &Options) -> OnChange {
             config_file,
         } = options;
         let rules = (detect_local, nodeport_addresses, nodeports_on_loopback, settings, masquerade_mark);
-        let rules = (rules, bind_address, node.conntrack.tcp_be_liberal, ipvs.scheduler);
+        let rules = (rules, bind_address, node.conntrack.tcp_be_liberal, of_mode.ipvs.scheduler);
         let live = (sync_period, min_sync_period, pages, feature_gates, logging, node);
-        let live = (live, mode_because, bind_address_hard_fail, config_file, ipvs, userspace);
+        let live = (live, mode_because, bind_address_hard_fail, config_file, of_mode);
         [
             // The counters are on the command line only, which does not change.
             (OnChange::Restart, format!("{:?}", (mode, service_counters))),

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use model::{IpvsSettings, LocalDetector, NodePortAddresses, OnLoopback, Settings, UserspaceSettings};
+use model::{LocalDetector, ModeSettings, NodePortAddresses, OnLoopback, Settings};
 
 use crate::{ConfigFile, ContentType, FeatureGates, Logging, Mode};
 
@@ -29,10 +29,8 @@ pub struct Options {
     pub sync_period: Duration,
     /// The most a change waits for its sync.
     pub min_sync_period: Duration,
-    /// What only mode ipvs reads.
-    pub ipvs: IpvsSettings,
-    /// What only mode userspace reads.
-    pub userspace: UserspaceSettings,
+    /// What only single modes read.
+    pub of_mode: ModeSettings,
     /// Where the probes are served; `None` serves none.
     pub healthz_bind_address: Option<SocketAddr>,
     /// Where metrics and the pages beside them are served; `None` serves none.

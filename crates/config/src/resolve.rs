@@ -8,7 +8,7 @@ use super::choice::{LocalMode, LogFormat};
 use super::complete::Completed;
 use super::configuration::Configuration;
 use super::gates::{EXTERNAL_IPS, FLAGZ, LOGGING_ALPHA, LOGGING_BETA, STATUSZ};
-use super::mode_settings::{ModeSettings, check_gate, check_periods, ipvs, userspace};
+use super::modes::{CommonSettings, check_gate, check_periods, on_loopback, settings_of_modes};
 use super::origin::{Origin, Place};
 use super::value::Span;
 use crate::json::to_json;
@@ -32,7 +32,7 @@ pub(crate) struct SourceFlags {
 /// Every problem is reported, not the first one.
 pub(crate) fn resolve(completed: Completed, flags: &SourceFlags) -> Result<Resolved, Vec<String>> {
     let Completed { configuration, mode, origin } = completed;
-    let settings = ModeSettings::of(&configuration, mode);
+    let settings = CommonSettings::of(&configuration, mode);
     let mut found = Found { origin: &origin, problems: Vec::new() };
     found.problems.extend(check_periods(&settings, mode, &origin));
     found.problems.extend(check_logging(&configuration, &origin));
@@ -54,7 +54,7 @@ pub(crate) fn resolve(completed: Completed, flags: &SourceFlags) -> Result<Resol
         node_name,
         detect_local,
         nodeport_addresses: configuration.node_port_addresses.select(),
-        nodeports_on_loopback: configuration.on_loopback(),
+        nodeports_on_loopback: on_loopback(&configuration, mode),
         settings: Settings {
             masquerade_all: settings.masquerade_all,
             ignore_external_ips: !configuration.feature_gates.is_on(EXTERNAL_IPS),
@@ -65,8 +65,7 @@ pub(crate) fn resolve(completed: Completed, flags: &SourceFlags) -> Result<Resol
         service_counters: flags.service_counters,
         sync_period: settings.sync_period,
         min_sync_period: settings.min_sync_period,
-        ipvs: ipvs(&configuration),
-        userspace: userspace(&configuration, mode),
+        of_mode: settings_of_modes(&configuration, mode),
         healthz_bind_address: configuration.healthz_bind_address.address(),
         metrics_bind_address: configuration.metrics_bind_address.address(),
         pages: pages(&configuration),

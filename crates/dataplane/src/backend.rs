@@ -10,10 +10,7 @@ use crate::check_pace::Looks;
 use crate::drift::TellDrift;
 use crate::inspection::{Inspected, Inspection, Look};
 use crate::nftables::{Pin, PinSweep};
-use model::{
-    Change, Family, Fate, IpvsSettings, LocalDetector, NodePlan, Protocol, ServiceKey, ServicePlan,
-    UserspaceSettings,
-};
+use model::{Change, Family, Fate, LocalDetector, ModeSettings, NodePlan, Protocol, ServiceKey, ServicePlan};
 
 /// What a commit took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,8 +41,8 @@ pub struct Setup {
     pub masquerade_mark: u32,
     /// Drop packets that conntrack finds invalid, in modes that look at that.
     pub drop_invalid: bool,
-    pub ipvs: IpvsSettings,
-    pub userspace: UserspaceSettings,
+    /// What only single modes read.
+    pub of_mode: ModeSettings,
 }
 
 /// A way to carry plans out. What packets see is consistent at every moment; after an error nothing is known of

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use model::Family;
 
-use crate::mode::{MODES, Mode};
+use crate::MODES;
+use crate::mode::Mode;
 
 /// An agent that runs would have noticed by then, in a mode with notifications.
 pub(crate) const AGENTS_TURN: Duration = Duration::from_millis(300);

@@ -14,6 +14,7 @@ mod inspection;
 pub mod iptables;
 pub mod ipvs;
 mod leftovers;
+mod localhost;
 pub mod metrics;
 mod mode;
 pub mod nftables;
@@ -24,14 +25,18 @@ mod reconciler;
 mod slots;
 pub mod userspace;
 
+/// Every mode, with the one that is best where a node has what it needs at the front.
+pub static MODES: [&dyn Mode; 4] = [&nftables::MODE, &iptables::MODE, &ipvs::MODE, &userspace::MODE];
+
 pub use backend::{Backend, Committed, RuleCount, Setup, SyncError};
 pub use check_pace::{CheckPace, Looks};
 pub use default_mode::{DefaultMode, default_mode};
 pub use drift::{Drift, TellDrift};
 pub use inspection::{Difference, Inspected, Inspection, InspectionError, Look, Owner, Pinned};
 pub use ipvs::DEVICE as SERVICE_DEVICE;
+pub(crate) use ipvs::has_device as has_service_device;
 pub use leftovers::{CleanupError, Leftover, Leftovers, Removal, Search, cleanup};
-pub use mode::{BuildOptions, MODES, Mode, Prepared, Running, Unavailable, mode};
+pub use mode::{BuildOptions, Mode, Prepared, Running, Unavailable, mode};
 pub use model::Change;
 pub use nftables::{PinSweep, pins};
 pub use pacing::Pacing;

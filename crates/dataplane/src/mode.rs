@@ -5,13 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::MODES;
 use crate::backend::{Backend, Setup};
 use crate::leftovers::{AGENTS_TURN, Leftovers, Removal, Search};
 use crate::metrics::{Collector, ModeMetrics};
-use crate::{iptables, ipvs, nftables, userspace};
-
-/// Every mode, with the one that is best where a node has what it needs at the front.
-pub static MODES: [&dyn Mode; 4] = [&nftables::MODE, &iptables::MODE, &ipvs::MODE, &userspace::MODE];
 
 /// The mode of this name in the configuration.
 pub fn mode(name: &str) -> Result<&'static dyn Mode, Unavailable> {

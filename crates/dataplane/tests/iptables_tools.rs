@@ -27,8 +27,7 @@ fn in_namespace(test: impl Fn(Reconciler<Iptables<Tools>>, Variant) + Send + Syn
                 detector: pod_cidrs(),
                 masquerade_mark: MARK,
                 drop_invalid: true,
-                ipvs: model::IpvsSettings::default(),
-                userspace: model::UserspaceSettings::default(),
+                of_mode: model::ModeSettings::default(),
             };
             test(Reconciler::new(Iptables::new([Some(v4), Some(v6)], &setup)), variant);
         });

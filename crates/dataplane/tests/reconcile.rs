@@ -401,8 +401,7 @@ fn pins_do_not_outlive_a_change_of_what_is_local() {
         detector,
         masquerade_mark: MARK,
         drop_invalid: true,
-        ipvs: model::IpvsSettings::default(),
-        userspace: Default::default(),
+        of_mode: model::ModeSettings::default(),
     };
     assert!(reconciler.configure(&elsewhere));
     assert!(sync(&mut reconciler, &sticky_fixture(&PODS), &[]).full);

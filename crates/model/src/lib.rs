@@ -12,13 +12,12 @@ mod endpoint;
 mod fate;
 #[cfg(test)]
 mod fixtures;
-mod ipvs;
+mod modes;
 mod node;
 mod plan;
 mod planner;
 mod service;
 mod topology;
-mod userspace;
 
 pub use address::{Family, NodePortAddresses, Protocol};
 pub use change::{Change, ports_of};
@@ -26,7 +25,7 @@ pub use claims::{Claim, Claims, Contest, ContestNews, Pair};
 pub use conntrack::{FlowTarget, RecordedFlow, StaleFlows, StaleSet, merge_stale, stale_flows};
 pub use endpoint::{Endpoint, EndpointSlice, Hints, SlicePort};
 pub use fate::{Client, ClientKind, Fate, MasqueradeCause, Refusal, fate_of_unowned};
-pub use ipvs::{IpvsSettings, IpvsTimeouts, Scheduler};
+pub use modes::*;
 pub use node::{
     LocalDetector, NodePlan, NodeView, OnLoopback, default_primary, missed_prefixes, nodeport_listeners,
     nodeport_loopback, plan_node,
@@ -38,4 +37,3 @@ pub use plan::{
 };
 pub use planner::{KnownEndpoint, Planned, Planner};
 pub use service::{Service, ServiceKey, ServicePort, TrafficPolicy};
-pub use userspace::UserspaceSettings;

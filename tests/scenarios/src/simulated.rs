@@ -131,8 +131,7 @@ impl Simulated for Iptables<simulate::iptables::Simulator> {
             detector: variant.detector(),
             masquerade_mark: MASQUERADE_MARK,
             drop_invalid: true,
-            ipvs: model::IpvsSettings::default(),
-            userspace: model::UserspaceSettings::default(),
+            of_mode: model::ModeSettings::default(),
         };
         Iptables::new(tables, &setup).counting_in(Counters { invalid: true, localhost: true })
     }

@@ -22,13 +22,16 @@ Defaults are in brackets. * has no effect in this build.
 
 pub fn help() -> String {
     let mut text = HEAD.to_owned();
-    for group in Group::ALL {
-        text.push_str(&format!("\n{}:\n", group.title()));
+    for group in Group::all() {
         let orders = ORDERS.iter().map(|order| (order.usage, String::new(), false));
         let settings = settings::all()
             .filter_map(|setting| Some((setting.flag?, default(setting), !setting.works_somewhere())));
-        for (usage, default, is_idle) in orders.chain(settings).filter(|(usage, ..)| usage.group == group) {
-            text.push_str(&entry(&usage, &default, is_idle));
+        let of_group = orders.chain(settings).filter(|(usage, ..)| usage.group == group);
+        let entries: String =
+            of_group.map(|(usage, default, is_idle)| entry(&usage, &default, is_idle)).collect();
+        // Not every mode has flags of its own.
+        if !entries.is_empty() {
+            text.push_str(&format!("\n{}:\n{entries}", group.title()));
         }
     }
     text

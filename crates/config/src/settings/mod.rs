@@ -3,13 +3,17 @@
 
 mod cluster;
 mod logging;
-mod modes;
 mod node;
 mod serving;
 mod traffic;
+mod unused;
 
-use super::choice::Mode;
+use std::borrow::Cow;
+
+use model::Mode;
+
 use super::configuration::Configuration;
+use super::modes;
 use super::node::Node;
 use super::value::Value;
 
@@ -31,37 +35,31 @@ pub enum Group {
     Sync,
     Serving,
     Node,
-    Ipvs,
-    Userspace,
+    /// What only this mode reads.
+    Mode(Mode),
     Logging,
     General,
 }
 
 impl Group {
-    pub const ALL: [Group; 9] = [
-        Group::Source,
-        Group::Traffic,
-        Group::Sync,
-        Group::Serving,
-        Group::Node,
-        Group::Ipvs,
-        Group::Userspace,
-        Group::Logging,
-        Group::General,
-    ];
+    pub fn all() -> impl Iterator<Item = Group> {
+        let first = [Group::Source, Group::Traffic, Group::Sync, Group::Serving, Group::Node];
+        let modes = Mode::ALL.into_iter().map(Group::Mode);
+        first.into_iter().chain(modes).chain([Group::Logging, Group::General])
+    }
 
-    pub fn title(self) -> &'static str {
-        match self {
+    pub fn title(self) -> Cow<'static, str> {
+        let title = match self {
             Group::Source => "Where objects come from",
             Group::Traffic => "Where packets go",
             Group::Sync => "When rules are written",
             Group::Serving => "What is served",
             Group::Node => "What is set on the node",
-            Group::Ipvs => "For mode ipvs",
-            Group::Userspace => "For mode userspace",
+            Group::Mode(mode) => return format!("For mode {}", mode.word()).into(),
             Group::Logging => "Logging",
             Group::General => "General",
-        }
+        };
+        title.into()
     }
 }
 
@@ -120,7 +118,7 @@ pub struct Setting {
 }
 
 /// Definitions read best as one line of code and one of help.
-const fn setting(
+pub(crate) const fn setting(
     path: &'static str,
     on_change: OnChange,
     place: fn(&mut Configuration) -> &mut dyn Value,
@@ -137,7 +135,7 @@ const fn setting(
 }
 
 impl Setting {
-    const fn flag(
+    pub(crate) const fn flag(
         mut self,
         group: Group,
         name: &'static str,
@@ -148,17 +146,17 @@ impl Setting {
         self
     }
 
-    const fn effect(mut self, effect: Effect) -> Setting {
+    pub(crate) const fn effect(mut self, effect: Effect) -> Setting {
         self.effect = effect;
         self
     }
 
-    const fn zero_is_unset(mut self) -> Setting {
+    pub(crate) const fn zero_is_unset(mut self) -> Setting {
         self.zero_is_unset = true;
         self
     }
 
-    const fn omit_zero(mut self) -> Setting {
+    pub(crate) const fn omit_zero(mut self) -> Setting {
         self.omit_zero = true;
         self
     }
@@ -189,5 +187,7 @@ impl Setting {
 
 /// Every setting.
 pub fn all() -> impl Iterator<Item = &'static Setting> {
-    [cluster::ALL, traffic::ALL, modes::ALL, serving::ALL, node::ALL, logging::ALL].into_iter().flatten()
+    [cluster::ALL, traffic::ALL, modes::SETTINGS, unused::ALL, serving::ALL, node::ALL, logging::ALL]
+        .into_iter()
+        .flatten()
 }

@@ -8,8 +8,7 @@ pub(super) const ALL: &[Setting] = &[
         Group::Traffic,
         "proxy-mode",
         "MODE",
-        "How rules are programmed: nftables, iptables, ipvs or userspace. Unset, nftables where the kernel has it (Linux 5.13 or \
-         later), else iptables.",
+        crate::modes::HELP,
     ),
     setting("clusterCIDR", Rewrite, |c| &mut c.cluster_cidr).flag(
         Group::Traffic,

@@ -21,11 +21,11 @@ fn mode_ipvs_has_settings_of_its_own() {
             udp: Duration::from_secs(5 * 60),
         },
     };
-    assert_eq!((options.mode, options.ipvs), (Mode::Ipvs, wanted));
+    assert_eq!((options.mode, options.of_mode.ipvs), (Mode::Ipvs, wanted));
     let periods = (options.sync_period, options.min_sync_period);
     assert_eq!(periods, (Duration::from_secs(45), Duration::from_secs(3)));
     assert_eq!((options.masquerade_mark, options.settings.masquerade_all), (1 << 3, true));
-    assert_eq!(of("mode: ipvs\nipvs: {scheduler: ''}\n").ipvs, IpvsSettings::default());
+    assert_eq!(of("mode: ipvs\nipvs: {scheduler: ''}\n").of_mode.ipvs, IpvsSettings::default());
     let idle =
         idle(with("mode: ipvs\niptables: {masqueradeBit: 3, syncPeriod: 1m}\nipvs: {strictARP: true}\n"));
     assert_eq!(idle, ["iptables.syncPeriod"]);
@@ -48,7 +48,7 @@ fn mode_ipvs_waits_as_long_as_mode_iptables_unless_told() {
 fn schedulers_are_those_of_the_kernel() {
     for scheduler in Scheduler::ALL {
         let body = format!("ipvs: {{scheduler: {}}}\n", scheduler.name());
-        assert_eq!(clean(with(&body)).0.ipvs.scheduler, Some(scheduler));
+        assert_eq!(clean(with(&body)).0.of_mode.ipvs.scheduler, Some(scheduler));
     }
     let list = "use rr, wrr, lc, wlc, lblc, lblcr, sh, dh, sed, nq or mh";
     for (name, meant) in [("wlcc", "; did you mean wlc?"), ("roundrobin", "")] {
@@ -65,7 +65,7 @@ fn an_unset_mode_adopts_what_was_set_for_iptables() {
     let adopted = |mode: &str| {
         let completed = completed(with(&format!("{mode}{body}")));
         let idle = ineffective(&completed);
-        (completed.configuration.nftables, idle)
+        (completed.configuration.of_mode.nftables, idle)
     };
     let (unset, idle) = adopted("");
     assert_eq!((unset.masquerade_bit, unset.masquerade_all), (Whole(3), true));
@@ -127,6 +127,6 @@ fn a_default_that_was_given_for_nftables_counts() {
     let body =
         "iptables: {syncPeriod: 50s, masqueradeBit: 3}\nnftables: {syncPeriod: 30s, masqueradeBit: 14}\n";
     let completed = completed(with(body));
-    assert_eq!(completed.configuration.nftables, Nftables::default());
+    assert_eq!(completed.configuration.of_mode.nftables, Nftables::default());
     assert_eq!(ineffective(&completed), ["iptables.masqueradeBit", "iptables.syncPeriod"]);
 }

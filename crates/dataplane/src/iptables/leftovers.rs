@@ -5,7 +5,7 @@ use model::Family;
 
 use super::mode::NAME;
 use super::{packet_counters, removal, removal_of_ipvs};
-use crate::ipvs;
+use crate::has_service_device;
 use crate::leftovers::{Leftover, Removal, Search};
 
 /// In table nat, in which all traffic to services begins.
@@ -35,7 +35,7 @@ pub(super) fn remove_strays(own: Variant) -> Vec<Leftover> {
             remove_from(family, Some(own), &mut all);
         }
     }
-    if ipvs::has_device() {
+    if has_service_device() {
         Family::BOTH.into_iter().for_each(|family| all.left.extend(remove_rest_of_ipvs(family, own)));
     }
     all.left

@@ -72,7 +72,7 @@ impl<T: Tables> Iptables<T> {
         let [v4, v6] = tables;
         let family = |family, tables: Option<T>| {
             let random_fully = tables.as_ref().is_some_and(Tables::has_random_fully);
-            let Setup { detector, masquerade_mark, drop_invalid, ipvs: _, userspace: _ } = setup.clone();
+            let Setup { detector, masquerade_mark, drop_invalid, of_mode: _ } = setup.clone();
             let counters = Counters::default();
             let dialect = Dialect { family, detector, masquerade_mark, drop_invalid, counters, random_fully };
             FamilyTables::new(tables, dialect)
@@ -219,8 +219,7 @@ mod tests {
             detector: LocalDetector::None,
             masquerade_mark: 1 << 14,
             drop_invalid: true,
-            ipvs: model::IpvsSettings::default(),
-            userspace: model::UserspaceSettings::default(),
+            of_mode: model::ModeSettings::default(),
         };
         Iptables::new([None, None], &setup)
     }

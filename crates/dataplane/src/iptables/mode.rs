@@ -7,9 +7,9 @@ use model::Family;
 
 use super::{Iptables, WITHOUT_NOTIFICATIONS, leftovers, packet_counters};
 use crate::leftovers::{Leftovers, Removal, Search};
+use crate::localhost::Listening;
 use crate::metrics::{Description, Kind, ModeMetrics, RuleMetrics};
 use crate::mode::{BuildOptions, Mode, Prepared, Running, Unavailable};
-use crate::userspace::Listening;
 
 pub(crate) struct IptablesMode;
 

@@ -126,7 +126,7 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
             single: HashMap::new(),
             left_out: LeftOut::new(),
             answered: HashSet::new(),
-            scheduler: setup.ipvs.scheduler,
+            scheduler: setup.of_mode.ipvs.scheduler,
             is_laid: false,
             fails_to_collect: false,
             is_written: false,
@@ -135,7 +135,7 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
             rules,
             servers,
             ground,
-            options: setup.ipvs.clone(),
+            options: setup.of_mode.ipvs.clone(),
             refused: None,
             local_mark,
             families: [state(), state()],
@@ -405,10 +405,10 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
     }
 
     fn configure(&mut self, family: Family, setup: &Setup) -> bool {
-        let scheduler = self.usable_scheduler(setup.ipvs.scheduler);
-        let options = IpvsSettings { scheduler, ..setup.ipvs.clone() };
+        let scheduler = self.usable_scheduler(setup.of_mode.ipvs.scheduler);
+        let options = IpvsSettings { scheduler, ..setup.of_mode.ipvs.clone() };
         let before = std::mem::replace(&mut self.options, options);
-        if before.timeouts != setup.ipvs.timeouts {
+        if before.timeouts != setup.of_mode.ipvs.timeouts {
             self.set_timeouts();
         }
         self.keep_sysctls();

@@ -8,10 +8,10 @@ use super::{Ipvs, NAME, ground, leftovers, statistics, sysctls};
 use crate::backend::Setup;
 use crate::iptables;
 use crate::leftovers::{Leftovers, Removal, Search};
+use crate::localhost::{self, Listening};
 use crate::metrics::ModeMetrics;
 use crate::mode::{BuildOptions, Mode, Prepared, Running, Unavailable};
 use crate::nftables;
-use crate::userspace::{self, Listening};
 
 pub(crate) struct IpvsMode;
 
@@ -62,18 +62,19 @@ impl Prepared for Ready {
     }
 
     fn set_up_node(&self, setup: &Setup) -> Vec<String> {
-        let undone = sysctls::set_up(setup.ipvs.strict_arp);
+        let undone = sysctls::set_up(setup.of_mode.ipvs.strict_arp);
         let mut undone: Vec<String> = undone.iter().map(ToString::to_string).collect();
         // Some modules can only be loaded with the rights of an init container.
         let servers = ipvs::Connection::open().map_err(Unavailable::new);
-        let checked = servers.and_then(|mut servers| check_scheduler(&mut servers, setup.ipvs.scheduler));
+        let checked =
+            servers.and_then(|mut servers| check_scheduler(&mut servers, setup.of_mode.ipvs.scheduler));
         undone.extend(checked.err().map(|error| error.to_string()));
         undone
     }
 
     fn build(self: Box<Self>, options: &BuildOptions<'_>) -> Result<Running, Unavailable> {
         let Ready(mut servers) = *self;
-        check_scheduler(&mut servers, options.setup.ipvs.scheduler)?;
+        check_scheduler(&mut servers, options.setup.of_mode.ipvs.scheduler)?;
         let rules = nft::Connection::open();
         let rules = rules.map_err(|error| Unavailable::because("cannot open a netlink socket", error))?;
         let own_port = rules.port();
@@ -91,7 +92,7 @@ impl Prepared for Ready {
             collectors.insert(0, counters);
         }
         let backend = Listening::new(backend);
-        collectors.push(userspace::listening_collector(backend.figures()));
+        collectors.push(localhost::collector(backend.figures()));
         Ok(Running { backend: Box::new(backend), collectors })
     }
 }
@@ -121,6 +122,6 @@ static METRICS: ModeMetrics = ModeMetrics {
     cleanup_failures: None,
     rules: None,
     upstream: &[],
-    gated: Some(userspace::GATED),
+    gated: Some(localhost::GATED),
     own: &statistics::METRICS,
 };

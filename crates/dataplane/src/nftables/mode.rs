@@ -6,9 +6,9 @@ use kernel::nft::{self, Connection};
 
 use super::{Nftables, fullness, leftovers, refusals, service_counters};
 use crate::leftovers::{Leftovers, Removal, Search};
+use crate::localhost::{self, Listening};
 use crate::metrics::{Description, Kind, ModeMetrics};
 use crate::mode::{BuildOptions, Mode, Prepared, Running, Unavailable};
-use crate::userspace::{self, Listening};
 
 pub(crate) struct NftablesMode;
 
@@ -62,7 +62,7 @@ impl Prepared for Ready {
             .room_for_pins(fullness::room())
             .count_traffic(options.count_services);
         let backend = Listening::new(backend);
-        let listeners = userspace::listening_collector(backend.figures());
+        let listeners = localhost::collector(backend.figures());
         let mut collectors = vec![fullness::collector(), refusals::collector(), listeners];
         if options.count_services {
             let counters = service_counters::start();
@@ -92,7 +92,7 @@ static METRICS: ModeMetrics = ModeMetrics {
     }),
     rules: None,
     upstream: &[],
-    gated: Some(userspace::GATED),
+    gated: Some(localhost::GATED),
     own: &{
         let [packets, bytes, connections] = service_counters::METRICS;
         let [held, limit] = fullness::METRICS;

@@ -2,8 +2,6 @@
 //! send to an endpoint. `docs/userspace.md` describes it.
 
 mod ground;
-mod listening;
-mod listening_metrics;
 mod metrics;
 mod mode;
 mod node;
@@ -30,8 +28,6 @@ use forwarder::Directory;
 use redirect::Doors;
 use rules::{ForwarderRules, own_mark};
 
-pub(crate) use listening::Listening;
-pub(crate) use listening_metrics::{GATED, collector as listening_collector};
 pub(crate) use mode::MODE;
 
 const NAME: &str = "userspace";
@@ -68,7 +64,7 @@ impl<N: nft::Transport, G: Ground> Userspace<N, G> {
 
     fn with(rules: N, mut ground: G, setup: &Setup, directory: Arc<Directory>) -> Userspace<N, G> {
         let mark = own_mark(setup.masquerade_mark);
-        ground.configure(&setup.userspace, mark);
+        ground.configure(&setup.of_mode.userspace, mark);
         let mut rules = Nftables::new(rules, &setup.detector, setup.masquerade_mark);
         for family in Family::BOTH {
             rules.add(family, Arc::new(ForwarderRules { mark, address: ground::address(family) }));
@@ -163,7 +159,7 @@ impl<N: nft::Transport, G: Ground> Backend for Userspace<N, G> {
 
     fn configure(&mut self, family: Family, setup: &Setup) -> bool {
         let mark = own_mark(setup.masquerade_mark);
-        self.ground.configure(&setup.userspace, mark);
+        self.ground.configure(&setup.of_mode.userspace, mark);
         let is_other = std::mem::replace(&mut self.mark, mark) != mark;
         if is_other {
             for family in Family::BOTH {

@@ -39,8 +39,7 @@ fn setup() -> Setup {
         detector: pod_cidrs(),
         masquerade_mark: MARK,
         drop_invalid: true,
-        ipvs: model::IpvsSettings::default(),
-        userspace: model::UserspaceSettings::default(),
+        of_mode: model::ModeSettings::default(),
     }
 }
 

@@ -19,7 +19,7 @@ use dataplane::{Reconciler, Setup, Synced};
 use ground::SimulatedGround;
 use ipnet::IpNet;
 use kernel::ipvs::{Destination, Protocol, Transport, VirtualServer};
-use model::{Family, IpvsSettings, Planner, ServiceKey};
+use model::{Family, IpvsSettings, ModeSettings, Planner, ServiceKey};
 use simulate::ipvs::{Machine, SharedMachine};
 
 type Simulated = Reconciler<Ipvs<SharedMachine, SharedMachine, SimulatedGround>>;
@@ -39,8 +39,7 @@ fn over(machine: &SharedMachine, ipvs: IpvsSettings) -> Simulated {
         detector: pod_cidrs(),
         masquerade_mark: MARK,
         drop_invalid: true,
-        ipvs,
-        userspace: Default::default(),
+        of_mode: ModeSettings { ipvs, ..ModeSettings::default() },
     };
     let ground = SimulatedGround::new(machine.clone());
     Reconciler::new(Ipvs::new(machine.clone(), machine.clone(), ground, &setup))

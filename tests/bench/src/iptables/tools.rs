@@ -69,8 +69,7 @@ impl Bench<Iptables<Tools>> {
                 detector: detector()?,
                 masquerade_mark: MASQUERADE_MARK,
                 drop_invalid: true,
-                ipvs: model::IpvsSettings::default(),
-                userspace: model::UserspaceSettings::default(),
+                of_mode: model::ModeSettings::default(),
             };
             Ok(Iptables::new([Some(Tools::find(variant)?), None], &setup))
         })

@@ -44,3 +44,56 @@ fn the_agent_names_no_mode() {
         findings.join("\n")
     );
 }
+
+/// Files outside its folder that a mode needs: where it is listed, its settings, and what the configuration says of it.
+const MOST_FILES: usize = 3;
+
+/// Modes that others stand on: the table of mode nftables is theirs, and the settings of mode iptables too.
+const SHARED: [&str; 2] = ["nftables", "iptables"];
+
+/// Production code that has to be changed for a mode.
+fn is_production(file: &File, folder: &str) -> bool {
+    let own = format!("crates/dataplane/src/{folder}/");
+    let is_test = file.has_end("tests.rs") || file.path.contains("/tests/");
+    // Crate kernel offers what the kernel has, and knows no modes. What simulates a kernel serves tests; the list of
+    // differences from upstream does, too.
+    let others = ["crates/kernel/", "crates/simulate/", "crates/agent/src/compatibility/"];
+    let is_other = others.iter().any(|other| file.path.starts_with(other));
+    let is_code = file.path.starts_with("crates/") && file.path.contains("/src/") && file.has_end(".rs");
+    is_code && !is_test && !is_other && !file.path.starts_with(&own)
+}
+
+#[test]
+fn a_mode_needs_three_files_outside_its_folder() {
+    for folder in folders().iter().filter(|folder| !SHARED.contains(&folder.as_str())) {
+        let (first, rest) = folder.split_at(1);
+        let title = format!("{}{rest}", first.to_uppercase());
+        // Its variant, its settings, its module and its field.
+        let signs = [
+            format!("Mode::{title}"),
+            format!("{title}Settings"),
+            format!("{folder}::"),
+            format!("mod {folder};"),
+            format!(".{folder}"),
+        ];
+        let names_it = |file: &File| {
+            let production = file.text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+            let mut code = production.lines().filter(|line| !line.trim_start().starts_with("//"));
+            code.any(|line| signs.iter().any(|sign| has_sign(line, sign)))
+        };
+        let all = files().into_iter().filter(|file| is_production(file, folder) && names_it(file));
+        let paths: Vec<String> = all.map(|file| file.path).collect();
+        assert!(!paths.is_empty() && paths.len() <= MOST_FILES, "mode {folder} is named in {paths:#?}");
+    }
+}
+
+/// As a word of its own: `ipvs::` but not `removal_of_ipvs::`.
+fn has_sign(line: &str, sign: &str) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(sign).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + sign.len()..].chars().next();
+        let begins = sign.starts_with('.') || !before.is_some_and(is_word);
+        begins && (sign.ends_with(':') || !after.is_some_and(is_word))
+    })
+}

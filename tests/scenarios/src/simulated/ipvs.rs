@@ -6,7 +6,7 @@ mod steps;
 use dataplane::Setup;
 use dataplane::ipvs::Ipvs;
 use kernel::ipvs::{Batch, Command, Destination, Transport, VirtualServer};
-use model::{Family, IpvsSettings};
+use model::Family;
 use simulate::ipvs::{Machine, SharedMachine};
 use simulate::{Host, Journey, Packet};
 
@@ -35,8 +35,7 @@ impl Simulated for SimulatedIpvs {
             detector: variant.detector(),
             masquerade_mark: MASQUERADE_MARK,
             drop_invalid: true,
-            ipvs: IpvsSettings::default(),
-            userspace: model::UserspaceSettings::default(),
+            of_mode: model::ModeSettings::default(),
         };
         let ground = SimulatedGround::new(machine.clone());
         Ipvs::new(machine.clone(), machine, ground, &setup)

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use dataplane::userspace::{Ground, Leads, Userspace};
 use dataplane::{Setup, SyncError};
-use model::{Family, IpvsSettings, Protocol, UserspaceSettings};
+use model::{Family, Protocol, UserspaceSettings};
 use simulate::nft::Simulator;
 use simulate::{Delivery, Host, Journey, Outcome, Packet};
 
@@ -46,8 +46,7 @@ impl Simulated for SimulatedUserspace {
             detector: variant.detector(),
             masquerade_mark: MASQUERADE_MARK,
             drop_invalid: true,
-            ipvs: IpvsSettings::default(),
-            userspace: UserspaceSettings::default(),
+            of_mode: model::ModeSettings::default(),
         };
         Userspace::new(Simulator::new(), SimulatedForwarder, &setup)
     }

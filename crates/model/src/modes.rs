@@ -1,11 +1,74 @@
-//! What an operator chooses for mode ipvs. Plain values: the configuration fills them in, the mode carries them out.
+//! The proxy modes, and what an operator chooses for single ones. Plain values: the configuration fills them in, the mode
+//! carries them out.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use ipnet::IpNet;
 
-/// Settings that only mode ipvs has.
+/// How rules are programmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Nftables,
+    Iptables,
+    Ipvs,
+    Userspace,
+}
+
+impl Mode {
+    pub const ALL: [Mode; 4] = [Mode::Nftables, Mode::Iptables, Mode::Ipvs, Mode::Userspace];
+
+    pub const fn word(self) -> &'static str {
+        match self {
+            Mode::Nftables => "nftables",
+            Mode::Iptables => "iptables",
+            Mode::Ipvs => "ipvs",
+            Mode::Userspace => "userspace",
+        }
+    }
+
+    /// The mode of this word.
+    pub fn named(word: &str) -> Option<Mode> {
+        Mode::ALL.into_iter().find(|mode| mode.word() == word)
+    }
+}
+
+/// Settings that only one mode has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModeSettings {
+    pub ipvs: IpvsSettings,
+    pub userspace: UserspaceSettings,
+}
+
+impl ModeSettings {
+    /// How long a UDP flow that the agent carries lives without a datagram, in whatever mode.
+    pub fn udp_idle(&self) -> Duration {
+        self.userspace.udp_idle
+    }
+
+    /// How long the agent may take to stop.
+    pub fn time_to_stop(&self) -> Duration {
+        self.userspace.drain
+    }
+}
+
+/// Settings of mode userspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserspaceSettings {
+    /// How long a UDP flow lives without a datagram.
+    pub udp_idle: Duration,
+    /// How long open connections may go on when the agent stops.
+    pub drain: Duration,
+}
+
+impl Default for UserspaceSettings {
+    /// Conntrack keeps a UDP flow for 30 seconds, too.
+    fn default() -> UserspaceSettings {
+        UserspaceSettings { udp_idle: Duration::from_secs(30), drain: Duration::from_secs(10) }
+    }
+}
+
+/// Settings of mode ipvs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IpvsSettings {
     pub scheduler: Scheduler,

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use model::{Family, Protocol};
 
-use super::listening::Figures;
+use super::Figures;
 use crate::metrics::{Collector, Description, Gated, Kind, Page, label_text};
 
 const LISTENERS: Description = Description {

@@ -3,6 +3,8 @@
 //!
 //! Any mode asks for it by wrapping its backend. Nothing is started before the first listener is needed.
 
+mod metrics;
+
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,6 +19,8 @@ use crate::drift::TellDrift;
 use crate::inspection::{Inspected, Look};
 use crate::nftables::{Pin, PinSweep};
 use forwarder::{Forwarder, FrontId, Means, Refused, Shared};
+
+pub(crate) use metrics::{GATED, collector};
 
 /// Listeners at once: a node port has one for each address and family.
 const MOST: usize = 4_000;
@@ -228,7 +232,7 @@ impl<B: Backend> Backend for Listening<B> {
 
     fn configure(&mut self, family: Family, setup: &Setup) -> bool {
         if let Some(forwarder) = &self.listeners.forwarder {
-            forwarder.shared.set_udp_idle(setup.userspace.udp_idle);
+            forwarder.shared.set_udp_idle(setup.of_mode.udp_idle());
         }
         self.mode.configure(family, setup)
     }
