@@ -108,6 +108,29 @@ fn virtual_servers_of_others_stay() {
     assert_eq!(held(&machine).0, before);
 }
 
+/// Addresses on the device show that a kube-proxy was here before.
+#[test]
+fn what_another_kube_proxy_left_goes_and_is_left_alone_without_a_sign_of_one() {
+    let left = [server("10.96.9.9", 80), server("192.168.50.2", 31_999)];
+    let own = server("192.168.50.2", 8443);
+    for has_sign in [true, false] {
+        let machine = empty();
+        let mut batch = Batch::new();
+        for server in left.into_iter().chain([own]) {
+            batch.new_service(server, &Settings::new("rr"));
+            batch.new_destination(server, at("10.0.0.1"), 1);
+        }
+        assert_eq!(machine.machine().ipvs.commit(&batch).unwrap(), []);
+        let mut reconciler = over(&machine, IpvsSettings::default());
+        if has_sign {
+            reconciler.backend().ground().foreign.insert(left[0].address);
+        }
+        sync(&mut reconciler, &Fixture::everything(), &[]);
+        assert_eq!(left.map(|server| pool(&machine, server).is_none()), [has_sign; 2]);
+        assert!(pool(&machine, own).is_some());
+    }
+}
+
 #[test]
 fn a_policy_that_turns_local_lets_the_others_drain() {
     let (mut reconciler, mut fixture, _) = drained();

@@ -6,6 +6,8 @@ mod common;
 mod damage;
 mod draining;
 mod gaps;
+#[allow(dead_code, unreachable_pub, reason = "the library it is taken from uses all of it")]
+#[path = "../../../../tests/scenarios/src/simulated/ipvs/ground.rs"]
 mod ground;
 mod inspected;
 mod odd;
@@ -22,7 +24,7 @@ use kernel::ipvs::{Destination, Protocol, Transport, VirtualServer};
 use model::{Family, IpvsSettings, ModeSettings, Planner, ServiceKey};
 use simulate::ipvs::{Machine, SharedMachine};
 
-type Simulated = Reconciler<Ipvs<SharedMachine, SharedMachine, SimulatedGround>>;
+type Simulated = Reconciler<Ipvs<SharedMachine, SharedMachine, SimulatedGround<()>>>;
 
 const PODS: [(&str, &str); 3] = [("10.244.1.11", "here"), ("10.244.1.12", "here"), ("10.244.2.21", "there")];
 
@@ -41,7 +43,7 @@ fn over(machine: &SharedMachine, ipvs: IpvsSettings) -> Simulated {
         drop_invalid: true,
         of_mode: ModeSettings { ipvs, ..ModeSettings::default() },
     };
-    let ground = SimulatedGround::new(machine.clone());
+    let ground = SimulatedGround::new(machine.clone(), ());
     Reconciler::new(Ipvs::new(machine.clone(), machine.clone(), ground, &setup))
 }
 

@@ -14,9 +14,10 @@ use super::{Contents, MASQUERADE_MARK, Rules, Simulated, elements};
 use crate::variant::SettingsVariant;
 use crate::{Carrier, Dice};
 use ground::SimulatedGround;
+use steps::Steps;
 
 /// Rules, virtual servers and routes are those of one machine.
-pub type SimulatedIpvs = Ipvs<SharedMachine, SharedMachine, SimulatedGround>;
+pub type SimulatedIpvs = Ipvs<SharedMachine, SharedMachine, SimulatedGround<Steps>>;
 
 /// Of the operations of a sync, one in so many is the last that goes well before one fails.
 const LATEST_FAULT: u32 = 40;
@@ -37,12 +38,12 @@ impl Simulated for SimulatedIpvs {
             drop_invalid: true,
             of_mode: model::ModeSettings::default(),
         };
-        let ground = SimulatedGround::new(machine.clone());
+        let ground = SimulatedGround::new(machine.clone(), Steps::of(&machine));
         Ipvs::new(machine.clone(), machine, ground, &setup)
     }
 
     fn rules(&mut self) -> Rules {
-        self.ground().begin_steps();
+        self.ground().onlooker.begin();
         Rules::Ipvs(Box::new(self.servers().snapshot()))
     }
 
@@ -114,7 +115,7 @@ impl Simulated for SimulatedIpvs {
 
     fn between(&mut self, before: Rules) -> Vec<Rules> {
         drop(before);
-        self.ground().steps()
+        self.ground().onlooker.take()
     }
 
     fn end_connections(&mut self) {

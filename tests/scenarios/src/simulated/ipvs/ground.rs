@@ -1,4 +1,4 @@
-//! The routing around IPVS, of a simulated machine.
+//! The routing around IPVS, of a simulated machine. The tests of `crates/dataplane` take it from here, too.
 
 use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
@@ -9,35 +9,24 @@ use ipnet::IpNet;
 use model::Family;
 use simulate::ipvs::SharedMachine;
 
-use super::steps::Steps;
-use crate::simulated::Rules;
-
 #[derive(Debug)]
-pub struct SimulatedGround {
+pub struct SimulatedGround<O> {
     machine: SharedMachine,
     /// What was laid.
     laid: [BTreeSet<IpNet>; 2],
-    steps: Steps,
+    /// What another kube-proxy left on the device.
+    pub foreign: HashSet<IpAddr>,
+    /// Whoever looks on while it changes.
+    pub onlooker: O,
 }
 
-impl SimulatedGround {
-    pub fn new(machine: SharedMachine) -> SimulatedGround {
-        let steps = Steps::of(&machine);
-        SimulatedGround { machine, laid: Default::default(), steps }
-    }
-
-    /// From now on, remember what packets meet.
-    pub fn begin_steps(&self) {
-        self.steps.begin(self.machine.operations().1);
-    }
-
-    /// What packets met; nothing if something was made to fail meanwhile.
-    pub fn steps(&self) -> Vec<Rules> {
-        self.steps.take(self.machine.operations().1)
+impl<O> SimulatedGround<O> {
+    pub fn new(machine: SharedMachine, onlooker: O) -> SimulatedGround<O> {
+        SimulatedGround { machine, laid: Default::default(), foreign: HashSet::new(), onlooker }
     }
 }
 
-impl Ground for SimulatedGround {
+impl<O> Ground for SimulatedGround<O> {
     fn lay(&mut self, family: Family, way: &WayIn) -> Result<(), SyncError> {
         self.machine.route(|routing| routing.mark |= way.local_mark).map_err(SyncError::new)?;
         let wanted: Vec<IpNet> = way.prefixes.iter().copied().collect();
@@ -81,8 +70,8 @@ impl Ground for SimulatedGround {
         self.laid[family.index()].iter().all(|net| machine.routing.local.contains(net))
     }
 
-    fn foreign_addresses(&mut self, _: Family) -> Result<HashSet<IpAddr>, SyncError> {
-        Ok(HashSet::new())
+    fn foreign_addresses(&mut self, family: Family) -> Result<HashSet<IpAddr>, SyncError> {
+        Ok(self.foreign.iter().copied().filter(|ip| Family::of(*ip) == family).collect())
     }
 
     fn watch(&mut self, _: TellDrift) {}

@@ -10,8 +10,11 @@ use crate::simulated::Rules;
 /// So many are kept, evenly spread over all that were seen.
 const MOST: usize = 16;
 
-#[derive(Debug, Default)]
-pub(super) struct Steps(Rc<RefCell<Seen>>);
+#[derive(Debug)]
+pub struct Steps {
+    machine: SharedMachine,
+    seen: Rc<RefCell<Seen>>,
+}
 
 #[derive(Debug, Default)]
 struct Seen {
@@ -25,19 +28,22 @@ struct Seen {
 
 impl Steps {
     pub(super) fn of(machine: &SharedMachine) -> Steps {
-        let steps = Steps::default();
-        let seen = steps.0.clone();
+        let steps = Steps { machine: machine.clone(), seen: Rc::default() };
+        let seen = steps.seen.clone();
         machine.look(move |machine| seen.borrow_mut().see(machine));
         steps
     }
 
-    pub(super) fn begin(&self, failures: usize) {
-        *self.0.borrow_mut() = Seen { stride: 1, failures, ..Seen::default() };
+    /// From now on, remember what packets meet.
+    pub(super) fn begin(&self) {
+        let failures = self.machine.operations().1;
+        *self.seen.borrow_mut() = Seen { stride: 1, failures, ..Seen::default() };
     }
 
-    pub(super) fn take(&self, failures: usize) -> Vec<Rules> {
-        let seen = std::mem::take(&mut *self.0.borrow_mut());
-        if seen.failures != failures {
+    /// What packets met; nothing if something was made to fail meanwhile.
+    pub(super) fn take(&self) -> Vec<Rules> {
+        let seen = std::mem::take(&mut *self.seen.borrow_mut());
+        if seen.failures != self.machine.operations().1 {
             return Vec::new();
         }
         seen.steps.into_iter().map(|machine| Rules::Ipvs(Box::new(machine))).collect()
