@@ -1,8 +1,9 @@
 //! Removes what mode ipvs leaves, ours or another kube-proxy's: virtual servers, routes, rules, the device, ipsets. Chains
 //! of iptables that another one left are mostly those of iptables mode and go with them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
@@ -12,6 +13,7 @@ use kernel::{ipset, link::Links};
 
 use super::servers::OURS;
 use super::{DEVICE, NAME, NODE_PORTS, ground};
+use crate::backend::SyncError;
 use crate::leftovers::{Leftover, Removal, Search};
 
 /// The ipsets that another kube-proxy makes in this mode; those of IPv6 begin with `KUBE-6-`. Network policies have sets
@@ -69,8 +71,7 @@ pub(super) fn remove(search: Search) -> Removal {
         }
     }
     if let Err(error) = forget_flows(&gone) {
-        let what =
-            "UDP flows that began in ipvs mode may get no answers until their clients use another port";
+        let what = "flows that began in ipvs mode may get no answers until their clients use another port";
         removal.left.push(failed(what).because(error));
     }
     removal.left.extend(remove_sets());
@@ -105,15 +106,10 @@ pub(super) fn remove_strays() -> Vec<Leftover> {
 }
 
 /// Servers that are ours, and those at addresses that only a kube-proxy makes local.
-fn remove_servers(patience: Duration) -> Result<Vec<VirtualServer>, ipvs::Error> {
+fn remove_servers(patience: Duration) -> Result<Vec<VirtualServer>, SyncError> {
     let Some(mut servers) = ipvs::Connection::open_if_loaded()? else { return Ok(Vec::new()) };
-    let prefixes = ground::local_prefixes().unwrap_or_default();
-    let own: Vec<IpAddr> = Links::open()
-        .and_then(|mut links| links.addresses())
-        .unwrap_or_default()
-        .iter()
-        .map(|one| one.ip())
-        .collect();
+    let prefixes = ground::local_prefixes()?;
+    let own: Vec<IpAddr> = Links::open()?.addresses()?.iter().map(|one| one.ip()).collect();
     let found = servers.services()?;
     let going: Vec<VirtualServer> = found
         .iter()
@@ -130,18 +126,45 @@ fn remove_servers(patience: Duration) -> Result<Vec<VirtualServer>, ipvs::Error>
 }
 
 /// A recorded flow is not redirected again, and one that IPVS redirected is not recorded as such: rules of another mode
-/// would let its next datagram pass to an address that nobody has.
+/// would let its next packet pass to an address that nobody has. A connection that is cut off is reset this way, and a
+/// handshake begins again.
 fn forget_flows(gone: &[VirtualServer]) -> Result<(), ConntrackError> {
-    let of_udp = gone.iter().filter(|server| server.protocol == Protocol::Udp);
-    let gone: HashSet<(IpAddr, u16)> = of_udp.map(|server| (server.address, server.port)).collect();
-    if gone.is_empty() {
-        return Ok(());
+    let gone = Recorded::new(gone);
+    for protocol in gone.protocols() {
+        let filter = Filter { protocol: Some(protocol), ..Filter::default() };
+        Conntrack::open()?.delete_where(&filter, |flow| gone.has(flow))?;
     }
-    let filter = Filter { protocol: Some(Protocol::Udp.number()), ..Filter::default() };
-    let is_stale = |flow: &Flow| {
-        flow.status & status::DST_NAT == 0 && gone.contains(&(flow.original.dst, flow.original.dport))
-    };
-    Conntrack::open()?.delete_where(&filter, is_stale).map(drop)
+    Ok(())
+}
+
+/// Flows that conntrack recorded on their way to some virtual servers.
+struct Recorded(HashSet<(u8, IpAddr, u16)>);
+
+impl Recorded {
+    fn new(to: &[VirtualServer]) -> Recorded {
+        Recorded(to.iter().map(|server| (server.protocol.number(), server.address, server.port)).collect())
+    }
+
+    fn protocols(&self) -> BTreeSet<u8> {
+        self.0.iter().map(|(protocol, ..)| *protocol).collect()
+    }
+
+    /// Not if rules redirected it, as those of another mode do.
+    fn has(&self, flow: &Flow) -> bool {
+        let to = (flow.protocol, flow.original.dst, flow.original.dport);
+        flow.status & status::DST_NAT == 0 && self.0.contains(&to)
+    }
+
+    /// Whether a TCP handshake is under way. One that cannot be seen is not waited for.
+    fn has_handshake(&self) -> bool {
+        let filter = Filter { protocol: Some(Protocol::Tcp.number()), ..Filter::default() };
+        let mut found = false;
+        let listed = Conntrack::dump(&filter, |flow| {
+            found = flow.is_in_handshake() && self.has(flow);
+            if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        listed.is_ok() && found
+    }
 }
 
 /// Wait until no connection is open. New ones are refused meanwhile, unless rules lead them elsewhere already, as those
@@ -152,6 +175,11 @@ fn drain<T: Transport>(servers: &mut T, going: &[VirtualServer], until: Instant)
     }
     // The first packet of a connection may have passed the rules before they changed and be on its way to IPVS still.
     std::thread::sleep(BETWEEN_LOOKS);
+    // IPVS counts a connection as active only when its handshake is over.
+    let recorded = Recorded::new(going);
+    while recorded.has_handshake() && Instant::now() < until {
+        std::thread::sleep(BETWEEN_LOOKS);
+    }
     let mut busy: Vec<VirtualServer> = Vec::new();
     for server in going.iter().filter(|server| server.protocol != Protocol::Udp) {
         let found = servers.destinations(*server)?;

@@ -125,6 +125,11 @@ impl Flow {
         self.status & status::SEEN_REPLY != 0
     }
 
+    /// Whether it is a TCP connection that is still being set up.
+    pub fn is_in_handshake(&self) -> bool {
+        matches!(self.tcp_state, Some(sys::TCP_SYN_SENT | sys::TCP_SYN_RECV))
+    }
+
     /// From a message's payload; `None` if it is no flow as we know them.
     pub(crate) fn read(payload: &[u8]) -> Option<Flow> {
         let (mut original, mut reply) = (None, None);

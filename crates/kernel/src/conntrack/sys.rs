@@ -34,6 +34,10 @@ pub(super) const PROTO_DST_PORT: u16 = 3;
 pub(super) const PROTOINFO_TCP: u16 = 1;
 pub(super) const PROTOINFO_TCP_STATE: u16 = 1;
 
+/// States of TCP (linux/netfilter/nf_conntrack_tcp.h).
+pub(super) const TCP_SYN_SENT: u8 = 1;
+pub(super) const TCP_SYN_RECV: u8 = 2;
+
 pub(super) const FILTER_ORIG_FLAGS: u16 = 1;
 pub(super) const FILTER_REPLY_FLAGS: u16 = 2;
 /// "Compare the protocol number" among the filter flags (net/netfilter/nf_internals.h).
