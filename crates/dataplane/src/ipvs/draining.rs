@@ -20,8 +20,8 @@ pub(super) struct Draining {
     count: usize,
     /// The last that was looked at.
     last: Option<VirtualServer>,
-    /// What drained before everything was listed again: it keeps its time.
-    before: BTreeMap<VirtualServer, Server>,
+    /// What drained before everything was listed again, while the list is gone through: it keeps its time.
+    before: BTreeMap<(VirtualServer, Destination), Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -40,8 +40,7 @@ impl Draining {
         if self.count >= MOST {
             return false;
         }
-        let before = self.before.get(&server).and_then(|entry| entry.destinations.get(&destination));
-        let until = before.copied().unwrap_or(now + LONGEST);
+        let until = self.before.remove(&(server, destination)).unwrap_or(now + LONGEST);
         self.servers.entry(server).or_default().destinations.insert(destination, until);
         self.count += 1;
         true
@@ -78,8 +77,17 @@ impl Draining {
 
     /// All servers are about to be listed, and what drains is taken in again.
     pub(super) fn begin_again(&mut self) {
-        let before = std::mem::take(&mut self.servers);
+        // A list that could not be read to its end has left some.
+        let mut before = std::mem::take(&mut self.before);
+        for (server, entry) in std::mem::take(&mut self.servers) {
+            before.extend(entry.destinations.into_iter().map(|(at, until)| ((server, at), until)));
+        }
         *self = Draining { before, ..Draining::default() };
+    }
+
+    /// All servers were listed. What drains again later has its full time.
+    pub(super) fn all_listed(&mut self) {
+        self.before.clear();
     }
 
     pub(super) fn len(&self) -> usize {

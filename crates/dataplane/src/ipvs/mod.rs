@@ -204,6 +204,7 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
             let batch = if waits { &mut steps.after } else { &mut steps.before };
             planning.serve(batch, *server, offer, pool);
         }
+        state.draining.all_listed();
         Ok(steps)
     }
 

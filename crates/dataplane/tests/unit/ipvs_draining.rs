@@ -75,6 +75,33 @@ fn what_is_listed_again_keeps_its_time() {
 }
 
 #[test]
+fn what_comes_back_and_drains_again_has_its_full_time() {
+    let (mut draining, now) = (Draining::default(), Instant::now());
+    draining.take_in(server(80), endpoint(1), now);
+    draining.take_in(server(80), endpoint(2), now);
+    draining.begin_again();
+    draining.take_in(server(80), endpoint(1), now);
+    draining.all_listed();
+    assert!(draining.release(server(80), &endpoint(1)));
+    for last in [1, 2] {
+        draining.take_in(server(80), endpoint(last), now + LONGEST);
+    }
+    let open = [1, 2].map(|last| found(endpoint(last), 1));
+    assert_eq!(collect(&mut draining, &open, now + LONGEST), []);
+    assert_eq!(collect(&mut draining, &open, now + 2 * LONGEST).len(), 2);
+}
+
+#[test]
+fn a_list_that_breaks_off_leaves_the_times_as_they_were() {
+    let (mut draining, now) = (Draining::default(), Instant::now());
+    draining.take_in(server(80), endpoint(1), now);
+    draining.begin_again();
+    draining.begin_again();
+    draining.take_in(server(80), endpoint(1), now + LONGEST / 2);
+    assert_eq!(collect(&mut draining, &[found(endpoint(1), 1)], now + LONGEST).len(), 1);
+}
+
+#[test]
 fn servers_are_looked_at_in_turn() {
     let (mut draining, now) = (Draining::default(), Instant::now());
     for port in 1..=100 {
