@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::net::IpAddr;
 
 use kernel::ipvs::{Batch, Command, Destination, Error, Transport, VirtualServer};
 
@@ -25,12 +26,37 @@ impl From<Error> for SyncError {
     }
 }
 
-/// Destinations that the kernel does not take: a broadcast address of the node's network, for example. They are left out,
-/// so that nobody can stop the services of others with one.
-pub(super) type LeftOut = HashSet<(VirtualServer, Destination)>;
+/// Addresses that the kernel does not take as destinations: the broadcast address of a network of the node, for example.
+/// They are left out, so that nobody can stop the services of others with one. However many services have one, it is
+/// remembered and told once.
+#[derive(Debug, Default)]
+pub(super) struct LeftOut(HashSet<IpAddr>);
 
-/// So many are remembered.
+/// So many are remembered. Beyond that, no missing destination is taken for damage: to write everything again would bring
+/// none of them back.
 const MOST_LEFT_OUT: usize = 1_000;
+
+impl LeftOut {
+    pub(super) fn covers(&self, destination: &Destination) -> bool {
+        self.0.len() >= MOST_LEFT_OUT || self.0.contains(&destination.address)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    fn add(&mut self, unusable: &[(VirtualServer, Destination)]) {
+        let mut new = unusable.to_vec();
+        new.retain(|(_, destination)| !self.covers(destination));
+        let Some((server, destination)) = new.first() else { return };
+        tracing::warn!(
+            %server, %destination, count = new.len(),
+            "IPVS cannot send connections to this endpoint address; leaving the endpoint out"
+        );
+        let room = MOST_LEFT_OUT - self.0.len();
+        self.0.extend(new.iter().map(|(_, destination)| destination.address).take(room));
+    }
+}
 
 /// All commands are tried; the first failure is told.
 pub(super) fn carry_out<T: Transport>(
@@ -66,12 +92,6 @@ pub(super) fn carry_out<T: Transport>(
         let failures = servers.commit(&second)?;
         refused = refused.or_else(|| failures.first().map(|failure| Refused(second.explain(*failure))));
     }
-    if let Some((server, destination)) = unusable.first() {
-        tracing::warn!(
-            %server, %destination, count = unusable.len(),
-            "IPVS cannot send connections to this endpoint address; leaving the endpoint out"
-        );
-        left_out.extend(unusable.into_iter().take(MOST_LEFT_OUT.saturating_sub(left_out.len())));
-    }
+    left_out.add(&unusable);
     refused.map_or(Ok(()), |refused| Err(SyncError::new(refused)))
 }

@@ -66,7 +66,7 @@ fn inspect<T: Transport>(
     let strange = found.iter().map(|one| one.destination).filter(is_strange);
     let strange: BTreeSet<Destination> = strange.collect();
     let there = || Some("in use".to_owned());
-    for at in wanted.iter().filter(|at| !left_out.contains(&(server, **at))) {
+    for at in wanted.iter().filter(|at| !left_out.covers(at)) {
         let found = if in_use.contains(at) { there() } else { None };
         inspection.compare(|| format!("destination {at} of virtual server {server}"), there(), found);
     }

@@ -35,7 +35,7 @@ use crate::nftables::{Nftables, Pin, PinSweep};
 use audit::{Audit, BETWEEN_SHARES};
 use carry_out::{LeftOut, carry_out};
 use draining::Draining;
-use servers::{OURS, Offers, add_plan, add_port};
+use servers::{OURS, Offers, add_plan, add_port, sizes};
 use single::{route_changes, single_ips};
 use steps::{Planning, Steps};
 use table::local_mark;
@@ -68,6 +68,12 @@ impl Held {
         self.destinations[family.index()].fetch_add(destinations, Ordering::Relaxed);
     }
 
+    /// Servers and their destinations.
+    fn total(&self, family: Family) -> usize {
+        let of = |counts: &[AtomicUsize; 2]| counts[family.index()].load(Ordering::Relaxed);
+        of(&self.servers) + of(&self.destinations)
+    }
+
     fn remove(&self, family: Family, offers: &Offers<'_>) {
         let [servers, destinations] = sizes(offers);
         let less = |count: &AtomicUsize, by: usize| {
@@ -76,11 +82,6 @@ impl Held {
         less(&self.servers[family.index()], servers);
         less(&self.destinations[family.index()], destinations);
     }
-}
-
-fn sizes(offers: &Offers<'_>) -> [usize; 2] {
-    let pools = || offers.values().filter_map(|offer| offer.pool);
-    [pools().count(), pools().map(<[_]>::len).sum()]
 }
 
 struct FamilyState {
@@ -124,7 +125,7 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
             draining: Draining::default(),
             audit: Audit::default(),
             single: HashMap::new(),
-            left_out: LeftOut::new(),
+            left_out: LeftOut::default(),
             answered: HashSet::new(),
             scheduler: setup.of_mode.ipvs.scheduler,
             is_laid: false,
@@ -310,6 +311,7 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
         self.keep_sysctls();
         let state = &mut self.families[family.index()];
         state.single = single_ips(plans.values(), node);
+        state.audit.begin_again(plans.keys());
         state.is_laid |= !plans.is_empty();
         if state.is_laid {
             self.lay(family, node)?;
@@ -343,6 +345,7 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
         node: (&NodePlan, &NodePlan),
     ) -> Result<Committed, SyncError> {
         let state = &mut self.families[family.index()];
+        state.audit.note(changes);
         let (mut old, mut new) = (Offers::new(), Offers::new());
         for change in changes {
             let changed = merged_ports(ports_of(change.old), ports_of(change.new));
@@ -446,8 +449,8 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
         self.keep_sysctls();
         self.collect_next(family);
         let FamilyState { audit, draining, left_out, .. } = &mut self.families[family.index()];
-        let wrong =
-            audit.next(&mut self.servers, (plans, node), (draining, left_out), &self.options, self.period);
+        let pace = (self.held.total(family), self.period);
+        let wrong = audit.next(&mut self.servers, (plans, node), (draining, left_out), &self.options, pace);
         if let Some(server) = wrong {
             tracing::debug!(%family, %server, "Virtual server differs from what was programmed");
         }

@@ -61,6 +61,12 @@ pub(super) fn add_port<'a>(offers: &mut Offers<'a>, port: &'a PortPlan, nodeport
     }
 }
 
+/// How many virtual servers and destinations are offered.
+pub(super) fn sizes(offers: &Offers<'_>) -> [usize; 2] {
+    let pools = || offers.values().filter_map(|offer| offer.pool);
+    [pools().count(), pools().map(<[_]>::len).sum()]
+}
+
 pub(super) fn protocol(protocol: Protocol) -> ipvs::Protocol {
     match protocol {
         Protocol::Tcp => ipvs::Protocol::Tcp,
