@@ -24,6 +24,10 @@ pub(crate) enum Mode {
     Ipvs,
 }
 
+/// Every `syncPeriod`, upstream compares every virtual server with what it wants. With the default, 30 s, an emulated
+/// machine would do nothing else.
+const EMULATED_SYNC_PERIOD: &str = "10m";
+
 /// `minSyncPeriod`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
@@ -82,9 +86,14 @@ pub(crate) fn config(mode: Mode, pace: Pace, kubeconfig: &Path) -> Value {
         // These belong to the whole machine, not to the namespace.
         "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
     });
+    let mut section = json!({});
     if pace == Pace::Eager {
-        config[mode.name()] = json!({"minSyncPeriod": "10ms"});
+        section["minSyncPeriod"] = "10ms".into();
     }
+    if mode == Mode::Ipvs {
+        section["syncPeriod"] = EMULATED_SYNC_PERIOD.into();
+    }
+    config[mode.name()] = section;
     config
 }
 

@@ -95,3 +95,34 @@ pub(super) fn carry_out<T: Transport>(
     left_out.add(&unusable);
     refused.map_or(Ok(()), |refused| Err(SyncError::new(refused)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernel::ipvs::Protocol;
+    use std::net::Ipv4Addr;
+
+    fn pair(port: u16, address: u32) -> (VirtualServer, Destination) {
+        let server = VirtualServer { address: Ipv4Addr::LOCALHOST.into(), protocol: Protocol::Tcp, port };
+        (server, Destination { address: Ipv4Addr::from_bits(address).into(), port: 80 })
+    }
+
+    #[test]
+    fn an_address_that_many_services_have_takes_one_place() {
+        let mut left_out = LeftOut::default();
+        let many: Vec<_> = (0..5_000).map(|port| pair(port, 1)).collect();
+        left_out.add(&many);
+        assert_eq!(left_out.0.len(), 1);
+        assert!(left_out.covers(&many[0].1) && !left_out.covers(&pair(1, 2).1));
+    }
+
+    #[test]
+    fn where_there_is_no_room_nothing_that_is_missing_counts() {
+        let mut left_out = LeftOut::default();
+        left_out.add(&(0..2_000).map(|address| pair(1, address)).collect::<Vec<_>>());
+        assert_eq!(left_out.0.len(), MOST_LEFT_OUT);
+        assert!(left_out.covers(&pair(1, 5_000).1));
+        left_out.clear();
+        assert!(!left_out.covers(&pair(1, 5_000).1));
+    }
+}

@@ -2,7 +2,7 @@
 //! the kernel holds what a fresh start would have written; and an explanation says the same as the packet. Every mode is
 //! held to it.
 //!
-//! A failure names its seed; `POINTSMAN_SEED=N` runs that one alone.
+//! A failure names its seed; `POINTSMAN_SEED=N` runs that one alone, `POINTSMAN_SEED=N..M` a longer run.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests may fail loudly")]
 
 mod explained;
@@ -36,14 +36,28 @@ impl InMode for Cases {
     fn run<B: Simulated + 'static>(&mut self) {
         let mode = B::CARRIER.mode();
         let seeds = match std::env::var("POINTSMAN_SEED") {
-            Ok(seed) => vec![seed.parse().map(|seed: u64| seed..seed + 1).unwrap()],
-            Err(_) => (0..STATES / PER_CASE).map(|case| case * PER_CASE..(case + 1) * PER_CASE).collect(),
+            Ok(seeds) => in_cases(asked(&seeds)),
+            Err(_) => in_cases(0..STATES),
         };
         let case = |seeds: Range<u64>| {
             Case::new(format!("{mode}: random states, seeds {seeds:?}"), move || states::<B>(seeds.clone()))
         };
         self.0.extend(seeds.into_iter().map(case));
     }
+}
+
+/// `7` or `7..9`.
+fn asked(seeds: &str) -> Range<u64> {
+    let number = |text: &str| text.parse::<u64>().unwrap();
+    match seeds.split_once("..") {
+        Some((first, end)) => number(first)..number(end),
+        None => number(seeds)..number(seeds) + 1,
+    }
+}
+
+fn in_cases(seeds: Range<u64>) -> Vec<Range<u64>> {
+    let end = seeds.end;
+    seeds.step_by(PER_CASE as usize).map(|first| first..end.min(first + PER_CASE)).collect()
 }
 
 fn states<B: Simulated>(seeds: Range<u64>) -> Verdict {
