@@ -18,7 +18,7 @@ mod explain;
 mod services;
 
 pub(crate) use explain::{ExplainRequest, Explanation, Explanations, Sender, View};
-pub(crate) use services::{PortRow, Refused, ServiceRow};
+pub(crate) use services::{PortRow, Refused, ServiceRow, has_problems};
 
 /// Questions that may wait. Any more are refused at once.
 pub(crate) const MOST_WAITING: usize = 16;
@@ -28,6 +28,8 @@ pub(crate) const ANSWERS_PER_TURN: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Services that are described in one answer of the sync thread: a fraction of a millisecond.
 pub(crate) const MOST_ROWS: usize = 40;
+/// Services that are looked through for problems in one answer of the sync thread: less than half a millisecond.
+pub(crate) const MOST_JUDGED: usize = 250;
 /// Services that are compared with the kernel in one answer of the sync thread: about a millisecond.
 pub(crate) const MOST_INSPECTED: usize = 8;
 /// Ports of a service that an answer describes, and addresses of each of them.
@@ -44,6 +46,8 @@ pub(crate) enum Question {
     ServiceNames(Option<IpAddr>, Reply<Vec<ServiceKey>>),
     /// What is programmed for these, at most [`MOST_ROWS`] of them; those that are gone are left out.
     ServiceRows(Vec<ServiceKey>, Reply<Vec<ServiceRow>>),
+    /// Which of these, at most [`MOST_JUDGED`], refuse somebody.
+    Problematic(Vec<ServiceKey>, Reply<Vec<ServiceKey>>),
     /// Compare all of a family with the kernel, where the mode does that at once.
     InspectAll(Family, Reply<Option<Look>>),
     /// Compare these services with the kernel, at most [`MOST_INSPECTED`] of them.
@@ -87,6 +91,7 @@ impl Question {
             Question::Explain(_, reply) => reply.0.is_closed(),
             Question::ServiceNames(_, reply) => reply.0.is_closed(),
             Question::ServiceRows(_, reply) => reply.0.is_closed(),
+            Question::Problematic(_, reply) => reply.0.is_closed(),
             Question::InspectAll(_, reply) => reply.0.is_closed(),
             Question::InspectServices(_, reply) => reply.0.is_closed(),
         }
@@ -99,6 +104,7 @@ impl Question {
             Question::Explain(_, reply) => reply.send(Err(Unanswered::TooMany)),
             Question::ServiceNames(_, reply) => reply.send(Err(Unanswered::TooMany)),
             Question::ServiceRows(_, reply) => reply.send(Err(Unanswered::TooMany)),
+            Question::Problematic(_, reply) => reply.send(Err(Unanswered::TooMany)),
             Question::InspectAll(_, reply) => reply.send(Err(Unanswered::TooMany)),
             Question::InspectServices(_, reply) => reply.send(Err(Unanswered::TooMany)),
         }
@@ -147,6 +153,22 @@ impl Asker {
             rows.extend(self.ask(|reply| Question::ServiceRows(some.to_vec(), reply)).await?);
         }
         Ok(rows)
+    }
+
+    /// Those that refuse somebody, in the order given, or the first of them: at least `enough` if there are so many.
+    pub(crate) async fn problematic(
+        &self,
+        services: &[ServiceKey],
+        enough: usize,
+    ) -> Result<Vec<ServiceKey>, Unanswered> {
+        let mut found = Vec::new();
+        for some in services.chunks(MOST_JUDGED) {
+            if found.len() >= enough {
+                break;
+            }
+            found.extend(self.ask(|reply| Question::Problematic(some.to_vec(), reply)).await?);
+        }
+        Ok(found)
     }
 
     pub(crate) async fn inspect_all(&self, family: Family) -> Result<Option<Look>, Unanswered> {

@@ -23,7 +23,7 @@ use crate::lane::Lane;
 use crate::missed_prefixes::MissedPrefixes;
 use crate::node_setup;
 use crate::own_node::OwnNode;
-use crate::questions::{self, MOST_ROWS, Question, ServiceRow, ServiceStatus, View};
+use crate::questions::{self, MOST_JUDGED, MOST_ROWS, Question, ServiceRow, ServiceStatus, View};
 use crate::start_line;
 use telemetry::metrics::Metrics;
 
@@ -412,6 +412,11 @@ impl SyncLoop {
                     let services = services.iter().take(MOST_ROWS);
                     let row = |key| ServiceRow::of(key, &self.state, &self.reconciler, &self.lanes);
                     reply.answer(services.filter_map(row).collect());
+                }
+                Question::Problematic(mut services, reply) => {
+                    services.truncate(MOST_JUDGED);
+                    services.retain(|key| questions::has_problems(key, &self.state, &self.reconciler));
+                    reply.answer(services);
                 }
                 Question::InspectAll(family, reply) => reply.answer(self.reconciler.inspect_all(family)),
                 Question::InspectServices(services, reply) => {

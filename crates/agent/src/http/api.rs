@@ -9,8 +9,9 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
 use super::answer::{self, Answer};
+use super::api_status::{self, Identity, STATUS};
 use super::router::{Router, Slow};
-use super::{api_diff, api_services};
+use super::{Context, api_diff, api_services, guard};
 use crate::explain::{self, Read};
 use crate::questions::{Asker, ExplainRequest, Sender, Unanswered};
 use commands::paths::{DIFF, EXPLAIN, SERVICES, VERSION_HEADER};
@@ -19,41 +20,59 @@ use commands::targets::{self, Target};
 /// Looks that find a difference are repeated: a sync may have come between the plan and the reading.
 const LOOKS: usize = 2;
 
-pub(super) fn api(router: Router, sync_thread: &Asker) -> Router {
-    let (explainer, lister, comparer) = (sync_thread.clone(), sync_thread.clone(), sync_thread.clone());
-    router
-        .slow(DIFF, move |asked| {
-            let sync_thread = comparer.clone();
-            Box::pin(async move {
-                let query = asked.parts.uri.query().unwrap_or_default();
-                respond(api_diff::diff(query, &sync_thread).await)
-            }) as Slow
-        })
-        .slow(EXPLAIN, move |asked| {
-            let sync_thread = explainer.clone();
-            Box::pin(async move {
-                let query = asked.parts.uri.query().unwrap_or_default();
-                respond(explain(query, &sync_thread).await)
-            }) as Slow
-        })
-        .slow(SERVICES, move |asked| {
-            let sync_thread = lister.clone();
-            Box::pin(async move {
-                let query = asked.parts.uri.query().unwrap_or_default();
-                respond(api_services::services(query, &sync_thread).await)
-            }) as Slow
-        })
+pub(super) fn api(router: Router, identity: &Identity, context: &Context) -> Router {
+    let router = question(router, DIFF, identity, context, async |query, context| {
+        api_diff::diff(&query, &context.sync_thread).await.map(|document| pretty(&document))
+    });
+    let router = question(router, EXPLAIN, identity, context, async |query, context| {
+        asked_to_explain(&query, &context.sync_thread).await.map(|document| pretty(&document))
+    });
+    let router = question(router, SERVICES, identity, context, async |query, context| {
+        api_services::services(&query, &context.sync_thread).await
+    });
+    let of = identity.clone();
+    question(router, STATUS, identity, context, move |_, context| {
+        let status = pretty(&api_status::status(&of, &context));
+        async { Ok(status) }
+    })
+}
+
+/// A path whose answer takes the query and may wait for the sync thread.
+fn question<F>(
+    router: Router,
+    path: &'static str,
+    identity: &Identity,
+    context: &Context,
+    answer: impl Fn(String, Context) -> F + 'static,
+) -> Router
+where
+    F: Future<Output = Result<String, Refused>> + 'static,
+{
+    let (node, context) = (identity.node.clone(), context.clone());
+    router.slow(path, move |asked| {
+        if let Some(refusal) = guard::refuse(&asked.parts, &node) {
+            return Box::pin(async { refusal }) as Slow;
+        }
+        let outcome = answer(asked.parts.uri.query().unwrap_or_default().to_owned(), context.clone());
+        Box::pin(async { respond(outcome.await) }) as Slow
+    })
 }
 
 /// Why a question is not answered: the code, and a sentence.
 pub(super) type Refused = (StatusCode, String);
 
-pub(super) fn respond(outcome: Result<Value, Refused>) -> Answer {
+fn respond(outcome: Result<String, Refused>) -> Answer {
     let answer = match outcome {
-        Ok(document) => answer::json(StatusCode::OK, format!("{document:#}\n")),
-        Err((code, problem)) => answer::json(code, format!("{:#}\n", json!({ "error": problem }))),
+        Ok(text) => answer::json(StatusCode::OK, text),
+        Err((code, problem)) => answer::json(code, pretty(&json!({ "error": problem }))),
     };
+    let answer = answer::with_header(answer, "cache-control", "no-store");
+    let answer = answer::with_header(answer, "cross-origin-resource-policy", "same-origin");
     answer::with_header(answer, VERSION_HEADER, version::FULL)
+}
+
+fn pretty(document: &Value) -> String {
+    format!("{document:#}\n")
 }
 
 pub(super) fn bad(problem: impl Into<String>) -> Refused {
@@ -73,13 +92,28 @@ pub(super) fn parameter(query: &str, name: &str) -> Result<Option<String>, Refus
     text.map(|text| Some(text.into_owned())).map_err(|_| bad(format!("{name} is not UTF-8")))
 }
 
-async fn explain(query: &str, sync_thread: &Asker) -> Result<Value, Refused> {
-    let target = match (parameter(query, "to")?, parameter(query, "service")?) {
-        (Some(to), None) => targets::read_packet(&to).map_err(bad)?,
-        (None, Some(service)) => targets::read_service(&service).map_err(bad)?,
+async fn asked_to_explain(query: &str, sync_thread: &Asker) -> Result<Value, Refused> {
+    let [to, service, from] = ["to", "service", "from"].map(|name| parameter(query, name));
+    let [to, service, from] = [to?, service?, from?].map(Option::unwrap_or_default);
+    explain(&to, &service, &from, sync_thread).await
+}
+
+/// What becomes of a packet to `to`, or to `service`, and `from` there unless that is empty.
+pub(super) async fn explain(
+    to: &str,
+    service: &str,
+    from: &str,
+    sync_thread: &Asker,
+) -> Result<Value, Refused> {
+    let target = match (to.is_empty(), service.is_empty()) {
+        (false, true) => targets::read_packet(to).map_err(bad)?,
+        (true, false) => targets::read_service(service).map_err(bad)?,
         _ => return Err(bad("give either to=[PROTOCOL:]ADDRESS:PORT or service=NAMESPACE/NAME[:PORT]")),
     };
-    let from = parameter(query, "from")?.map(|text| targets::read_client(&text)).transpose().map_err(bad)?;
+    let from = match from.is_empty() {
+        true => None,
+        false => Some(targets::read_client(from).map_err(bad)?),
+    };
     if let (Target::At(_, to), Some(from)) = (&target, from)
         && to.is_ipv4() != from.is_ipv4()
     {

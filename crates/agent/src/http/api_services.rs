@@ -1,5 +1,6 @@
 //! `/pointsman/v1/services`: what is programmed, page by page, in the order of names.
 
+use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use config::version;
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::api::{Refused as RefusedQuestion, bad, parameter, unanswered};
 use crate::problems;
-use crate::questions::{Asker, PortRow, ServiceRow};
+use crate::questions::{Asker, MOST_ROWS, PortRow, ServiceRow};
 
 /// Services on a page, unless fewer are asked for.
 const LARGEST_PAGE: usize = 500;
@@ -50,26 +51,29 @@ impl Wanted {
     }
 }
 
-pub(super) async fn services(query: &str, sync_thread: &Asker) -> Result<Value, RefusedQuestion> {
+/// A line for each service. The text grows with what is asked of the sync thread piece by piece, so that a page is never
+/// held in two forms: many short-lived documents would stay with the process as memory.
+pub(super) async fn services(query: &str, sync_thread: &Asker) -> Result<String, RefusedQuestion> {
     let wanted = Wanted::read(query)?;
     let names = sync_thread.service_names(wanted.address).await.map_err(unanswered)?;
     let mut names: Vec<ServiceKey> = names.into_iter().filter(|name| wanted.means(name)).collect();
     names.sort_unstable();
-    let mut rows: Vec<ServiceRow> = Vec::new();
-    let mut looked = 0;
-    // A page of problems may have to look at all services, a few at a time.
-    while looked < names.len() && rows.len() < wanted.limit {
-        let some = names[looked..].iter().take(wanted.limit - rows.len()).cloned().collect::<Vec<_>>();
-        looked += some.len();
-        let found = sync_thread.service_rows(&some).await.map_err(unanswered)?;
-        rows.extend(found.into_iter().filter(|row| !wanted.only_problems || row.has_problems()));
+    if wanted.only_problems {
+        names = sync_thread.problematic(&names, wanted.limit + 1).await.map_err(unanswered)?;
     }
-    let next = (looked < names.len()).then(|| names[looked - 1].to_string());
-    Ok(json!({
-        "version": version::FULL,
-        "services": rows.iter().map(document).collect::<Vec<_>>(),
-        "continue": next,
-    }))
+    let next = names.get(wanted.limit - 1).filter(|_| names.len() > wanted.limit).cloned();
+    names.truncate(wanted.limit);
+    let mut text = format!("{{\"version\":{},\"services\":[", json!(version::FULL));
+    let mut separator = "\n";
+    for some in names.chunks(MOST_ROWS) {
+        for row in sync_thread.service_rows(some).await.map_err(unanswered)? {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{separator}{}", document(&row));
+            separator = ",\n";
+        }
+    }
+    let _ = writeln!(text, "\n],\"continue\":{}}}", json!(next.as_deref()));
+    Ok(text)
 }
 
 fn policy(policy: TrafficPolicy) -> &'static str {
@@ -80,7 +84,7 @@ fn policy(policy: TrafficPolicy) -> &'static str {
 }
 
 /// Names and meanings are documented in `docs/ask.md` and stay.
-fn document(row: &ServiceRow) -> Value {
+pub(super) fn document(row: &ServiceRow) -> Value {
     let (namespace, name) = row.service.split_once('/').unwrap_or(("", &row.service));
     json!({
         "namespace": namespace,

@@ -7,9 +7,10 @@ use hyper::StatusCode;
 use hyper::http::request::Parts;
 
 use super::answer::{self, Answer};
+use super::api_status::Identity;
 use super::profiles;
 use super::router::Router;
-use super::{Context, api, debug, service_page};
+use super::{Context, api, debug, page, service_page};
 
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
 
@@ -30,9 +31,11 @@ pub(super) fn router(options: &Options, context: &Context) -> Router {
         true => service_page::service(debug::levels(with_profiles(router)), &context.sync_thread),
         false => router,
     };
-    let router = api::api(router, &context.sync_thread);
+    let identity = Identity { node: options.node_name.clone(), mode };
+    let router = api::api(router, &identity, context);
     let router = debug::flagz(debug::configz(router, options), options, context);
-    with_index(debug::statusz(router, options, context))
+    let router = debug::statusz(router, options, context);
+    page::page(router, identity, options.service_counters, context)
 }
 
 /// The server answers, and says so. How the proxy fares is said on the other port.
@@ -59,11 +62,4 @@ fn with_profiles(router: Router) -> Router {
             profiles::respond(uri.path(), uri.query()).await
         })
     })
-}
-
-/// `/` names the pages.
-fn with_index(router: Router) -> Router {
-    let paths: Vec<&str> = router.paths().collect();
-    let index = format!("kube-proxy (Pointsman) serves here:\n{}\n", paths.join("\n"));
-    router.unlisted("/", move |_| answer::text(StatusCode::OK, index.clone()))
 }

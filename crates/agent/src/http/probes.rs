@@ -45,7 +45,7 @@ fn readyz(report: &Report) -> Answer {
 }
 
 /// What is to happen before the agent is ready, or follows all of its configuration, in the words of a log.
-fn awaited(report: &Report) -> Vec<String> {
+pub(super) fn awaited(report: &Report) -> Vec<String> {
     let missing = Family::BOTH.into_iter().filter(|family| report.families[family.index()].is_none());
     let syncs = missing.map(|family| format!("the first sync of {family}"));
     match report.awaited {

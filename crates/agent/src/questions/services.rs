@@ -91,13 +91,6 @@ impl ServiceRow {
         })
     }
 
-    /// Whether somebody is refused.
-    pub(crate) fn has_problems(&self) -> bool {
-        !self.lost.is_empty()
-            || !self.excess.is_none()
-            || self.ports.iter().any(|port| !port.refused.is_empty())
-    }
-
     /// As far as its addresses tell.
     pub(crate) fn kind(&self) -> &'static str {
         match () {
@@ -106,6 +99,23 @@ impl ServiceRow {
             () => "ClusterIP",
         }
     }
+}
+
+/// Whether a service refuses somebody: what its row would tell, without the row.
+pub(crate) fn has_problems<B: Backend>(
+    key: &ServiceKey,
+    state: &ClusterState,
+    reconciler: &Reconciler<B>,
+) -> bool {
+    let Some(service) = state.service(key) else { return false };
+    let mut plans = Family::BOTH.into_iter().filter_map(|family| reconciler.plan(family, key));
+    let refuses = |plan: &ServicePlan| {
+        let ports = service.ports.iter().take(MOST_PORTS);
+        let mut planned = ports.filter_map(|port| plan.port(&port.name, port.protocol));
+        !plan.excess.is_none()
+            || planned.any(|port| port.destinations.iter().any(|to| to.refusal().is_some()))
+    };
+    plans.any(refuses) || has_lost(key, service, reconciler)
 }
 
 fn ports(service: &Service, plans: &[Option<&ServicePlan>; 2]) -> Vec<PortRow> {
@@ -144,25 +154,29 @@ fn lost<B: Backend>(
     service: &Service,
     reconciler: &Reconciler<B>,
 ) -> Vec<(Claim, ServiceKey)> {
-    let ips = service.cluster_ips.iter().chain(&service.load_balancer_ips).chain(&service.external_ips);
-    let ips: Vec<IpAddr> = ips.take(3 * MOST_ADDRESSES).copied().collect();
-    let mut lost = Vec::new();
-    for port in service.ports.iter().take(MOST_PORTS) {
-        let vips = ips.iter().map(|ip| (Family::of(*ip), Address::Vip(*ip, port.port)));
-        let node_port = port.node_port.into_iter().flat_map(|number| {
-            let families = Family::BOTH.into_iter().filter(|family| service.cluster_ip(*family).is_some());
-            families.map(move |family| (family, Address::NodePort(number.get())))
+    let rival = |(family, claim)| {
+        let owner = reconciler.owner(family, claim).filter(|owner| *owner != key)?;
+        Some((claim, owner.clone()))
+    };
+    claims(service).filter_map(rival).take(MOST_LOST).collect()
+}
+
+fn has_lost<B: Backend>(key: &ServiceKey, service: &Service, reconciler: &Reconciler<B>) -> bool {
+    claims(service).any(|(family, claim)| reconciler.owner(family, claim).is_some_and(|owner| owner != key))
+}
+
+/// What a service asks for, or the first of it.
+fn claims(service: &Service) -> impl Iterator<Item = (Family, Claim)> {
+    let families = Family::BOTH.into_iter().filter(|family| service.cluster_ip(*family).is_some());
+    service.ports.iter().take(MOST_PORTS).flat_map(move |port| {
+        let ips = service.cluster_ips.iter().chain(&service.load_balancer_ips).chain(&service.external_ips);
+        let ips = ips.take(3 * MOST_ADDRESSES);
+        let vips = ips.map(|ip| (Family::of(*ip), Address::Vip(*ip, port.port)));
+        let node_port = port.node_port.into_iter().flat_map({
+            let families = families.clone();
+            move |number| families.clone().map(move |family| (family, Address::NodePort(number.get())))
         });
-        for (family, at) in vips.chain(node_port) {
-            let claim = Claim { at, protocol: port.protocol };
-            match reconciler.owner(family, claim) {
-                Some(owner) if owner != key => lost.push((claim, owner.clone())),
-                _ => {}
-            }
-            if lost.len() == MOST_LOST {
-                return lost;
-            }
-        }
-    }
-    lost
+        let protocol = port.protocol;
+        vips.chain(node_port).map(move |(family, at)| (family, Claim { at, protocol }))
+    })
 }

@@ -11,7 +11,7 @@ use super::carry_out::LeftOut;
 use super::draining::Draining;
 use super::servers::{Offer, Offers, add_port, destination, sizes};
 use super::steps::IN_USE;
-use crate::backend::Change;
+use model::Change;
 
 /// How often a share is looked at.
 pub(super) const BETWEEN_SHARES: Duration = Duration::from_secs(1);

@@ -14,6 +14,7 @@ mod histogram;
 mod per_family;
 mod probes;
 mod process;
+mod recent;
 mod registry;
 mod rules;
 mod sync;
@@ -31,9 +32,11 @@ pub use api::ApiMetrics;
 pub use changes::ChangeMetrics;
 use dataplane::metrics::{Collector, ModeMetrics, Page};
 pub use flows::FlowMetrics;
+use model::Family;
 pub use per_family::PerFamily;
 pub use probes::ProbeMetrics;
 use process::ProcessMetrics;
+pub use recent::{MOST_REMEMBERED, RecentSync, RecentSyncs, Remembered};
 use registry::Registry;
 pub use sync::SyncMetrics;
 
@@ -126,6 +129,10 @@ impl Metrics {
 
     pub fn sync(&self) -> &PerFamily<SyncMetrics> {
         &self.0.sync
+    }
+
+    pub fn recent_syncs(&self) -> &RecentSyncs {
+        self.0.sync.of(Family::V4).recent()
     }
 
     pub fn changes(&self) -> &ChangeMetrics {

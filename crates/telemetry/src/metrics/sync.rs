@@ -8,6 +8,7 @@ use model::Family;
 
 use super::clock::{seconds, since};
 use super::per_family::{PerFamily, word};
+use super::recent::{RecentSync, RecentSyncs, Written};
 use super::registry::Registry;
 use super::rules::RuleMetrics;
 use super::sync_names as names;
@@ -16,6 +17,9 @@ use super::value::{Counter, Gauge, Histogram};
 /// How long changes took to reach this family of the data plane, and how much is in it.
 #[derive(Clone, Debug)]
 pub struct SyncMetrics {
+    family: Family,
+    /// Of both families.
+    recent: RecentSyncs,
     duration: Histogram,
     /// Not in every mode.
     full: Option<Histogram>,
@@ -38,16 +42,24 @@ pub struct SyncMetrics {
 
 impl SyncMetrics {
     pub(super) fn register(registry: &mut Registry, mode: &ModeMetrics) -> PerFamily<SyncMetrics> {
-        PerFamily::new(|family| SyncMetrics::of_family(registry, mode, family))
+        let recent = RecentSyncs::default();
+        PerFamily::new(|family| SyncMetrics::of_family(registry, mode, family, recent.clone()))
     }
 
-    fn of_family(registry: &mut Registry, mode: &ModeMetrics, family: Family) -> SyncMetrics {
+    fn of_family(
+        registry: &mut Registry,
+        mode: &ModeMetrics,
+        family: Family,
+        recent: RecentSyncs,
+    ) -> SyncMetrics {
         let of = [word(family)];
         let has_partial = mode.times_partial_syncs;
         let contested = registry.gauge(names::CONTESTED, &of);
         // It is only set when something changes.
         contested.set(0.0);
         SyncMetrics {
+            family,
+            recent,
             duration: registry.histogram(names::DURATION, &of),
             full: has_partial.then(|| registry.histogram(names::FULL_DURATION, &of)),
             partial: has_partial.then(|| registry.histogram(names::PARTIAL_DURATION, &of)),
@@ -73,7 +85,8 @@ impl SyncMetrics {
     }
 
     pub fn synced(&self, synced: &Synced, took: Duration) {
-        self.took(synced.full, took);
+        let written = Written { services: synced.services, bytes: synced.committed.bytes };
+        self.took(synced.full, took, Some(written));
         let spent = [synced.phases.plan, synced.phases.render, synced.phases.commit];
         self.phases.iter().zip(spent).for_each(|(phase, spent)| phase.observe_duration(spent));
         // A sync that found nothing to write says nothing of what is there.
@@ -89,12 +102,14 @@ impl SyncMetrics {
     }
 
     pub fn failed(&self, full: bool, took: Duration) {
-        self.took(full, took);
+        self.took(full, took, None);
         self.failures.increment();
         self.rules.iter().for_each(|rules| rules.failed(full));
     }
 
-    fn took(&self, full: bool, took: Duration) {
+    fn took(&self, full: bool, took: Duration, written: Option<Written>) {
+        let (family, ended) = (self.family, SystemTime::now());
+        self.recent.add(RecentSync { family, ended, took, full, written });
         self.duration.observe_duration(took);
         let kind = if full { &self.full } else { &self.partial };
         kind.iter().for_each(|histogram| histogram.observe_duration(took));
@@ -106,7 +121,13 @@ impl SyncMetrics {
         triggers_ms.into_iter().for_each(|millis| self.network_programming.observe(since(millis, now)));
     }
 
+    /// The last syncs, of both families.
+    pub fn recent(&self) -> &RecentSyncs {
+        &self.recent
+    }
+
     pub fn programmed(&self, programmed: &Programmed) {
+        self.recent.programmed(self.family, programmed);
         let counts = [programmed.services, programmed.endpoints, programmed.elements];
         self.programmed.iter().zip(counts).for_each(|(gauge, count)| gauge.set(count as f64));
         self.unserved_internal.set(programmed.unserved.internal as f64);

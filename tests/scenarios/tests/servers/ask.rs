@@ -31,6 +31,11 @@ pub(crate) fn get(from: &Namespace, at: &str, path: &str) -> io::Result<Reply> {
     ask(from, at, "GET", path, &[], "")
 }
 
+/// As a browser that was sent here under this name.
+pub(crate) fn ask_host(from: &Namespace, at: &str, host: &str, path: &str) -> io::Result<Reply> {
+    send(from, at, &format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"))
+}
+
 pub(crate) fn ask(
     from: &Namespace,
     at: &str,
@@ -42,6 +47,10 @@ pub(crate) fn ask(
     let mut text = format!("{method} {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n");
     headers.iter().for_each(|header| text.push_str(&format!("{header}\r\n")));
     text.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
+    send(from, at, &text)
+}
+
+fn send(from: &Namespace, at: &str, text: &str) -> io::Result<Reply> {
     let mut stream = connect(from, at.parse().unwrap())?;
     stream.write_all(text.as_bytes())?;
     let mut answer = String::new();

@@ -6,6 +6,7 @@ mod ask;
 mod checks;
 mod commands;
 mod flood;
+mod page;
 mod pages;
 mod probes;
 mod site;
@@ -35,8 +36,15 @@ fn main() -> ExitCode {
 }
 
 fn cases() -> Vec<Case<'static>> {
-    let modules =
-        [flood::cases(), taken::cases(), checks::cases(), probes::cases(), pages::cases(), commands::cases()];
+    let modules = [
+        flood::cases(),
+        taken::cases(),
+        checks::cases(),
+        probes::cases(),
+        pages::cases(),
+        page::cases(),
+        commands::cases(),
+    ];
     modules.into_iter().flatten().collect()
 }
 

@@ -45,7 +45,8 @@ fn pages() {
     assert_eq!(configuration["logging"]["verbosity"], 4);
     assert_eq!(site.get(PAGES, "/nowhere").code, 404);
     let index = site.get(PAGES, "/").body;
-    assert!(["/metrics\n", "/configz\n", "/statusz\n"].iter().all(|path| index.contains(path)), "{index}");
+    let is_linked = |path: &&str| index.contains(&format!("<a href=\"{}\">{path}</a>", &path[1..]));
+    assert!(["/metrics", "/configz", "/statusz"].iter().all(is_linked), "{index}");
 }
 
 fn negotiated() {

@@ -1,0 +1,88 @@
+//! Who may look: the page and what is under `/pointsman/v1/` tell a lot and change nothing, and a browser must not be made to
+//! hand them to a stranger.
+//!
+//! A web site may let its name point to 127.0.0.1 once its script runs in an operator's browser (DNS rebinding); to the
+//! browser the agent then is that site. What gives it away is the name in `Host`. Public names have a dot: addresses,
+//! `localhost`, names without a dot and the name of the node are answered, others not. Metrics and the pages that upstream
+//! has are left as they are: scrapers use all kinds of names.
+
+use std::net::{IpAddr, SocketAddr};
+
+use hyper::header::{ALLOW, HOST, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, StatusCode};
+
+use super::answer::{self, Answer};
+
+/// The refusal of a request that is not answered here.
+pub(super) fn refuse(parts: &Parts, node: &str) -> Option<Answer> {
+    if ![Method::GET, Method::HEAD].contains(&parts.method) {
+        let mut answer = answer::text(StatusCode::METHOD_NOT_ALLOWED, "read-only: use GET\n");
+        answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return Some(answer);
+    }
+    let host = parts.headers.get(HOST).map(|value| value.to_str().unwrap_or("?"));
+    let is_ours = host.is_none_or(|host| is_local_name(name(host), node));
+    (!is_ours).then(|| {
+        let hint = "this is only answered under an IP address, localhost, a name without a dot or the name of the node\n";
+        answer::text(StatusCode::MISDIRECTED_REQUEST, hint)
+    })
+}
+
+/// Without the port.
+fn name(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|c| c.is_ascii_digit()) && !name.ends_with(':') => name,
+        _ => host,
+    }
+}
+
+fn is_local_name(name: &str, node: &str) -> bool {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let is_address = name.parse::<IpAddr>().is_ok() || format!("{name}:1").parse::<SocketAddr>().is_ok();
+    let is_localhost = name.to_ascii_lowercase().ends_with(".localhost");
+    is_address || is_localhost || !name.contains('.') || name.eq_ignore_ascii_case(node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::Request;
+
+    fn code(method: &str, host: Option<&str>) -> Option<u16> {
+        let mut request = Request::builder().method(method).uri("/");
+        if let Some(host) = host {
+            request = request.header(HOST, host);
+        }
+        let parts = request.body(()).unwrap().into_parts().0;
+        refuse(&parts, "Node-1.example.org").map(|answer| answer.status().as_u16())
+    }
+
+    #[test]
+    fn public_names_are_refused_and_addresses_are_not() {
+        let good = [
+            "127.0.0.1:10249",
+            "[::1]:10249",
+            "[fd00::1]",
+            "10.0.0.1",
+            "localhost:10249",
+            "localhost",
+            "node",
+        ];
+        for host in good.into_iter().chain(["node-1.example.org:10249", "a.localhost:1", "localhost.:1"]) {
+            assert_eq!(code("GET", Some(host)), None, "{host}");
+        }
+        for host in ["evil.example:10249", "evil.example", "localhost.evil.example", "1.2.3.4.evil.example:1"]
+        {
+            assert_eq!(code("GET", Some(host)), Some(421), "{host}");
+        }
+        assert_eq!(code("HEAD", None), None, "no browser");
+    }
+
+    #[test]
+    fn nothing_but_reading_is_answered() {
+        for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
+            assert_eq!(code(method, Some("localhost")), Some(405), "{method}");
+        }
+    }
+}

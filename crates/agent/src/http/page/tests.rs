@@ -1,0 +1,154 @@
+use serde_json::json;
+
+use super::*;
+
+const HOSTILE: &str = "x\"'><script>alert(1)</script>&";
+
+fn about() -> About {
+    let identity = Identity { node: HOSTILE.to_owned(), mode: "nftables" };
+    About { identity, has_counters: false, paths: vec!["/metrics"] }
+}
+
+fn hostile_service() -> Value {
+    json!({
+        "namespace": HOSTILE, "name": HOSTILE, "type": HOSTILE, "clusterIPs": [HOSTILE], "externalIPs": [HOSTILE],
+        "loadBalancerIPs": [HOSTILE], "affinitySeconds": 5, "sourceRangeCount": 2, "pending": true,
+        "internalTrafficPolicy": "Local", "problems": [HOSTILE],
+        "ports": [{
+            "name": HOSTILE, "protocol": HOSTILE, "port": 80, "nodePort": 30080, "problems": [HOSTILE],
+            "endpoints": { "IPv4": { "usable": 1, "known": 2 }, HOSTILE: { "usable": HOSTILE, "known": 1 } },
+            "rates": { HOSTILE: 1.5 },
+        }],
+    })
+}
+
+fn hostile_explanation() -> Value {
+    let known = json!([
+        { "address": HOSTILE, "node": HOSTILE, "used": true, "why": null },
+        { "address": "10.1.0.1:80", "node": HOSTILE, "used": false, "why": HOSTILE },
+    ]);
+    let client = |kind: &str| json!({ "kind": kind, "verdict": HOSTILE, "endpointCount": 1, "known": known, "knownCount": 9 });
+    json!({
+        "verdict": HOSTILE, "problem": HOSTILE, "leftOut": 3, "text": format!("Packet     {HOSTILE}\n{HOSTILE}\n"),
+        "explanations": [{
+            "protocol": HOSTILE, "address": HOSTILE, "port": HOSTILE, "service": { "role": HOSTILE },
+            "clients": [client("pod"), client("node")], "kernel": { "problem": HOSTILE },
+        }],
+    })
+}
+
+fn hostile_page() -> String {
+    let text = || HOSTILE.to_owned();
+    let wanted =
+        Wanted { search: text(), only_problems: true, page: 2, service: text(), to: text(), from: text() };
+    let sync = json!({ "time": HOSTILE, "family": HOSTILE, "microseconds": 5, "failed": false, "services": 1, "bytes": 1 });
+    let family = json!({ "healthy": true, "lastUpdated": HOSTILE, "services": 1, "endpoints": 1 });
+    let content = Content {
+        wanted,
+        status: json!({
+            "started": HOSTILE, "awaiting": [HOSTILE], "syncs": [sync], "families": { "IPv4": family, "IPv6": family },
+        }),
+        listing: Listing {
+            matching: 120,
+            problems: 120,
+            first: 50,
+            page: 2,
+            pages: 3,
+            rows: vec![hostile_service()],
+        },
+        shown: Some(Shown { service: Some(hostile_service()), explained: Ok(hostile_explanation()) }),
+        answer: Some(Ok(hostile_explanation())),
+    };
+    render(&content, &about(), HOSTILE).into_text()
+}
+
+/// Start tags and attributes of a page, read as strictly as a browser must: quotes end values and nothing else does.
+fn tags(page: &str) -> Vec<(&str, Vec<(&str, &str)>)> {
+    let mut tags = Vec::new();
+    for part in page.split('<').skip(1) {
+        let (inside, text) = part.split_once('>').unwrap_or_else(|| panic!("no end: <{part}"));
+        assert!(!text.contains('>') && !text.contains('"'), "{text}");
+        if inside.starts_with('/') || inside.starts_with('!') {
+            continue;
+        }
+        let (name, mut rest) = inside.split_once(' ').unwrap_or((inside, ""));
+        let mut attributes = Vec::new();
+        while let Some((name, value)) = rest.split_once("=\"") {
+            let (value, next) = value.split_once('"').unwrap_or_else(|| panic!("no quote: {inside}"));
+            attributes.push((name.trim(), value));
+            rest = next;
+        }
+        tags.push((name.trim_end_matches('/'), attributes));
+    }
+    tags
+}
+
+#[test]
+fn whatever_objects_and_visitors_write_stays_text() {
+    let page = hostile_page();
+    let tags = tags(&page);
+    let scripts: Vec<_> = tags.iter().filter(|(name, _)| *name == "script").collect();
+    assert_eq!(scripts, [&("script", vec![("src", "pointsman/page.js")])]);
+    assert!(!page.contains("alert(1)</script>") && page.contains("&lt;script&gt;alert(1)"), "{page}");
+    let known = [
+        "a", "b", "body", "button", "dd", "details", "div", "dl", "dt", "footer", "form", "h1", "h2", "h3",
+        "head", "header", "html", "input", "label", "line", "link", "main", "meta", "nav", "p", "rect",
+        "script", "section", "span", "summary", "svg", "table", "tbody", "td", "text", "th", "thead", "time",
+        "title", "tr", "wbr",
+    ];
+    for (name, attributes) in &tags {
+        assert!(known.contains(name), "{name}");
+        for (attribute, value) in attributes {
+            assert!(!attribute.starts_with("on") && *attribute != "style", "{name} {attribute}");
+            let is_link = ["href", "src", "action"].contains(attribute);
+            let is_ours =
+                value.starts_with(['?', '#']) || value.starts_with("pointsman/") || *value == "metrics";
+            assert!(!is_link || is_ours || *value == "data:,", "{name} {attribute}={value}");
+        }
+    }
+    let failure = failure(&about(), HOSTILE).into_text();
+    assert_eq!(failure.matches("<script").count(), 1, "{failure}");
+}
+
+#[test]
+fn inputs_have_labels_and_cells_have_headings() {
+    let page = hostile_page();
+    assert_eq!(page.matches("<input").count(), 4);
+    for input in page.split("<input").skip(1) {
+        let before = &page[..page.len() - input.len()].rsplit("<input").nth(1).unwrap();
+        assert!(before.rfind("<label").is_some_and(|open| !before[open..].contains("</label>")), "{input}");
+    }
+    let cells = page.matches("<td data-label=\"").count();
+    assert!(cells > 10 && cells == page.matches("<td").count(), "{page}");
+}
+
+#[test]
+fn answers_forbid_everything_that_the_page_does_not_need() {
+    let answer = hardened(answer::typed(StatusCode::OK, "text/html; charset=utf-8", ""));
+    let header =
+        |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let policy = header("content-security-policy");
+    let directives = [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    ];
+    for directive in directives.into_iter().chain(["form-action 'self'", "connect-src 'self'"]) {
+        assert!(policy.split("; ").any(|one| one == directive), "{directive} is missing in {policy}");
+    }
+    assert!(!policy.contains("unsafe"), "{policy}");
+    assert_eq!(header("x-content-type-options"), "nosniff");
+    assert_eq!(header("referrer-policy"), "no-referrer");
+    assert_eq!(header("cache-control"), "no-store");
+}
+
+#[test]
+fn nothing_of_the_page_comes_from_elsewhere() {
+    for text in [STYLE, SCRIPT, &hostile_page()] {
+        assert!(!["http:", "https:", "//fonts", "@import", "url("].iter().any(|word| text.contains(word)));
+    }
+    let size = STYLE.len() + SCRIPT.len();
+    assert!(size < 16 * 1024, "{size} bytes of style and script: the agent is meant to be small");
+}
