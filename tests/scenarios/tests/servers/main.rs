@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod ask;
+mod browser;
 mod checks;
+mod clicked;
 mod commands;
 mod flood;
 mod page;
@@ -43,6 +45,7 @@ fn cases() -> Vec<Case<'static>> {
         probes::cases(),
         pages::cases(),
         page::cases(),
+        clicked::cases(),
         commands::cases(),
     ];
     modules.into_iter().flatten().collect()

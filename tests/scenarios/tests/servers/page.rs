@@ -108,12 +108,17 @@ fn listed() {
     );
 }
 
-fn hostile() {
-    let site = Site::start(&[]);
+/// A service whose texts would be markup if anybody let them.
+pub(crate) fn put_hostile(site: &Site) {
     let text = "apiVersion: v1\nkind: Service\nmetadata: {name: \"<script>alert(1)\", namespace: \"a\\\"'><img src=x>\"}\n\
                 spec: {clusterIP: 10.96.7.7, ports: [{port: 80, name: \"</td><script>alert(2)</script>\"}]}\n";
     site.folder.put_text("hostile.yaml", text);
-    await_services(&site, 1);
+    await_services(site, 1);
+}
+
+fn hostile() {
+    let site = Site::start(&[]);
+    put_hostile(&site);
     let shown = "&lt;script&gt;alert(1)";
     for query in [
         "",

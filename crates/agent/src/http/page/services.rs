@@ -158,7 +158,7 @@ pub(super) fn remarks(service: &Value) -> Vec<String> {
         remarks.push(format!("affinity {seconds} s"));
     }
     if let Some(count) = service["sourceRangeCount"].as_u64().filter(|count| *count > 0) {
-        remarks.push(format!("{count} source ranges"));
+        remarks.push(format!("source ranges: {count}"));
     }
     remarks
 }
