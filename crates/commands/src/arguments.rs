@@ -16,7 +16,7 @@ pub(super) struct Arguments {
 }
 
 /// Long name, short name, and whether a value follows.
-const FLAGS: [(&str, &str, bool); 10] = [
+const FLAGS: [(&str, &str, bool); 11] = [
     ("agent", "", true),
     ("config", "", true),
     ("metrics-bind-address", "", true),
@@ -27,6 +27,7 @@ const FLAGS: [(&str, &str, bool); 10] = [
     ("problems", "", false),
     ("watch", "w", false),
     ("node", "", true),
+    ("force", "", false),
 ];
 
 impl Arguments {

@@ -9,7 +9,7 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::Value;
 
 use crate::complain;
-use crate::paths::VERSION_HEADER;
+use crate::paths::{TRUNCATED_HEADER, VERSION_HEADER};
 
 const CONNECTING: Duration = Duration::from_secs(5);
 /// The agent itself gives up before.
@@ -35,11 +35,7 @@ impl Reply {
 
 /// The document at a path, asked with these parameters.
 pub(super) fn ask(agent: SocketAddr, path: &str, parameters: &[(&str, &str)]) -> Result<Value, String> {
-    let pairs: Vec<String> = parameters
-        .iter()
-        .map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, ESCAPED)))
-        .collect();
-    let reply = get(agent, &format!("{path}?{}", pairs.join("&")))?;
+    let reply = get(agent, &with_parameters(path, parameters))?;
     let Some(theirs) = reply.header(VERSION_HEADER) else { return Err(stranger(agent, &reply)) };
     if theirs != version::FULL {
         complain(&format!("the agent at {agent} is {theirs}, this program is {}", version::FULL));
@@ -51,6 +47,34 @@ pub(super) fn ask(agent: SocketAddr, path: &str, parameters: &[(&str, &str)]) ->
         (_, Some(problem)) => Err(problem.to_owned()),
         (code, None) => Err(format!("the agent at {agent} answered with code {code}")),
     }
+}
+
+/// The text of an answer as it came, and whether the agent left something out.
+pub(super) fn text(
+    agent: SocketAddr,
+    path: &str,
+    parameters: &[(&str, &str)],
+) -> Result<(String, bool), String> {
+    let reply = page(agent, &with_parameters(path, parameters))?;
+    let is_truncated = reply.header(TRUNCATED_HEADER).is_some();
+    Ok((reply.body, is_truncated))
+}
+
+/// A page, if it is there.
+pub(super) fn page(agent: SocketAddr, path: &str) -> Result<Reply, String> {
+    let reply = get(agent, path)?;
+    match reply.code {
+        200 => Ok(reply),
+        code => Err(format!("the agent at {agent} answered with code {code}")),
+    }
+}
+
+fn with_parameters(path: &str, parameters: &[(&str, &str)]) -> String {
+    let pairs: Vec<String> = parameters
+        .iter()
+        .map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, ESCAPED)))
+        .collect();
+    format!("{path}?{}", pairs.join("&"))
 }
 
 /// Something else answers, or an agent that does not know the question.
@@ -88,7 +112,8 @@ fn exchange(agent: SocketAddr, path: &str) -> io::Result<Reply> {
     let mut stream = TcpStream::connect_timeout(&agent, CONNECTING)?;
     stream.set_read_timeout(Some(ANSWERING))?;
     stream.set_write_timeout(Some(CONNECTING))?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {agent}\r\nAccept: application/json\r\n\r\n")?;
+    // At once: a second small write would wait for the first to be acknowledged.
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {agent}\r\nAccept: */*\r\n\r\n").as_bytes())?;
     let mut text = String::new();
     stream.take(LONGEST_ANSWER).read_to_string(&mut text)?;
     let invalid = || io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP");

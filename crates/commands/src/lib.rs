@@ -1,7 +1,9 @@
 //! `kube-proxy explain` and its like: they ask the agent that runs on this node and print what it says. Without such a word
 //! in front, the command line is that of any kube-proxy.
 
+mod archive;
 mod arguments;
+mod bundle;
 mod check;
 mod client;
 mod diff;
@@ -31,7 +33,8 @@ struct Command {
     run: fn(Arguments) -> Outcome,
 }
 
-const COMMANDS: [Command; 4] = [
+const COMMANDS: [Command; 5] = [
+    Command { name: "bundle", usage: bundle::USAGE, run: bundle::run },
     Command { name: "check", usage: check::USAGE, run: check::run },
     Command { name: "diff", usage: diff::USAGE, run: diff::run },
     Command { name: "explain", usage: explain::USAGE, run: explain::run },

@@ -36,7 +36,7 @@ pub use inspection::{Difference, Inspected, Inspection, InspectionError, Look, O
 pub use ipvs::DEVICE as SERVICE_DEVICE;
 pub(crate) use ipvs::has_device as has_service_device;
 pub use leftovers::{CleanupError, Leftover, Leftovers, Removal, Search, cleanup};
-pub use mode::{BuildOptions, Mode, Prepared, Running, Unavailable, mode};
+pub use mode::{BuildOptions, Holdings, Mode, Prepared, Running, SavedTables, Unavailable, mode};
 pub use model::Change;
 pub use nftables::{PinSweep, pins};
 pub use pacing::Pacing;

@@ -39,11 +39,28 @@ pub trait Mode: Sync {
         None
     }
 
+    /// Where its rules are to be found.
+    fn holdings(&self) -> Holdings;
+
     /// An agent that runs in this mode has written its rules again by then, if they are removed.
     fn rewritten_within(&self) -> Duration {
         AGENTS_TURN
     }
 }
+
+/// Where the rules of a mode are to be found, for people who look for a mistake.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Holdings {
+    /// A table of nf_tables, in both families.
+    pub nft_table: Option<&'static str>,
+    /// The virtual servers of IPVS.
+    pub has_virtual_servers: bool,
+    /// Tables that tools save, by a name for each. It takes long.
+    pub save: Option<fn() -> Vec<SavedTables>>,
+}
+
+/// What a tool saved, by the tool's name.
+pub type SavedTables = (String, Result<String, Unavailable>);
 
 /// A mode that this node has everything for.
 pub trait Prepared {

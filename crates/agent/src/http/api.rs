@@ -48,30 +48,48 @@ fn question<F>(
 where
     F: Future<Output = Result<String, Refused>> + 'static,
 {
-    let (node, context) = (identity.node.clone(), context.clone());
-    router.slow(path, move |asked| {
-        if let Some(refusal) = guard::refuse(&asked.parts, &node) {
-            return Box::pin(async { refusal }) as Slow;
-        }
-        let outcome = answer(asked.parts.uri.query().unwrap_or_default().to_owned(), context.clone());
-        Box::pin(async { respond(outcome.await) }) as Slow
+    let context = context.clone();
+    guarded(router, path, identity, move |query| {
+        let outcome = answer(query, context.clone());
+        async { respond(outcome.await) }
+    })
+}
+
+/// A path that is answered only under a name of this node.
+pub(super) fn guarded<F>(
+    router: Router,
+    path: &'static str,
+    identity: &Identity,
+    answer: impl Fn(String) -> F + 'static,
+) -> Router
+where
+    F: Future<Output = Answer> + 'static,
+{
+    let node = identity.node.clone();
+    router.slow(path, move |asked| match guard::refuse(&asked.parts, &node) {
+        Some(refusal) => Box::pin(async { refusal }) as Slow,
+        None => Box::pin(answer(asked.parts.uri.query().unwrap_or_default().to_owned())) as Slow,
     })
 }
 
 /// Why a question is not answered: the code, and a sentence.
 pub(super) type Refused = (StatusCode, String);
 
-fn respond(outcome: Result<String, Refused>) -> Answer {
-    let answer = match outcome {
+pub(super) fn respond(outcome: Result<String, Refused>) -> Answer {
+    headed(match outcome {
         Ok(text) => answer::json(StatusCode::OK, text),
         Err((code, problem)) => answer::json(code, pretty(&json!({ "error": problem }))),
-    };
+    })
+}
+
+/// With the headers of every answer.
+pub(super) fn headed(answer: Answer) -> Answer {
     let answer = answer::with_header(answer, "cache-control", "no-store");
     let answer = answer::with_header(answer, "cross-origin-resource-policy", "same-origin");
     answer::with_header(answer, VERSION_HEADER, version::FULL)
 }
 
-fn pretty(document: &Value) -> String {
+pub(super) fn pretty(document: &Value) -> String {
     format!("{document:#}\n")
 }
 

@@ -6,11 +6,13 @@
 
 pub(crate) mod answer;
 pub(crate) mod api;
+mod api_bundle;
 mod api_diff;
 mod api_services;
 mod api_status;
 mod checks;
 mod debug;
+mod facts;
 mod guard;
 mod listener;
 mod negotiate;

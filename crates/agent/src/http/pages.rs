@@ -10,7 +10,7 @@ use super::answer::{self, Answer};
 use super::api_status::Identity;
 use super::profiles;
 use super::router::Router;
-use super::{Context, api, debug, page, service_page};
+use super::{Context, api, api_bundle, debug, page, service_page};
 
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
 
@@ -33,6 +33,7 @@ pub(super) fn router(options: &Options, context: &Context) -> Router {
     };
     let identity = Identity { node: options.node_name.clone(), mode };
     let router = api::api(router, &identity, context);
+    let router = api_bundle::parts(router, &identity, options, context);
     let router = debug::flagz(debug::configz(router, options), options, context);
     let router = debug::statusz(router, options, context);
     page::page(router, identity, options.service_counters, context)

@@ -14,6 +14,7 @@ Usage:
   kube-proxy explain ADDRESS:PORT    ask the agent on this node what becomes of a packet, and why
   kube-proxy services                ask it what is programmed
   kube-proxy diff                    ask it whether the kernel holds what was written
+  kube-proxy bundle [FILE]           write an archive for a bug report
   kube-proxy check PATH...           check manifests before anything runs
   kube-proxy completion SHELL        completions for bash, zsh or fish
 

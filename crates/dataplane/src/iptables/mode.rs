@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use kernel::iptables::{Chosen, Missing, Table, Tools};
+use kernel::iptables::{Chosen, Missing, Table, Tables, Tools};
 use model::Family;
 
 use super::{Iptables, WITHOUT_NOTIFICATIONS, leftovers, packet_counters};
 use crate::leftovers::{Leftovers, Removal, Search};
 use crate::localhost::Listening;
 use crate::metrics::{Description, Kind, ModeMetrics, RuleMetrics};
-use crate::mode::{BuildOptions, Mode, Prepared, Running, Unavailable};
+use crate::mode::{BuildOptions, Holdings, Mode, Prepared, Running, SavedTables, Unavailable};
 
 pub(crate) struct IptablesMode;
 
@@ -25,6 +25,10 @@ impl Mode for IptablesMode {
 
     fn metrics(&self) -> &'static ModeMetrics {
         &METRICS
+    }
+
+    fn holdings(&self) -> Holdings {
+        Holdings { save: Some(save), ..Holdings::default() }
     }
 
     fn prepare(&self, because: Option<&str>) -> Result<Box<dyn Prepared>, Unavailable> {
@@ -46,6 +50,21 @@ impl Mode for IptablesMode {
     fn rewritten_within(&self) -> Duration {
         2 * WITHOUT_NOTIFICATIONS
     }
+}
+
+/// The tables of both families that hold rules of this mode, by the tools that are used on this node.
+fn save() -> Vec<SavedTables> {
+    let chosen = match Tools::choose() {
+        Ok(chosen) => chosen,
+        Err(error) => return vec![("iptables-save".to_owned(), Err(Unavailable::new(error)))],
+    };
+    let tools = ["iptables-save", "ip6tables-save"].into_iter().zip(chosen.tools);
+    let tables = tools.filter_map(|(name, tools)| Some((name, tools?)));
+    let saved = |(name, mut tools): (&str, Tools)| {
+        let both: Result<Vec<String>, _> = Table::BOTH.into_iter().map(|table| tools.save(table)).collect();
+        (name.to_owned(), both.map(|both| both.concat()).map_err(Unavailable::new))
+    };
+    tables.map(saved).collect()
 }
 
 fn cannot_work(because: Option<&str>) -> String {

@@ -10,7 +10,7 @@ use crate::iptables;
 use crate::leftovers::{Leftovers, Removal, Search};
 use crate::localhost::{self, Listening};
 use crate::metrics::ModeMetrics;
-use crate::mode::{BuildOptions, Mode, Prepared, Running, Unavailable};
+use crate::mode::{BuildOptions, Holdings, Mode, Prepared, Running, Unavailable};
 use crate::nftables;
 
 pub(crate) struct IpvsMode;
@@ -25,6 +25,10 @@ impl Mode for IpvsMode {
 
     fn metrics(&self) -> &'static ModeMetrics {
         &METRICS
+    }
+
+    fn holdings(&self) -> Holdings {
+        Holdings { has_virtual_servers: true, ..nftables::MODE.holdings() }
     }
 
     fn prepare(&self, _because: Option<&str>) -> Result<Box<dyn Prepared>, Unavailable> {

@@ -8,7 +8,8 @@ use super::{Nftables, fullness, leftovers, refusals, service_counters};
 use crate::leftovers::{Leftovers, Removal, Search};
 use crate::localhost::{self, Listening};
 use crate::metrics::{Description, Kind, ModeMetrics};
-use crate::mode::{BuildOptions, Mode, Prepared, Running, Unavailable};
+use crate::mode::{BuildOptions, Holdings, Mode, Prepared, Running, Unavailable};
+use table::TABLE;
 
 pub(crate) struct NftablesMode;
 
@@ -24,6 +25,10 @@ impl Mode for NftablesMode {
 
     fn metrics(&self) -> &'static ModeMetrics {
         &METRICS
+    }
+
+    fn holdings(&self) -> Holdings {
+        Holdings { nft_table: Some(TABLE), ..Holdings::default() }
     }
 
     /// What the kernel lacks says it all, however the mode was chosen.

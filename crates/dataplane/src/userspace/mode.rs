@@ -6,7 +6,7 @@ use super::node::Node;
 use super::{NAME, Userspace, ground, metrics};
 use crate::leftovers::{Leftover, Leftovers, Removal, Search};
 use crate::metrics::ModeMetrics;
-use crate::mode::{BuildOptions, Mode, Prepared, Running, Unavailable};
+use crate::mode::{BuildOptions, Holdings, Mode, Prepared, Running, Unavailable};
 use crate::nftables;
 use forwarder::Forwarder;
 
@@ -22,6 +22,10 @@ impl Mode for UserspaceMode {
 
     fn metrics(&self) -> &'static ModeMetrics {
         &METRICS
+    }
+
+    fn holdings(&self) -> Holdings {
+        nftables::MODE.holdings()
     }
 
     fn prepare(&self, _because: Option<&str>) -> Result<Box<dyn Prepared>, Unavailable> {

@@ -65,7 +65,7 @@ impl Connection {
     }
 
     /// Ask one question and hand every message of the answer to `each`.
-    fn ask(
+    pub(super) fn ask(
         &mut self,
         kind: u16,
         flags: u16,
@@ -315,7 +315,7 @@ impl Answers {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reading {
+pub(super) enum Reading {
     Whole,
     /// The kernel saw a commit between two parts of the answer.
     Interrupted,

@@ -74,7 +74,7 @@ pub(crate) fn counter<'a>(message: &Message<'a>, table: &str) -> Option<CounterR
 }
 
 /// The comment among nft's user data: entries of type, length, value; type 0 is the comment.
-fn comment(mut data: &[u8]) -> Option<&str> {
+pub(crate) fn comment(mut data: &[u8]) -> Option<&str> {
     while let [kind, length, rest @ ..] = data {
         let value = rest.get(..usize::from(*length))?;
         if *kind == 0 {
@@ -83,6 +83,18 @@ fn comment(mut data: &[u8]) -> Option<&str> {
         data = rest.get(usize::from(*length)..)?;
     }
     None
+}
+
+/// Whether nft's user data of a set has a `typeof` declaration of its key.
+pub(crate) fn has_typeof(mut data: &[u8]) -> bool {
+    const KEY_TYPEOF: u8 = 3;
+    while let [kind, length, rest @ ..] = data {
+        if *kind == KEY_TYPEOF {
+            return true;
+        }
+        data = rest.get(usize::from(*length)..).unwrap_or_default();
+    }
+    false
 }
 
 /// The elements of a `NEWSETELEM` message, as in dumps and batches.
@@ -122,7 +134,7 @@ pub(crate) fn element<'a>(attribute: &Attribute<'a>) -> DumpedElement<'a> {
     element
 }
 
-fn value<'a>(data: &Attribute<'a>) -> Option<&'a [u8]> {
+pub(crate) fn value<'a>(data: &Attribute<'a>) -> Option<&'a [u8]> {
     data.nested().find(|part| part.kind == NFTA_DATA_VALUE).map(|part| part.value)
 }
 

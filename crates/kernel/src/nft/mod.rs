@@ -7,6 +7,8 @@ mod describe;
 mod encode;
 mod error;
 mod expression;
+mod listing;
+mod listing_rule;
 pub(crate) mod monitor;
 mod object;
 mod probe;
@@ -20,6 +22,8 @@ pub use error::{CommitError, CommitErrorKind, Error};
 pub use expression::{
     Base, CompareOp, CtDirection, CtKey, DynsetOp, Expression, MetaKey, Reg, Reject, VerdictCode,
 };
+pub use listing::{ListedChain, ListedHook, ListedSet, Listing, ObjectKind};
+pub use listing_rule::{Instruction, ListedRule};
 pub use monitor::{ChangedTable, Monitor, Notification, Process, Stopper};
 pub use object::{Chain, ElementData, Hook, HookKind, Rule, Set, SetFlags, TableFamily, VERDICT};
 pub use probe::{OLDEST_KERNEL, ProbeError, connect_if_present, kernel_release, probe};

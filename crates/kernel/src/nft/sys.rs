@@ -33,9 +33,11 @@ pub const NFT_MSG_DESTROYSETELEM: u16 = 30;
 
 pub const NFTA_TABLE_NAME: u16 = 1;
 pub const NFTA_TABLE_FLAGS: u16 = 2;
+pub const NFTA_TABLE_HANDLE: u16 = 4;
 pub const NFTA_TABLE_USERDATA: u16 = 6;
 
 pub const NFTA_CHAIN_TABLE: u16 = 1;
+pub const NFTA_CHAIN_HANDLE: u16 = 2;
 pub const NFTA_CHAIN_NAME: u16 = 3;
 pub const NFTA_CHAIN_HOOK: u16 = 4;
 pub const NFTA_CHAIN_POLICY: u16 = 5;
@@ -66,6 +68,7 @@ pub const NFTA_SET_ID: u16 = 10;
 pub const NFTA_SET_TIMEOUT: u16 = 11;
 pub const NFTA_SET_USERDATA: u16 = 13;
 pub const NFTA_SET_OBJ_TYPE: u16 = 15;
+pub const NFTA_SET_HANDLE: u16 = 16;
 /// From Linux 6.16 on.
 pub const NFTA_SET_COUNT: u16 = 20;
 pub const NFTA_SET_DESC_SIZE: u16 = 1;
@@ -99,6 +102,7 @@ pub const NFTA_OBJ_TABLE: u16 = 1;
 pub const NFTA_OBJ_NAME: u16 = 2;
 pub const NFTA_OBJ_TYPE: u16 = 3;
 pub const NFTA_OBJ_DATA: u16 = 4;
+pub const NFTA_OBJ_HANDLE: u16 = 6;
 pub const NFT_OBJECT_COUNTER: u32 = 1;
 
 pub const NFTA_DATA_VALUE: u16 = 1;

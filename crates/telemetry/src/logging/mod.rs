@@ -11,6 +11,7 @@ mod levels;
 mod line;
 mod outlet;
 mod pattern;
+mod recent;
 mod sink;
 mod subscriber;
 mod text;
@@ -53,6 +54,11 @@ pub fn flush() {
     if let Some(log) = LOG.get() {
         log.flush(Instant::now() + LAST_WORDS);
     }
+}
+
+/// The last lines of the log, in the form in which they were written.
+pub fn recent() -> String {
+    LOG.get().map(|log| log.sink().recent()).unwrap_or_default()
 }
 
 fn log() -> &'static Log {

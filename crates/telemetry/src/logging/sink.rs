@@ -7,6 +7,7 @@ use config::{LogFormat, Logging};
 
 use super::line::{Line, Said, Severity, Value};
 use super::outlet::{Drain, Outlet};
+use super::recent::Recent;
 use super::{json, text};
 
 /// How often a reader that stalls is tried again.
@@ -25,6 +26,7 @@ struct Streams {
     flush_frequency: Duration,
     out: Outlet,
     err: Outlet,
+    recent: Recent,
 }
 
 impl Sink {
@@ -35,6 +37,7 @@ impl Sink {
             flush_frequency: Duration::from_secs(5),
             out: Outlet::new(out),
             err: Outlet::new(err),
+            recent: Recent::default(),
         };
         Sink { streams: Mutex::new(streams), held: Condvar::new() }
     }
@@ -61,6 +64,11 @@ impl Sink {
         if holds {
             self.held.notify_one();
         }
+    }
+
+    /// The last lines, one after the other.
+    pub(super) fn recent(&self) -> String {
+        self.lock().recent.text()
     }
 
     /// Write what is held, until there is nothing more or the time is up.
@@ -106,6 +114,7 @@ pub(super) fn attend(sink: Arc<Sink>) {
 impl Streams {
     fn write(&mut self, line: &Line<'_>) {
         let text = self.format(line);
+        self.recent.push(&text);
         let outlet = self.outlet(line.severity);
         outlet.push(text.as_bytes());
         if let Some(lost) = outlet.confess() {

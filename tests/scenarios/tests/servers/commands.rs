@@ -28,7 +28,7 @@ fn command(namespace: &Namespace, words: &[&str]) -> Output {
 }
 
 /// The exit code, and what is printed.
-fn run(site: &Site, words: &[&str]) -> (Option<i32>, String, String) {
+pub(crate) fn run(site: &Site, words: &[&str]) -> (Option<i32>, String, String) {
     let output = command(&site.namespace, words);
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))

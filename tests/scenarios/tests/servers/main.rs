@@ -4,6 +4,7 @@
 
 mod ask;
 mod browser;
+mod bundle;
 mod checks;
 mod clicked;
 mod commands;
@@ -47,6 +48,7 @@ fn cases() -> Vec<Case<'static>> {
         page::cases(),
         clicked::cases(),
         commands::cases(),
+        bundle::cases(),
     ];
     modules.into_iter().flatten().collect()
 }

@@ -22,7 +22,8 @@ Prints a script with which the shell completes the flags of kube-proxy and their
 ";
 
 /// What can stand before any flag, and what can follow it.
-const COMMANDS: [(&str, &str, &[&str]); 5] = [
+const COMMANDS: [(&str, &str, &[&str]); 6] = [
+    ("bundle", "Write an archive for a bug report", &["-", "--force"]),
     ("check", "Check manifests before anything runs", &["-"]),
     ("completion", "Print the completions of a shell", &["bash", "zsh", "fish"]),
     ("diff", "Compare the kernel with what was written", &["--output"]),

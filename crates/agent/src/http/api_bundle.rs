@@ -1,0 +1,178 @@
+//! What `kube-proxy bundle` collects beside pages that are there anyway: the rules in the kernel, facts about the node and
+//! the last lines of the log. Everything is read by another thread, one after the other, and bounded.
+
+use std::rc::Rc;
+
+use commands::paths::{FACTS, LOG, RULESET, TRUNCATED_HEADER};
+use config::{Options, version};
+use dataplane::Holdings;
+use hyper::StatusCode;
+use kernel::ipvs;
+use kernel::ipvs::Transport;
+use kernel::nft::TableFamily;
+use serde_json::{Map, Value, json};
+use tokio::sync::Semaphore;
+
+use super::answer::{self, Answer};
+use super::api::{Refused, bad, guarded, headed, parameter, pretty, respond};
+use super::api_status::Identity;
+use super::router::Router;
+use super::{Context, facts};
+use crate::logging;
+use crate::ruleset::{self, Unread};
+
+/// Chains, rules and sets of a table: a thousand or so, whatever the number of services.
+const MOST_OBJECTS: usize = 20_000;
+/// Text of the elements of one set, of saved tables.
+const MOST_TEXT: usize = 8 << 20;
+/// Virtual servers, and destinations of all of them.
+const MOST_SERVERS: usize = 5000;
+const MOST_DESTINATIONS: usize = 20_000;
+
+const FAMILIES: [TableFamily; 2] = [TableFamily::Ip, TableFamily::Ip6];
+
+pub(super) fn parts(router: Router, identity: &Identity, options: &Options, context: &Context) -> Router {
+    let holdings = dataplane::mode(options.mode.word()).map(|mode| mode.holdings()).unwrap_or_default();
+    let mode = options.mode.word();
+    // Answers may be large; one is enough at a time.
+    let turn = Rc::new(Semaphore::new(1));
+    let about = facts::About::new(options, context);
+    let router = guarded(router, RULESET, identity, move |query| {
+        let turn = turn.clone();
+        async move {
+            // It is never closed.
+            let _turn = turn.acquire().await;
+            ruleset(&query, mode, holdings).await
+        }
+    });
+    let router = guarded(router, FACTS, identity, move |_| {
+        let about = about.clone();
+        async move { respond(blocking(move || Ok(about.read())).await.map(|facts| pretty(&facts))) }
+    });
+    guarded(router, LOG, identity, async |_| headed(answer::text(StatusCode::OK, logging::recent())))
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Unread> + Send + 'static,
+) -> Result<T, Refused> {
+    let done = tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.into()));
+    done.map_err(|error| {
+        (StatusCode::SERVICE_UNAVAILABLE, format!("cannot read the kernel's rules: {error}"))
+    })
+}
+
+async fn ruleset(query: &str, mode: &'static str, holdings: Holdings) -> Answer {
+    match asked_elements(query, holdings) {
+        Err(refused) => respond(Err(refused)),
+        Ok(None) => respond(blocking(move || Ok(pretty(&whole(mode, holdings)))).await),
+        Ok(Some((family, table, set))) => {
+            let name = set.clone();
+            match blocking(move || ruleset::elements(family, table, &set, MOST_TEXT)).await {
+                Ok(Some((text, is_truncated))) => {
+                    let answer = headed(answer::json(StatusCode::OK, text));
+                    if is_truncated { answer::with_header(answer, TRUNCATED_HEADER, "true") } else { answer }
+                }
+                Ok(None) => respond(Err((StatusCode::NOT_FOUND, format!("there is no set {name:?}")))),
+                Err(refused) => respond(Err(refused)),
+            }
+        }
+    }
+}
+
+/// The set whose elements are asked for.
+fn asked_elements(
+    query: &str,
+    holdings: Holdings,
+) -> Result<Option<(TableFamily, &'static str, String)>, Refused> {
+    let Some(set) = parameter(query, "set")? else { return Ok(None) };
+    let table = holdings.nft_table.ok_or_else(|| bad("this mode has no table of nf_tables"))?;
+    let family = parameter(query, "family")?.unwrap_or_default();
+    let family = FAMILIES.into_iter().find(|known| known.to_string() == family);
+    let family = family.ok_or_else(|| bad("family is ip or ip6"))?;
+    Ok(Some((family, table, set)))
+}
+
+/// What the mode has in the kernel. What cannot be read is a problem beside the rest.
+fn whole(mode: &str, holdings: Holdings) -> Value {
+    let mut document =
+        Map::from_iter([("version".to_owned(), version::FULL.into()), ("mode".to_owned(), mode.into())]);
+    let mut problems: Vec<String> = Vec::new();
+    if let Some(table) = holdings.nft_table {
+        let metainfo = json!({ "metainfo": { "version": version::FULL, "json_schema_version": 1 } });
+        let mut listed = vec![metainfo];
+        for family in FAMILIES {
+            match ruleset::objects(family, table, MOST_OBJECTS) {
+                Ok(objects) => {
+                    listed.extend(objects.listed);
+                    if !objects.is_whole {
+                        problems.push(format!("table {family} {table} changed while it was read"));
+                    }
+                    if objects.is_truncated {
+                        problems.push(format!("table {family} {table} has more than {MOST_OBJECTS} objects"));
+                    }
+                }
+                Err(error) => problems.push(format!("table {family} {table}: {error}")),
+            }
+        }
+        document.insert("nftables".to_owned(), listed.into());
+    }
+    if holdings.has_virtual_servers {
+        let servers = virtual_servers(&mut problems).unwrap_or_else(|error| {
+            problems.push(format!("virtual servers: {error}"));
+            Value::Null
+        });
+        document.insert("virtualServers".to_owned(), servers);
+    }
+    if let Some(save) = holdings.save {
+        let mut saved = Map::new();
+        for (name, outcome) in save() {
+            match outcome {
+                Ok(mut text) => {
+                    if text.len() > MOST_TEXT {
+                        text.truncate(text.floor_char_boundary(MOST_TEXT));
+                        problems.push(format!("{name}: more than {MOST_TEXT} bytes; the rest is left out"));
+                    }
+                    saved.insert(name, text.into());
+                }
+                Err(error) => problems.push(format!("{name}: {error}")),
+            }
+        }
+        document.insert("saved".to_owned(), saved.into());
+    }
+    document.insert("problems".to_owned(), problems.into());
+    document.into()
+}
+
+fn virtual_servers(problems: &mut Vec<String>) -> Result<Value, Unread> {
+    let mut connection = ipvs::Connection::open()?;
+    let servers = connection.services()?;
+    if servers.len() > MOST_SERVERS {
+        problems.push(format!("{} virtual servers; the first {MOST_SERVERS} are listed", servers.len()));
+    }
+    let mut room = MOST_DESTINATIONS;
+    let mut listed = Vec::new();
+    for one in servers.into_iter().take(MOST_SERVERS) {
+        let destinations = if room > 0 { connection.destinations(one.server)? } else { Vec::new() };
+        room = room.saturating_sub(destinations.len());
+        listed.push(json!({
+            "server": one.server.to_string(),
+            "scheduler": one.settings.scheduler,
+            "flags": one.settings.flags,
+            "persistenceSeconds": one.settings.persistence_timeout,
+            "connections": one.statistics.connections,
+            "destinations": destinations.iter().map(|to| json!({
+                "at": to.destination.to_string(),
+                "weight": to.weight,
+                "masquerading": to.masquerading,
+                "active": to.active,
+                "inactive": to.inactive,
+                "persistent": to.persistent,
+            })).collect::<Vec<_>>(),
+        }));
+    }
+    if room == 0 {
+        problems
+            .push(format!("more than {MOST_DESTINATIONS} destinations; those of later servers are left out"));
+    }
+    Ok(listed.into())
+}
