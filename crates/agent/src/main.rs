@@ -11,7 +11,7 @@ use config::flags::{self, Command, Parsed};
 static ALLOCATOR: kernel::profile::heap::SamplingAllocator = kernel::profile::heap::SamplingAllocator;
 
 fn main() -> ExitCode {
-    if let Some(code) = commands::run(std::env::args_os().skip(1)) {
+    if let Some(code) = commands::run(std::env::args_os()) {
         return code;
     }
     kernel::memory::stay_small();

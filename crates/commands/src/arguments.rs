@@ -16,7 +16,7 @@ pub(super) struct Arguments {
 }
 
 /// Long name, short name, and whether a value follows.
-const FLAGS: [(&str, &str, bool); 11] = [
+pub(super) const FLAGS: [(&str, &str, bool); 11] = [
     ("agent", "", true),
     ("config", "", true),
     ("metrics-bind-address", "", true),

@@ -59,7 +59,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
         let written = collect(agent, &facts, BufWriter::new(io::stdout().lock()));
         return written.map(|()| GOOD).map_err(|error| format!("cannot write to standard output: {error}"));
     }
-    let path = path.unwrap_or_else(|| PathBuf::from(usual_name(&facts)));
+    let path = path.unwrap_or_else(|| PathBuf::from(usual_name(facts["node"].as_str().unwrap_or_default())));
     let file = open(&path, arguments.has("force"))?;
     if let Err(error) = collect(agent, &facts, BufWriter::new(file)) {
         // Half an archive helps nobody.
@@ -71,7 +71,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
 }
 
 /// It has what not everybody on the machine needs to read.
-fn open(path: &Path, overwrites: bool) -> Result<File, String> {
+pub(super) fn open(path: &Path, overwrites: bool) -> Result<File, String> {
     let mut how = OpenOptions::new();
     how.write(true).mode(0o600);
     match overwrites {
@@ -89,8 +89,7 @@ fn exists(path: &Path) -> String {
 }
 
 /// `pointsman-node-1-20261118T050000Z.tar`
-fn usual_name(facts: &Value) -> String {
-    let node = facts["node"].as_str().unwrap_or_default();
+pub(super) fn usual_name(node: &str) -> String {
     let node: String =
         node.chars().filter(|c| c.is_ascii_alphanumeric() || "-.".contains(*c)).take(100).collect();
     let now = format_micros(SystemTime::now());
@@ -227,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_file_is_named_after_the_node_and_the_time() {
-        let name = usual_name(&json!({ "node": "../n1" }));
+        let name = usual_name("../n1");
         assert!(name.starts_with("pointsman-..n1-20") && name.ends_with("Z.tar"), "{name}");
         assert!(!name.contains('/'), "{name}");
     }

@@ -8,12 +8,14 @@ mod check;
 mod client;
 mod diff;
 mod explain;
+mod kubectl;
 pub mod paths;
 mod services;
 mod table;
 pub mod targets;
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use arguments::Arguments;
@@ -41,26 +43,43 @@ const COMMANDS: [Command; 5] = [
     Command { name: "services", usage: services::USAGE, run: services::run },
 ];
 
-/// Do what the first word asks for; `None` if it is no command.
+/// The name by which kubectl calls this program as a plugin.
+const PLUGIN: &str = "kubectl-pointsman";
+
+/// Do what the first word asks for, or the plugin if that is the program's name; `None` if it is no command.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
-    let mut arguments = arguments.into_iter().map(|argument| argument.to_string_lossy().into_owned());
-    let first = arguments.next()?;
-    let command = COMMANDS.iter().find(|command| command.name == first)?;
-    let outcome = match Arguments::read(arguments) {
-        Ok(arguments) if arguments.help => {
-            print(command.usage);
-            Ok(GOOD)
-        }
-        Ok(arguments) => (command.run)(arguments),
-        Err(problem) => Err(problem),
+    let mut arguments = arguments.into_iter();
+    let program = arguments.next()?;
+    let mut arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
+    let (name, outcome) = if Path::new(&program).file_name().is_some_and(|name| name == PLUGIN) {
+        ("kubectl pointsman: ".to_owned(), kubectl::run(arguments.collect()))
+    } else {
+        let first = arguments.next().filter(|first| is_command(first))?;
+        (format!("kube-proxy: {first}: "), run_here(&first, arguments.collect()))
     };
     Some(match outcome {
         Ok(code) => ExitCode::from(code),
         Err(problem) => {
-            complain(&format!("{}: {problem}", command.name));
+            to_stderr(&format!("{name}{problem}"));
             ExitCode::from(FAILED)
         }
     })
+}
+
+fn is_command(word: &str) -> bool {
+    COMMANDS.iter().any(|command| command.name == word)
+}
+
+fn run_here(name: &str, words: Vec<String>) -> Outcome {
+    let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
+        return Err(format!("there is no command {name:?}"));
+    };
+    let arguments = Arguments::read(words.into_iter())?;
+    if arguments.help {
+        print(command.usage);
+        return Ok(GOOD);
+    }
+    (command.run)(arguments)
 }
 
 /// The reader that closed the pipe has read enough.
@@ -70,8 +89,12 @@ fn print(text: &str) {
 }
 
 fn complain(line: &str) {
+    to_stderr(&format!("kube-proxy: {line}"));
+}
+
+fn to_stderr(line: &str) {
     #[expect(clippy::print_stderr, reason = "commands speak to people, not to the log")]
     {
-        eprintln!("kube-proxy: {line}");
+        eprintln!("{line}");
     }
 }

@@ -16,6 +16,7 @@ pub mod moving;
 mod network;
 mod node;
 mod oci;
+pub mod plugin;
 mod programs;
 pub mod proxy;
 pub mod results;

@@ -18,7 +18,7 @@ use super::api::{Refused, bad, guarded, headed, parameter, pretty, respond};
 use super::api_status::Identity;
 use super::router::Router;
 use super::{Context, facts};
-use crate::logging;
+use crate::logging::{self, start};
 use crate::ruleset::{self, Unread};
 
 /// Chains, rules and sets of a table: a thousand or so, whatever the number of services.
@@ -129,7 +129,7 @@ fn whole(mode: &str, holdings: Holdings) -> Value {
             match outcome {
                 Ok(mut text) => {
                     if text.len() > MOST_TEXT {
-                        text.truncate(text.floor_char_boundary(MOST_TEXT));
+                        text.truncate(start(&text, MOST_TEXT).len());
                         problems.push(format!("{name}: more than {MOST_TEXT} bytes; the rest is left out"));
                     }
                     saved.insert(name, text.into());

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use config::Logging;
 
 pub use levels::OF_SERVICES;
+pub use recent::start;
 use subscriber::Log;
 
 /// How long the end of the process waits for the last lines to be read.

@@ -17,8 +17,7 @@ pub(super) struct Recent {
 impl Recent {
     /// With the end of the line.
     pub(super) fn push(&mut self, line: &str) {
-        let end = line.floor_char_boundary(LONGEST);
-        let line = line.get(..end).unwrap_or_default();
+        let line = start(line, LONGEST);
         self.bytes += line.len();
         self.lines.push_back(line.into());
         while self.lines.len() > MOST_LINES || self.bytes > MOST_BYTES {
@@ -36,6 +35,12 @@ impl Recent {
         }
         text
     }
+}
+
+/// What of a text fits into so many bytes.
+pub fn start(text: &str, most: usize) -> &str {
+    let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    if text.len() <= most { text } else { text.get(..end).unwrap_or_default() }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::{archives, profiles};
 use crate::cluster::{Cluster, Plan};
 use crate::moving;
+use crate::plugin;
 use crate::programs::Programs;
 use crate::proxy::{self, Mode};
 use crate::suite::{self, Fate, Wish};
@@ -23,6 +24,8 @@ pub(super) fn run() -> Result<ExitCode, String> {
     proxy::install(&cluster, Mode::Nftables, &[])?;
     cluster.await_rollout("deploy/coredns")?;
     say("Pointsman by its chart");
+    plugin::ask(&cluster)?;
+    say("kubectl pointsman");
     let wish =
         Wish { only: suite::TEN.iter().map(|name| (*name).to_owned()).collect(), processes: 4, minutes: 10 };
     let fates = suite::run(&cluster, &wish, &super::e2e::root().join("short"))?;

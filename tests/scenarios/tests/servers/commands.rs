@@ -20,7 +20,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
     ]
 }
 
-fn command(namespace: &Namespace, words: &[&str]) -> Output {
+pub(crate) fn command(namespace: &Namespace, words: &[&str]) -> Output {
     let mut command = Command::new(BINARY.get().expect("main has found the binary"));
     command.args(words);
     namespace.enter(&mut command).unwrap();

@@ -11,9 +11,11 @@ mod commands;
 mod flood;
 mod page;
 mod pages;
+mod plugin;
 mod probes;
 mod site;
 mod taken;
+mod unanswered;
 
 use std::process::ExitCode;
 
@@ -49,6 +51,8 @@ fn cases() -> Vec<Case<'static>> {
         clicked::cases(),
         commands::cases(),
         bundle::cases(),
+        plugin::cases(),
+        unanswered::cases(),
     ];
     modules.into_iter().flatten().collect()
 }
