@@ -33,6 +33,7 @@ mod run;
 mod source;
 mod start_line;
 mod sync;
+mod trace;
 
 pub use dataplane::{CleanupError, cleanup};
 pub use default_mode::default_mode;

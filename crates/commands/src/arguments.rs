@@ -16,11 +16,12 @@ pub(super) struct Arguments {
 }
 
 /// Long name, short name, and whether a value follows.
-pub(super) const FLAGS: [(&str, &str, bool); 11] = [
+pub(super) const FLAGS: [(&str, &str, bool); 12] = [
     ("agent", "", true),
     ("config", "", true),
     ("metrics-bind-address", "", true),
     ("from", "", true),
+    ("for", "", true),
     ("output", "o", true),
     ("namespace", "n", true),
     ("all-namespaces", "A", false),

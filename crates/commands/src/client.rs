@@ -1,7 +1,8 @@
 //! One question to the agent over HTTP, and every way in which it may go without an answer, as a line.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use config::version;
@@ -15,6 +16,7 @@ const CONNECTING: Duration = Duration::from_secs(5);
 /// The agent itself gives up before.
 const ANSWERING: Duration = Duration::from_secs(60);
 const LONGEST_ANSWER: u64 = 256 << 20;
+const LONGEST_LINE: u64 = 64 << 10;
 
 const ESCAPED: &AsciiSet =
     &CONTROLS.add(b' ').add(b'%').add(b'&').add(b'+').add(b'#').add(b'"').add(b'<').add(b'>');
@@ -36,10 +38,51 @@ impl Reply {
 /// The document at a path, asked with these parameters.
 pub(super) fn ask(agent: SocketAddr, path: &str, parameters: &[(&str, &str)]) -> Result<Value, String> {
     let reply = get(agent, &with_parameters(path, parameters))?;
-    let Some(theirs) = reply.header(VERSION_HEADER) else { return Err(stranger(agent, &reply)) };
+    recognise(agent, &reply)?;
+    read(agent, &reply)
+}
+
+/// Documents that come one by one, a line each, for about as long as `lasts`. Each is handed over as it comes, until
+/// `each` says that it was the last.
+pub(super) fn follow(
+    agent: SocketAddr,
+    path: &str,
+    parameters: &[(&str, &str)],
+    lasts: Duration,
+    mut each: impl FnMut(Value) -> ControlFlow<()>,
+) -> Result<(), String> {
+    let asked = request(agent, &with_parameters(path, parameters), lasts + ANSWERING);
+    let (mut reply, mut stream) = asked.map_err(|error| unheard(agent, &error))?;
+    recognise(agent, &reply)?;
+    if reply.code != 200 {
+        let rest = stream.take(LONGEST_ANSWER).read_to_string(&mut reply.body);
+        return rest.map_err(|error| unheard(agent, &error)).and_then(|_| read(agent, &reply).map(drop));
+    }
+    let mut line = String::new();
+    loop {
+        line.clear();
+        let length = (&mut stream).take(LONGEST_LINE).read_line(&mut line);
+        if length.map_err(|error| unheard(agent, &error))? == 0 {
+            return Err(format!("the agent at {agent} ended early"));
+        }
+        let document = serde_json::from_str(&line)
+            .map_err(|error| format!("the agent at {agent} gave an answer that cannot be read: {error}"))?;
+        if each(document).is_break() {
+            return Ok(());
+        }
+    }
+}
+
+/// Whether an agent answers; another version is worth a word.
+fn recognise(agent: SocketAddr, reply: &Reply) -> Result<(), String> {
+    let Some(theirs) = reply.header(VERSION_HEADER) else { return Err(stranger(agent, reply)) };
     if theirs != version::FULL {
         complain(&format!("the agent at {agent} is {theirs}, this program is {}", version::FULL));
     }
+    Ok(())
+}
+
+fn read(agent: SocketAddr, reply: &Reply) -> Result<Value, String> {
     let document: Value = serde_json::from_str(&reply.body)
         .map_err(|error| format!("the agent at {agent} gave an answer that cannot be read: {error}"))?;
     match (reply.code, document["error"].as_str()) {
@@ -95,7 +138,11 @@ fn stranger(agent: SocketAddr, reply: &Reply) -> String {
 }
 
 fn get(agent: SocketAddr, path: &str) -> Result<Reply, String> {
-    exchange(agent, path).map_err(|error| match error.kind() {
+    exchange(agent, path).map_err(|error| unheard(agent, &error))
+}
+
+fn unheard(agent: SocketAddr, error: &io::Error) -> String {
+    match error.kind() {
         io::ErrorKind::ConnectionRefused => format!(
             "no agent answers at {agent}: connection refused. Is kube-proxy running on this node? See --agent and \
              --metrics-bind-address"
@@ -105,19 +152,31 @@ fn get(agent: SocketAddr, path: &str) -> Result<Reply, String> {
             format!("no answer from {agent} in time; the agent may be busy writing rules")
         }
         _ => format!("cannot ask the agent at {agent}: {error}"),
-    })
+    }
 }
 
 fn exchange(agent: SocketAddr, path: &str) -> io::Result<Reply> {
+    let (mut reply, stream) = request(agent, path, ANSWERING)?;
+    stream.take(LONGEST_ANSWER).read_to_string(&mut reply.body)?;
+    Ok(reply)
+}
+
+/// Ask, and read the head of the answer.
+fn request(agent: SocketAddr, path: &str, patience: Duration) -> io::Result<(Reply, BufReader<TcpStream>)> {
     let mut stream = TcpStream::connect_timeout(&agent, CONNECTING)?;
-    stream.set_read_timeout(Some(ANSWERING))?;
+    stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(CONNECTING))?;
     // At once: a second small write would wait for the first to be acknowledged.
     stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {agent}\r\nAccept: */*\r\n\r\n").as_bytes())?;
-    let mut text = String::new();
-    stream.take(LONGEST_ANSWER).read_to_string(&mut text)?;
+    let mut stream = BufReader::new(stream);
+    let mut head = String::new();
     let invalid = || io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP");
-    let (head, body) = text.split_once("\r\n\r\n").ok_or_else(invalid)?;
+    while !head.ends_with("\r\n\r\n") {
+        let length = (&mut stream).take(LONGEST_LINE).read_line(&mut head)?;
+        if length == 0 || head.len() as u64 > LONGEST_LINE {
+            return Err(invalid());
+        }
+    }
     let code = head.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or_else(invalid)?;
-    Ok(Reply { code, head: head.to_owned(), body: body.to_owned() })
+    Ok((Reply { code, head, body: String::new() }, stream))
 }

@@ -13,6 +13,7 @@ pub mod paths;
 mod services;
 mod table;
 pub mod targets;
+mod trace;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -35,12 +36,13 @@ struct Command {
     run: fn(Arguments) -> Outcome,
 }
 
-const COMMANDS: [Command; 5] = [
+const COMMANDS: [Command; 6] = [
     Command { name: "bundle", usage: bundle::USAGE, run: bundle::run },
     Command { name: "check", usage: check::USAGE, run: check::run },
     Command { name: "diff", usage: diff::USAGE, run: diff::run },
     Command { name: "explain", usage: explain::USAGE, run: explain::run },
     Command { name: "services", usage: services::USAGE, run: services::run },
+    Command { name: "trace", usage: trace::USAGE, run: trace::run },
 ];
 
 /// The name by which kubectl calls this program as a plugin.

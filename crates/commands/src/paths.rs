@@ -2,6 +2,7 @@
 
 pub const EXPLAIN: &str = "/pointsman/v1/explain";
 pub const DIFF: &str = "/pointsman/v1/diff";
+pub const TRACE: &str = "/pointsman/v1/trace";
 pub const SERVICES: &str = "/pointsman/v1/services";
 pub const RULESET: &str = "/pointsman/v1/ruleset";
 pub const FACTS: &str = "/pointsman/v1/facts";

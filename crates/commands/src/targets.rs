@@ -1,8 +1,13 @@
 //! How people write what they ask about: `udp:10.96.0.10:53`, `node:30080`, `default/web:http`.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use model::{Protocol, ServiceKey};
+
+/// How long a trace lasts if nothing else is asked for, and at most.
+pub const USUAL_TRACE: Duration = Duration::from_secs(10);
+const LONGEST_TRACE: Duration = Duration::from_secs(600);
 
 /// What a question is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +57,30 @@ pub fn read_client(text: &str) -> Result<IpAddr, String> {
     text.parse().map_err(|_| format!("{text:?} is no IP address"))
 }
 
+/// `[tcp|udp|sctp:]ADDRESS[:PORT]`: without a protocol or a port, any.
+pub fn read_traced(text: &str) -> Result<(Option<Protocol>, IpAddr, Option<u16>), String> {
+    let (protocol, rest) = match text.split_once(':') {
+        Some((word, rest)) if protocol(word).is_some() => (protocol(word), rest),
+        _ => (None, text),
+    };
+    let wanted = "[tcp:|udp:|sctp:]ADDRESS[:PORT], such as 10.96.0.10, 10.96.0.10:80 or udp:[fd00::a]:53";
+    let bare = rest.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(rest);
+    match (bare.parse::<IpAddr>(), rest.parse::<SocketAddr>()) {
+        (Ok(ip), _) => Ok((protocol, ip, None)),
+        (_, Ok(to)) if to.port() > 0 => Ok((protocol, to.ip(), Some(to.port()))),
+        _ => Err(format!("{text:?} is no address; expected {wanted}")),
+    }
+}
+
+/// How long a trace is to last.
+pub fn read_lasting(text: &str) -> Result<Duration, String> {
+    let lasting = config::parse_duration(text)?;
+    match Duration::ZERO < lasting && lasting <= LONGEST_TRACE {
+        true => Ok(lasting),
+        false => Err(format!("{text} is not above 0 and at most {} s", LONGEST_TRACE.as_secs())),
+    }
+}
+
 fn protocol(word: &str) -> Option<Protocol> {
     [Protocol::Tcp, Protocol::Udp, Protocol::Sctp].into_iter().find(|one| one.to_string() == word)
 }
@@ -79,6 +108,26 @@ mod tests {
         ] {
             assert_eq!(read_packet(text).ok(), wanted, "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_traced_may_have_a_port() {
+        let ip = |text: &str| -> IpAddr { text.parse().unwrap() };
+        for (text, wanted) in [
+            ("10.96.0.10", Some((None, ip("10.96.0.10"), None))),
+            ("10.96.0.10:80", Some((None, ip("10.96.0.10"), Some(80)))),
+            ("udp:10.96.0.10", Some((Some(Protocol::Udp), ip("10.96.0.10"), None))),
+            ("tcp:[fd00::a]:53", Some((Some(Protocol::Tcp), ip("fd00::a"), Some(53)))),
+            ("fd00::a", Some((None, ip("fd00::a"), None))),
+            ("sctp:[fd00::a]", Some((Some(Protocol::Sctp), ip("fd00::a"), None))),
+            ("10.96.0.10:0", None),
+            ("web:80", None),
+            ("", None),
+        ] {
+            assert_eq!(read_traced(text).ok(), wanted, "{text}");
+        }
+        assert_eq!(read_lasting("1m30s"), Ok(Duration::from_secs(90)));
+        assert!(["0s", "601s", "-1s", "10"].into_iter().all(|text| read_lasting(text).is_err()));
     }
 
     #[test]

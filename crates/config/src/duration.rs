@@ -16,7 +16,8 @@ const UNITS: [(&str, u128); 8] = [
 /// Go counts nanoseconds in 63 bits.
 const LONGEST: u128 = i64::MAX as u128;
 
-pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+/// A duration as Go reads it.
+pub fn parse(text: &str) -> Result<Duration, String> {
     if text.starts_with('-') && nanoseconds(&text[1..]).is_some() {
         return Err(format!("{text:?} is negative; a duration is 0 or longer"));
     }

@@ -36,6 +36,7 @@ pub use choice::{ContentType, LocalMode, LogFormat};
 pub use configuration::{ClientConnection, Configuration, Conntrack, DetectLocalNames, Winkernel};
 pub use default_mode::DefaultMode;
 pub use differences::{Difference, differences};
+pub use duration::parse as parse_duration;
 pub use file::ConfigFile;
 pub use gates::{FeatureGates, OF_A_PROXY};
 pub use logging::{FlushFrequency, Logging, Modules, Quantity, Stream};

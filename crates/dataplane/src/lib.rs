@@ -23,6 +23,7 @@ mod pieces;
 mod programmed;
 mod reconciler;
 mod slots;
+pub mod trace;
 pub mod userspace;
 
 /// Every mode, with the one that is best where a node has what it needs at the front.

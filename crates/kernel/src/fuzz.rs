@@ -7,7 +7,7 @@ use crate::conntrack::{Filter, Flow};
 use crate::iptables::{Terms, judge, version};
 use crate::link::{address, links, local, rule};
 use crate::netlink::{Message, exchange, generic, messages};
-use crate::nft::{Batch, CommitError, decode, monitor, sys};
+use crate::nft::{Batch, CommitError, decode, monitor, sys, trace};
 use crate::{ipset, ipvs};
 
 /// Read a datagram in every way in which answers of the kernel are read. `batch` is what it may be the answer to.
@@ -37,6 +37,8 @@ fn read_nf_tables(message: &Message<'_>, batch: &Batch) {
     for kind in [sys::NFTA_SET_NAME, sys::NFTA_CHAIN_NAME, sys::NFTA_CHAIN_TABLE] {
         let _name = decode::text(message, kind);
     }
+    let _rule = decode::rule(message, "kube-proxy");
+    let _step = trace::read(message);
     decode::elements(message).for_each(drop);
 }
 

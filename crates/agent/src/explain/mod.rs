@@ -10,6 +10,7 @@ use model::Fate;
 use crate::questions::{Explanation, Explanations};
 
 pub(crate) use document::document;
+pub(crate) use words::refusal as refusal_words;
 
 /// What was read back from the kernel for one explanation; `None` if all rules are about to be rewritten.
 pub(crate) type Read = Option<Result<Inspection, InspectionError>>;

@@ -134,7 +134,7 @@ fn client_lines(lines: &mut Lines, all: &Explanations, one: &Explanation, answer
     }
 }
 
-pub(super) fn refusal(why: Refusal) -> &'static str {
+pub(crate) fn refusal(why: Refusal) -> &'static str {
     match why {
         Refusal::NoEndpoints => "the service has no usable endpoint",
         Refusal::NoLocalEndpoints => "the policy is Local and no usable endpoint is on this node",

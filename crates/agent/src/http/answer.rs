@@ -1,15 +1,16 @@
 //! Answers in the shapes that Kubernetes' own components give them.
 
-use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::{Response, StatusCode};
 
-pub(crate) type Answer = Response<Full<Bytes>>;
+use super::body::Body;
+
+pub(crate) type Answer = Response<Body>;
 
 /// Anything, as `content_type` says; browsers must not guess.
 pub(crate) fn typed(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Full::new(body.into()));
+    let mut answer = Response::new(Body::whole(body));
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));

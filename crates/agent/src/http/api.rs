@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::answer::{self, Answer};
 use super::api_status::{self, Identity, STATUS};
 use super::router::{Router, Slow};
-use super::{Context, api_diff, api_services, guard};
+use super::{Context, api_diff, api_services, api_trace, guard};
 use crate::explain::{self, Read};
 use crate::questions::{Asker, ExplainRequest, Sender, Unanswered};
-use commands::paths::{DIFF, EXPLAIN, SERVICES, VERSION_HEADER};
+use commands::paths::{DIFF, EXPLAIN, SERVICES, TRACE, VERSION_HEADER};
 use commands::targets::{self, Target};
 
 /// Looks that find a difference are repeated: a sync may have come between the plan and the reading.
@@ -30,6 +30,7 @@ pub(super) fn api(router: Router, identity: &Identity, context: &Context) -> Rou
     let router = question(router, SERVICES, identity, context, async |query, context| {
         api_services::services(&query, &context.sync_thread).await
     });
+    let router = guarded(router, TRACE, identity, api_trace::page(&context.sync_thread));
     let of = identity.clone();
     question(router, STATUS, identity, context, move |_, context| {
         let status = pretty(&api_status::status(&of, &context));
@@ -138,7 +139,7 @@ pub(super) async fn explain(
         return Err(bad(format!("{from} and {} are of different IP families", to.ip())));
     }
     let from = from.map(|ip| Sender { ip, interface: interface_toward(ip) });
-    let request = ExplainRequest { target, from };
+    let request = ExplainRequest { target, from, reads_kernel: true };
     for _ in 1..LOOKS {
         let (explanations, read) = ask(&request, sync_thread).await?;
         let differs = |read: &Read| matches!(read, Some(Ok(found)) if !found.differences.is_empty());
@@ -168,7 +169,7 @@ async fn ask(
 }
 
 /// By the route back to it, which is where its packets come in unless routing is asymmetric.
-fn interface_toward(ip: IpAddr) -> Option<String> {
+pub(crate) fn interface_toward(ip: IpAddr) -> Option<String> {
     Links::open().and_then(|mut links| links.interface_toward(ip)).ok().flatten()
 }
 

@@ -10,6 +10,8 @@ mod api_bundle;
 mod api_diff;
 mod api_services;
 mod api_status;
+mod api_trace;
+mod body;
 mod checks;
 mod debug;
 mod facts;
@@ -42,6 +44,7 @@ use role::Role;
 use served::{Running, Served};
 use telemetry::metrics::Metrics;
 
+pub(crate) use api::interface_toward;
 pub(crate) use checks::CheckReporter;
 pub use role::BindError;
 

@@ -18,6 +18,8 @@ pub(crate) struct ExplainRequest {
     pub(crate) target: Target,
     /// `None` asks about one client of each kind.
     pub(crate) from: Option<Sender>,
+    /// Whether what the kernel holds is compared.
+    pub(crate) reads_kernel: bool,
 }
 
 /// A client.
@@ -148,7 +150,10 @@ impl ExplainRequest {
     fn explain<B: Backend>(&self, protocol: Protocol, to: SocketAddr, view: &mut View<'_, B>) -> Explanation {
         let clients = self.clients(Family::of(to.ip()), view);
         let inquiry = Inquiry { protocol, to, clients };
-        let explained = view.reconciler.explain(&inquiry, view.planner, view.node);
+        let explained = match self.reads_kernel {
+            true => view.reconciler.explain(&inquiry, view.planner, view.node),
+            false => view.reconciler.explain_plan(&inquiry, view.planner, view.node),
+        };
         let family = Family::of(to.ip());
         let owner = explained.owner.as_ref();
         let service = owner.and_then(|owner| view.state.service(&owner.service));

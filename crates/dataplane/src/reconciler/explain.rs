@@ -81,6 +81,21 @@ pub struct Answer {
 impl<B: Backend> Reconciler<B> {
     /// Explain what becomes of packets to one address and port. The cost is bounded, whatever service has it.
     pub fn explain(&mut self, inquiry: &Inquiry, planner: &dyn Planner, view: &NodeView) -> Explained {
+        self.explain_and(inquiry, planner, view, true)
+    }
+
+    /// The same by the plan alone: the kernel is not read.
+    pub fn explain_plan(&mut self, inquiry: &Inquiry, planner: &dyn Planner, view: &NodeView) -> Explained {
+        self.explain_and(inquiry, planner, view, false)
+    }
+
+    fn explain_and(
+        &mut self,
+        inquiry: &Inquiry,
+        planner: &dyn Planner,
+        view: &NodeView,
+        reads_kernel: bool,
+    ) -> Explained {
         let Inquiry { protocol, to, clients } = inquiry;
         let family = Family::of(to.ip());
         let node = planner.node(family);
@@ -90,7 +105,10 @@ impl<B: Backend> Reconciler<B> {
         let planned = found.and_then(|service| self.planned(family, &service, *protocol, at, planner));
         let client = clients.first().and_then(|client| client.ip);
         let owner = planned.as_ref().map(|planned| (&planned.service, at));
-        let look = self.inspect(*protocol, *to, owner, is_live, client);
+        let look = match reads_kernel {
+            true => self.inspect(*protocol, *to, owner, is_live, client),
+            false => None,
+        };
         let mut explained = Explained {
             protocol: *protocol,
             to: *to,

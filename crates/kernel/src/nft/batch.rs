@@ -64,6 +64,15 @@ impl Batch {
         });
     }
 
+    /// Make a table that belongs to the committing connection: nobody else can change it, and the kernel deletes it when
+    /// the connection is closed, however its process ends.
+    pub fn add_owned_table(&mut self, comment: &str) {
+        self.message(NFT_MSG_NEWTABLE, NLM_F_CREATE, |writer, _, table| {
+            encode::table(writer, table, comment);
+            writer.be32(NFTA_TABLE_FLAGS, NFT_TABLE_F_OWNER);
+        });
+    }
+
     /// Delete the table with all it holds; it must be there. To replace a table that may be absent:
     /// `add_table`, `delete_table`, `add_table`.
     pub fn delete_table(&mut self) {

@@ -96,6 +96,13 @@ impl Connection {
         }
     }
 
+    /// The handles of a table's rules, each with the named counter that it counts in, if it does.
+    pub fn rules(&mut self, family: TableFamily, table: &str) -> Result<Vec<(u64, Option<String>)>, Error> {
+        let what = format!("the rules of table {table:?}");
+        let of_table = |writer: &mut Writer| writer.string(NFTA_RULE_TABLE, table);
+        self.list(&what, NFT_MSG_GETRULE, family, of_table, |message| decode::rule(message, table))
+    }
+
     /// Ask for a listing until one is read with no commit in between.
     fn list<T>(
         &mut self,

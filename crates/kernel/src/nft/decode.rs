@@ -73,6 +73,31 @@ pub(crate) fn counter<'a>(message: &Message<'a>, table: &str) -> Option<CounterR
     })
 }
 
+/// The handle of a rule of this table, and the counter that it counts in by name, if it does.
+pub(crate) fn rule(message: &Message<'_>, table: &str) -> Option<(u64, Option<String>)> {
+    if text(message, NFTA_RULE_TABLE)? != table {
+        return None;
+    }
+    let handle = find(message, NFTA_RULE_HANDLE)?.be64()?;
+    let mut expressions = find(message, NFTA_RULE_EXPRESSIONS)?.nested();
+    Some((handle, expressions.find_map(|one| named_counter(&one))))
+}
+
+fn named_counter(expression: &Attribute<'_>) -> Option<String> {
+    let mut name = None;
+    let mut data = None;
+    for part in expression.nested() {
+        match part.kind {
+            NFTA_EXPR_NAME => name = part.text(),
+            NFTA_EXPR_DATA => data = Some(part),
+            _ => {}
+        }
+    }
+    let data = data.filter(|_| name == Some("objref"))?;
+    let counter = data.nested().find(|part| part.kind == NFTA_OBJREF_IMM_NAME)?;
+    counter.text().map(str::to_owned)
+}
+
 /// The comment among nft's user data: entries of type, length, value; type 0 is the comment.
 pub(crate) fn comment(mut data: &[u8]) -> Option<&str> {
     while let [kind, length, rest @ ..] = data {

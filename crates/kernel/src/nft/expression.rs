@@ -78,6 +78,20 @@ pub enum Expression<'a> {
     SetMark {
         from: Reg,
     },
+    /// Follow the packet from here on, if the register holds 1: what becomes of it is told to listeners.
+    SetTrace {
+        from: Reg,
+    },
+    /// The rule ends for packets above this rate.
+    Limit {
+        per_second: u64,
+        burst: u32,
+    },
+    /// Load a value.
+    Immediate {
+        to: Reg,
+        value: Vec<u8>,
+    },
     Ct {
         key: CtKey,
         direction: Option<CtDirection>,

@@ -14,6 +14,7 @@ mod object;
 mod probe;
 mod reason;
 pub mod sys;
+pub(crate) mod trace;
 mod transport;
 
 pub use batch::Batch;
@@ -27,4 +28,5 @@ pub use listing_rule::{Instruction, ListedRule};
 pub use monitor::{ChangedTable, Monitor, Notification, Process, Stopper};
 pub use object::{Chain, ElementData, Hook, HookKind, Rule, Set, SetFlags, TableFamily, VERDICT};
 pub use probe::{OLDEST_KERNEL, ProbeError, connect_if_present, kernel_release, probe};
+pub use trace::{Heard, Packet, Step, TraceError, Tracer, Wait, Wanted};
 pub use transport::{CounterReading, DumpedElement, Table, Transport};

@@ -29,6 +29,7 @@ mod stale;
 mod start;
 mod stop;
 mod switch;
+mod trace;
 mod traffic;
 mod upstream;
 mod user;
@@ -81,6 +82,7 @@ fn cases() -> Vec<Case<'static>> {
         localhost::cases(),
         held::cases(),
         switch::cases(),
+        trace::cases(),
         reconfigure::cases(),
         stale::cases(),
         upstream::cases(),

@@ -11,14 +11,15 @@ use crate::nft::{
 pub(super) fn name(expression: &Expression<'_>) -> &'static str {
     match expression {
         Expression::Payload { .. } => "payload",
-        Expression::Meta { .. } | Expression::SetMark { .. } => "meta",
+        Expression::Meta { .. } | Expression::SetMark { .. } | Expression::SetTrace { .. } => "meta",
+        Expression::Limit { .. } => "limit",
         Expression::Ct { .. } => "ct",
         Expression::Compare { .. } => "cmp",
         Expression::Bitwise { .. } => "bitwise",
         Expression::NumgenRandom { .. } => "numgen",
         Expression::Lookup { .. } => "lookup",
         Expression::Dynset { .. } => "dynset",
-        Expression::Verdict(_) => "immediate",
+        Expression::Verdict(_) | Expression::Immediate { .. } => "immediate",
         Expression::Dnat { .. } => "nat",
         Expression::Masquerade { .. } => "masq",
         Expression::Reject(_) => "reject",
@@ -38,6 +39,20 @@ pub(super) fn body(writer: &mut Writer, family: TableFamily, expression: &Expres
         Expression::SetMark { from } => {
             writer.be32(NFTA_META_KEY, NFT_META_MARK);
             writer.be32(NFTA_META_SREG, from.0);
+        }
+        Expression::SetTrace { from } => {
+            writer.be32(NFTA_META_KEY, NFT_META_NFTRACE);
+            writer.be32(NFTA_META_SREG, from.0);
+        }
+        Expression::Limit { per_second, burst } => {
+            writer.be64(NFTA_LIMIT_RATE, per_second);
+            writer.be64(NFTA_LIMIT_UNIT, 1);
+            writer.be32(NFTA_LIMIT_BURST, burst);
+            writer.be32(NFTA_LIMIT_TYPE, NFT_LIMIT_PKTS);
+        }
+        Expression::Immediate { to, value: ref bytes } => {
+            writer.be32(NFTA_IMMEDIATE_DREG, to.0);
+            value(writer, NFTA_IMMEDIATE_DATA, bytes);
         }
         Expression::Ct { key, direction, to } => ct(writer, key, direction, to),
         Expression::Compare { op, reg, value: ref bytes } => {

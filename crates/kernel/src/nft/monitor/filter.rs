@@ -10,7 +10,7 @@ use std::io;
 use super::super::sys::{NFNL_SUBSYS_NFTABLES, NFT_MSG_NEWGEN, NFTA_TABLE_NAME};
 use crate::netlink::Socket;
 
-type Instruction = libc::sock_filter;
+pub(in crate::nft) type Instruction = libc::sock_filter;
 
 /// How closely the filter looks, best choice first: at how many messages of a datagram, and whether at the end of the name
 /// or only at its length. A page of notifications about set elements holds up to sixty. The filter must fit into
@@ -33,8 +33,8 @@ const PORT_OFFSET: u32 = 12;
 /// `nlmsghdr` and `nfgenmsg`.
 const ATTRIBUTE_OFFSET: u32 = 16 + 4;
 
-const DROP: Instruction = instruction(libc::BPF_RET | libc::BPF_K, 0, 0, 0);
-const PASS: Instruction = instruction(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX);
+pub(in crate::nft) const DROP: Instruction = instruction(libc::BPF_RET | libc::BPF_K, 0, 0, 0);
+pub(in crate::nft) const PASS: Instruction = instruction(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX);
 
 /// Drop every datagram whose first message was caused by the socket of that port (all messages of a datagram come
 /// from one commit), and if a table is given, every one that says nothing of tables of that name.
@@ -123,12 +123,12 @@ fn step_on() -> Vec<Instruction> {
     step
 }
 
-fn load(how: u32, at: u32) -> Instruction {
+pub(in crate::nft) fn load(how: u32, at: u32) -> Instruction {
     instruction(libc::BPF_LD | how, 0, 0, at)
 }
 
 /// Skip so many instructions if what was loaded is equal, so many if not.
-fn equals(value: u32, if_equal: u8, if_not: u8) -> Instruction {
+pub(in crate::nft) fn equals(value: u32, if_equal: u8, if_not: u8) -> Instruction {
     instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, if_equal, if_not, value)
 }
 

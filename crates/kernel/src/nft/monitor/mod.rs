@@ -4,9 +4,9 @@
 //! what others do to tables that are not watched, are dropped by a filter in the kernel before they take room in the
 //! receive buffer. What packets do to dynamic sets, and elements that expire, are no commits and are never told.
 
-mod filter;
+pub(super) mod filter;
 mod process;
-mod wake;
+pub(super) mod wake;
 
 use std::io;
 use std::time::{Duration, Instant};

@@ -21,16 +21,16 @@ impl Stopper {
 
 /// An eventfd that stays raised once it is.
 #[derive(Debug)]
-pub(super) struct Signal(Arc<File>);
+pub(in crate::nft) struct Signal(Arc<File>);
 
-pub(super) enum Ready {
+pub(in crate::nft) enum Ready {
     Readable,
     Elapsed,
     Stopped,
 }
 
 impl Signal {
-    pub(super) fn new() -> io::Result<Signal> {
+    pub(in crate::nft) fn new() -> io::Result<Signal> {
         // SAFETY: plain system call without pointers.
         let raw = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if raw < 0 {
@@ -41,12 +41,12 @@ impl Signal {
         Ok(Signal(Arc::new(fd.into())))
     }
 
-    pub(super) fn stopper(&self) -> Stopper {
+    pub(in crate::nft) fn stopper(&self) -> Stopper {
         Stopper(self.0.clone())
     }
 
     /// Wait until there is something to read, the deadline (`None`: never) passes, or a stopper stops.
-    pub(super) fn wait(&self, socket: &Socket, deadline: Option<Instant>) -> io::Result<Ready> {
+    pub(in crate::nft) fn wait(&self, socket: &Socket, deadline: Option<Instant>) -> io::Result<Ready> {
         loop {
             let timeout = deadline.map_or(-1, milliseconds_until);
             let (readable, stopped) = self.poll(socket, timeout)?;
@@ -62,7 +62,7 @@ impl Signal {
         }
     }
 
-    pub(super) fn is_readable(&self, socket: &Socket) -> io::Result<bool> {
+    pub(in crate::nft) fn is_readable(&self, socket: &Socket) -> io::Result<bool> {
         Ok(self.poll(socket, 0)?.0)
     }
 

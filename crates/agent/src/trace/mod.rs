@@ -1,0 +1,158 @@
+//! Traces that the agent makes for those who ask: each has a thread of its own, which the kernel tells what it sees, and
+//! ends with its time or with the connection of the client. Everything is bounded: traces, time, lines and what waits.
+
+mod context;
+mod line;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use dataplane::trace::{Ended, Matching, Missed, Sighting, Tracing};
+use hyper::body::Bytes;
+use kernel::nft::Stopper;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use crate::questions::Asker;
+use context::Context;
+
+/// Traces at a time.
+const MOST: usize = 2;
+/// Connections that one trace tells; then it ends.
+const MOST_LINES: usize = 10_000;
+/// Connections that wait to be told. More are only counted.
+const MOST_WAITING: usize = 256;
+
+/// The traces that go on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Traces(Arc<AtomicUsize>);
+
+/// Room for a trace; free again when dropped.
+#[derive(Debug)]
+struct Seat(Arc<AtomicUsize>);
+
+impl Traces {
+    fn take(&self) -> Option<Seat> {
+        let taken = self.0.fetch_add(1, Ordering::Relaxed);
+        let seat = Seat(self.0.clone());
+        (taken < MOST).then_some(seat)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What the thread tells.
+enum Told {
+    Seen(Duration, Sighting),
+    Ended(Ended, Missed),
+}
+
+/// Begin, and hand over lines as they come. After an error nothing is left behind.
+pub(crate) async fn start(
+    matching: Matching,
+    lasts: Duration,
+    traces: &Traces,
+    sync_thread: Asker,
+) -> Result<mpsc::Receiver<Bytes>, String> {
+    let seat = traces.take().ok_or_else(|| format!("{MOST} traces go on already; try again later"))?;
+    // Another process may hold the lock of nf_tables for a while.
+    let tracing = tokio::task::spawn_blocking(move || Tracing::start(matching)).await;
+    let tracing = tracing.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+    let stop = StopOnDrop(tracing.stopper());
+    let (tell, told) = mpsc::channel(MOST_WAITING);
+    let left_out = Arc::new(AtomicU64::new(0));
+    let thread = std::thread::Builder::new().name("trace".into());
+    let counted = left_out.clone();
+    thread
+        .spawn(move || {
+            let _seat = seat;
+            follow(tracing, lasts, &tell, &counted);
+        })
+        .map_err(|error| format!("cannot start a thread: {error}"))?;
+    let (lines, receiver) = mpsc::channel(1);
+    let session = Session { matching, lasts, left_out, context: Context::new(sync_thread) };
+    tokio::task::spawn_local(async move {
+        let _stop = stop;
+        session.write(told, &lines).await;
+    });
+    Ok(receiver)
+}
+
+/// On a thread of its own.
+fn follow(tracing: Tracing, lasts: Duration, tell: &mpsc::Sender<Told>, left_out: &AtomicU64) {
+    let started = Instant::now();
+    let (ended, missed) =
+        tracing.run(started + lasts, &mut |seen| match tell.try_send(Told::Seen(started.elapsed(), seen)) {
+            Ok(()) => true,
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                left_out.fetch_add(1, Ordering::Relaxed);
+                true
+            }
+            Err(mpsc::error::TrySendError::Closed(_)) => false,
+        });
+    // Who left needs no end.
+    let _ = tell.blocking_send(Told::Ended(ended, missed));
+}
+
+/// Ends a trace together with what it is for.
+struct StopOnDrop(Stopper);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+struct Session {
+    matching: Matching,
+    lasts: Duration,
+    left_out: Arc<AtomicU64>,
+    context: Context,
+}
+
+impl Session {
+    async fn write(mut self, mut told: mpsc::Receiver<Told>, lines: &mpsc::Sender<Bytes>) {
+        let mut count = 0;
+        let start = line::start(&self.matching, self.lasts);
+        if !send(lines, start).await {
+            return;
+        }
+        loop {
+            let next = tokio::select! {
+                () = lines.closed() => return,
+                next = told.recv() => next,
+            };
+            let line = match next {
+                Some(Told::Seen(after, seen)) => {
+                    count += 1;
+                    let known = self.context.known(&seen).await;
+                    line::seen(after, &seen, &known)
+                }
+                Some(Told::Ended(ended, missed)) => {
+                    let left_out = self.left_out.load(Ordering::Relaxed);
+                    send(lines, line::end(Some(&ended), missed, count, left_out)).await;
+                    return;
+                }
+                None => return,
+            };
+            if !send(lines, line).await {
+                return;
+            }
+            if count == MOST_LINES {
+                let left_out = self.left_out.load(Ordering::Relaxed);
+                send(lines, line::end(None, Missed::default(), count, left_out)).await;
+                return;
+            }
+        }
+    }
+}
+
+/// Whether the client is still there.
+async fn send(lines: &mpsc::Sender<Bytes>, line: Value) -> bool {
+    lines.send(Bytes::from(format!("{line}\n"))).await.is_ok()
+}

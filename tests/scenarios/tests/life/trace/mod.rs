@@ -1,0 +1,10 @@
+//! `kube-proxy trace`: what it tells of real packets, and that nothing of it stays.
+
+mod seen;
+mod watching;
+
+use test_support::Case;
+
+pub(crate) fn cases() -> Vec<Case<'static>> {
+    seen::cases()
+}
