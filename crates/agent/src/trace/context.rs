@@ -24,6 +24,8 @@ pub(super) struct Known {
     pub(super) service: Option<ServiceKey>,
     pub(super) kind: Option<ClientKind>,
     pub(super) fate: Option<Fate>,
+    /// Where it may be led to, if that is one place.
+    pub(super) only_endpoint: Option<SocketAddr>,
 }
 
 pub(super) struct Context {
@@ -86,6 +88,9 @@ impl Context {
             service: explained.owner.map(|owner| owner.service),
             kind: answer.map(|answer| answer.client.kind()),
             fate: answer.map(|answer| answer.fate),
+            only_endpoint: answer
+                .filter(|answer| answer.endpoint_count == 1)
+                .and_then(|answer| answer.endpoints.first().copied()),
         })
     }
 

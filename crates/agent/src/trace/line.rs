@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use config::version;
 use dataplane::trace::{End, Ended, Matching, Missed, Sighting};
-use model::{ClientKind, Fate, Refusal};
+use model::{ClientKind, Fate, MasqueradeCause, Refusal};
 use serde_json::{Value, json};
 
 use super::context::Known;
@@ -19,6 +19,8 @@ struct Verdict {
     /// In words.
     text: String,
     endpoint: Option<SocketAddr>,
+    /// Where the agent itself takes it in and opens a connection to the endpoint.
+    via: Option<SocketAddr>,
     /// What the endpoint sees as its client, if that is another address.
     source: Option<SocketAddr>,
     /// The rule that decided, where it is not ours.
@@ -52,6 +54,7 @@ pub(super) fn seen(after: Duration, seen: &Sighting, known: &Known) -> Value {
         "verdict": verdict.word,
         "reason": verdict.reason,
         "endpoint": verdict.endpoint,
+        "via": verdict.via,
         "source": verdict.source,
         "by": verdict.by,
         "text": text(after, seen, known, &verdict),
@@ -94,6 +97,7 @@ fn judge(seen: &Sighting, known: &Known) -> Verdict {
         _ => None,
     };
     match (&seen.end, planned) {
+        (End::Led { to, .. }, _) if is_carried(known) => carried(*to, known),
         (End::Led { to, source }, _) => led(seen, *to, *source),
         (End::Passed { source }, _) if matches!(known.fate, Some(Fate::Forward { .. })) => led(seen, seen.to, *source),
         (End::Passed { .. }, _) => Verdict {
@@ -140,6 +144,17 @@ fn led(seen: &Sighting, to: SocketAddr, source: SocketAddr) -> Verdict {
     Verdict { word: "forward", text, endpoint: Some(to), source, ..Verdict::default() }
 }
 
+/// Whether the mode opens a connection of its own to the endpoint.
+fn is_carried(known: &Known) -> bool {
+    matches!(known.fate, Some(Fate::Forward { masquerade: Some(MasqueradeCause::OwnConnection), .. }))
+}
+
+/// Which endpoint the forwarder chooses is seen only where there is no choice.
+fn carried(via: SocketAddr, known: &Known) -> Verdict {
+    let text = "forwarded by the agent, over a connection of its own".to_owned();
+    Verdict { word: "forward", text, endpoint: known.only_endpoint, via: Some(via), ..Verdict::default() }
+}
+
 fn refused(word: &'static str, why: Refusal) -> Verdict {
     let how = if word == "reject" { "rejected" } else { "dropped" };
     let text = format!("{how}: {}, {}", why.word(), refusal_words(why));
@@ -147,7 +162,8 @@ fn refused(word: &'static str, why: Refusal) -> Verdict {
 }
 
 fn text(after: Duration, seen: &Sighting, known: &Known, verdict: &Verdict) -> String {
-    let endpoint = verdict.endpoint.map(|endpoint| format!(" -> {endpoint}")).unwrap_or_default();
+    let arrow = |at: Option<SocketAddr>| at.map(|at| format!(" -> {at}")).unwrap_or_default();
+    let endpoint = format!("{}{}", arrow(verdict.via), arrow(verdict.endpoint));
     let service = known.service.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
     let kind = known.kind.map_or("?", kind_word);
     let (protocol, client, to) = (seen.protocol, seen.client, seen.to);
@@ -177,7 +193,8 @@ mod tests {
     }
 
     fn known(fate: Fate) -> Known {
-        Known { service: Some("default/web".into()), kind: Some(ClientKind::Pod), fate: Some(fate) }
+        let service = Some("default/web".into());
+        Known { service, kind: Some(ClientKind::Pod), fate: Some(fate), only_endpoint: None }
     }
 
     fn forward() -> Known {
@@ -202,6 +219,17 @@ mod tests {
         assert_eq!(line["source"], "192.168.0.1:5");
         let line = told(End::Passed { source }, &known(Fate::NotOurs));
         assert_eq!((&line["verdict"], &line["endpoint"]), (&json!("notOurs"), &Value::Null));
+    }
+
+    #[test]
+    fn what_the_agent_carries_itself_has_an_endpoint_only_if_there_is_one() {
+        let masquerade = Some(MasqueradeCause::OwnConnection);
+        let mut known = known(Fate::Forward { pool: Pool::Cluster, masquerade });
+        let (to, source) = ("169.254.84.85:20850".parse().unwrap(), "10.1.0.9:1000".parse().unwrap());
+        let line = told(End::Led { to, source }, &known);
+        assert_eq!((&line["via"], &line["endpoint"]), (&json!("169.254.84.85:20850"), &Value::Null));
+        known.only_endpoint = Some("10.2.0.1:8080".parse().unwrap());
+        assert_eq!(told(End::Led { to, source }, &known)["endpoint"], "10.2.0.1:8080");
     }
 
     #[test]

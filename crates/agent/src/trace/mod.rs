@@ -22,7 +22,7 @@ const MOST: usize = 2;
 /// Connections that one trace tells; then it ends.
 const MOST_LINES: usize = 10_000;
 /// Connections that wait to be told. More are only counted.
-const MOST_WAITING: usize = 256;
+const MOST_WAITING: usize = 1024;
 
 /// The traces that go on.
 #[derive(Clone, Debug, Default)]

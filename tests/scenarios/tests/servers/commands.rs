@@ -175,6 +175,21 @@ fn unanswered() {
             &["services", "--agent", "127.0.0.1:10256"],
             "kube-proxy: services: what answers at 127.0.0.1:10256 is no kube-proxy",
         ),
+        (&["trace"], "kube-proxy: trace: what?"),
+        (&["trace", "web:80"], "kube-proxy: trace: \"web:80\" is no address"),
+        (
+            &["trace", "10.96.0.1", "--for", "1h"],
+            "kube-proxy: trace: --for: 1h is not above 0 and at most 600 s",
+        ),
+        (&["trace", "10.96.0.1", "--from", "::1"], "kube-proxy: trace: ::1 and 10.96.0.1 are of different"),
+        (
+            &["trace", "10.96.0.1", "--agent", "127.0.0.1:1"],
+            "kube-proxy: trace: no agent answers at 127.0.0.1:1",
+        ),
+        (
+            &["trace", "10.96.0.1", "--agent", "127.0.0.1:10256"],
+            "kube-proxy: trace: what answers at 127.0.0.1:10256 is no kube-proxy",
+        ),
     ] {
         let (code, out, problems) = run(&site, words);
         assert_eq!((code, out.as_str()), (Some(1), ""), "{words:?}: {problems}");
@@ -194,4 +209,7 @@ fn hostile() {
         assert!(reply.json()["error"].is_string(), "{}", reply.body);
     }
     assert_eq!(site.get(PAGES, "/pointsman/v1/services?limit=0").code, 400);
+    for query in ["", "to=%00", "to=10.96.0.1&for=0s", "to=10.96.0.1&from=%ff", "to=10.96.0.1&for=99999h"] {
+        assert_eq!(site.get(PAGES, &format!("/pointsman/v1/trace?{query}")).code, 400, "{query}");
+    }
 }

@@ -3,7 +3,6 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
-use std::time::Instant;
 
 use kernel::process::{Signal, die_with_parent};
 use model::Family;
@@ -44,18 +43,6 @@ impl Watching {
     pub(super) fn next(&self) -> Value {
         let line = self.lines.recv_timeout(patient(SOON));
         line.unwrap_or_else(|why| panic!("trace {} says nothing: {why}", self.what))
-    }
-
-    /// The next line about this client.
-    pub(super) fn of(&self, client: std::net::SocketAddr) -> Value {
-        let deadline = Instant::now() + patient(SOON);
-        loop {
-            let line = self.next();
-            if line["client"] == client.to_string() {
-                return line;
-            }
-            assert!(Instant::now() < deadline && line["end"].is_null(), "trace {}: {line}", self.what);
-        }
     }
 
     /// All lines up to the end, and the exit code.
