@@ -1,6 +1,7 @@
 //! Named counters of netfilter (nfnetlink_acct), which iptables rules count in by `-m nfacct`. Each network namespace
 //! has its own; here it is that of the calling thread.
 
+use std::collections::HashMap;
 use std::io;
 use std::ops::ControlFlow;
 
@@ -45,22 +46,25 @@ pub fn remove(name: &str) -> io::Result<()> {
 
 /// How many packets a counter has counted; `None` if there is no such counter.
 pub fn packets(name: &str) -> io::Result<Option<u64>> {
+    Ok(all()?.remove(name))
+}
+
+/// All counters with the packets that they have counted; there are a handful.
+pub fn all() -> io::Result<HashMap<String, u64>> {
     for _ in 0..ATTEMPTS {
-        let mut found = None;
-        // All are listed: there are a handful, and the answer to a question for one has no end mark.
+        let mut found = HashMap::new();
         let end = Exchange::open(Protocol::Netfilter)?.dump(
             GET,
             &HEADER,
             |_| {},
             |message| {
                 let of = |kind| attributes(message.payload.get(HEADER.len()..)?).find(|one| one.kind == kind);
-                if of(NAME).and_then(|one| one.text()) == Some(name) {
-                    found = of(PACKETS).and_then(|one| one.be64());
-                }
+                let name = of(NAME).and_then(|one| one.text().map(str::to_owned));
+                found.extend(name.zip(of(PACKETS).and_then(|one| one.be64())));
                 ControlFlow::Continue(())
             },
         );
-        if end.map_err(explained)? == DumpEnd::Complete || found.is_some() {
+        if end.map_err(explained)? == DumpEnd::Complete {
             return Ok(found);
         }
     }

@@ -7,7 +7,7 @@ pub mod userspace;
 
 use std::collections::BTreeMap;
 
-use dataplane::iptables::{Counters, INVALID_COUNTER, Iptables, LOCALHOST_COUNTER};
+use dataplane::iptables::{Counters, INVALID_COUNTER, Iptables, LOCALHOST_COUNTER, refusal_counter};
 use dataplane::nftables::Nftables;
 use dataplane::{Backend, Setup};
 use kernel::iptables::{Table, Tables};
@@ -125,6 +125,8 @@ impl Simulated for Iptables<simulate::iptables::Simulator> {
         let tables = Family::BOTH.map(|family| {
             let mut tables = simulate::iptables::Simulator::new(family == Family::V6);
             [INVALID_COUNTER, LOCALHOST_COUNTER].iter().for_each(|name| tables.add_account(name));
+            let refusals = model::Refusal::COUNTED.into_iter();
+            refusals.for_each(|why| tables.add_account(&refusal_counter(family, why)));
             Some(tables)
         });
         let setup = Setup {
@@ -133,7 +135,11 @@ impl Simulated for Iptables<simulate::iptables::Simulator> {
             drop_invalid: true,
             of_mode: model::ModeSettings::default(),
         };
-        Iptables::new(tables, &setup).counting_in(Counters { invalid: true, localhost: true })
+        Iptables::new(tables, &setup).counting_in(Counters {
+            invalid: true,
+            localhost: true,
+            refusals: false,
+        })
     }
 
     fn rules(&mut self) -> Rules {

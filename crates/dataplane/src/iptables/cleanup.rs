@@ -8,10 +8,10 @@ use kernel::iptables::{target, words};
 use super::dialect::MARK_MASQ;
 use super::frame;
 use super::names::is_service_chain;
-use super::rule::REJECT;
+use super::rule::REFUSING;
 
 /// Of both modes. The kubelet's own (KUBE-FIREWALL, KUBE-KUBELET-CANARY, KUBE-IPTABLES-HINT) are not among them.
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 8] = [
     frame::SERVICES,
     frame::EXTERNAL_SERVICES,
     frame::NODE_PORTS,
@@ -20,7 +20,6 @@ const NAMES: [&str; 9] = [
     frame::FIREWALL,
     frame::CANARY,
     MARK_MASQ,
-    REJECT,
 ];
 /// Of mode ipvs alone.
 const OF_IPVS: [&str; 5] = [
@@ -31,7 +30,7 @@ const OF_IPVS: [&str; 5] = [
     "KUBE-IPVS-OUT-FILTER",
 ];
 fn is_ours(chain: &str) -> bool {
-    NAMES.contains(&chain) || is_of_ipvs(chain) || is_service_chain(chain)
+    NAMES.contains(&chain) || REFUSING.contains(&chain) || is_of_ipvs(chain) || is_service_chain(chain)
 }
 
 fn is_of_ipvs(chain: &str) -> bool {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use model::{Family, LocalDetector, NodePlan};
 
 use super::Counters;
+use super::rule::UNALLOCATED;
 
 /// Other programs send packets here too, to have them masqueraded.
 pub(super) const MARK_MASQ: &str = "KUBE-MARK-MASQ";
@@ -66,7 +67,7 @@ impl Dialect {
     /// What the root of the services in filter does after its tree: no service has these addresses.
     pub(super) fn unallocated(&self, node: &NodePlan) -> Vec<String> {
         let comment = comment("no service has this address");
-        node.service_cidrs.iter().map(|net| format!(" -d {net}{comment} -j DROP")).collect()
+        node.service_cidrs.iter().map(|net| format!(" -d {net}{comment} -j {UNALLOCATED}")).collect()
     }
 
     fn whole(&self) -> u8 {

@@ -2,12 +2,12 @@
 //! Names, conditions and comments are upstream's, so that each finds in place what the other left.
 
 use kernel::iptables::Table;
-use model::{Family, NodePlan};
+use model::{Family, NodePlan, Refusal};
 
 use super::dialect::{Dialect, MARK_MASQ, comment};
-use super::rule::REJECT;
+use super::rule::{NO_ENDPOINTS, NO_LOCAL_ENDPOINTS, REJECT, SOURCE_RANGE, UNALLOCATED};
 use super::tree::Chain;
-use super::{INVALID_COUNTER, LOCALHOST_COUNTER};
+use super::{INVALID_COUNTER, LOCALHOST_COUNTER, refusal_counter};
 
 pub(super) const SERVICES: &str = "KUBE-SERVICES";
 pub(super) const EXTERNAL_SERVICES: &str = "KUBE-EXTERNAL-SERVICES";
@@ -21,6 +21,15 @@ pub(super) const FORWARD: &str = "KUBE-FORWARD";
 pub(super) const CANARY: &str = "KUBE-PROXY-CANARY";
 /// The kubelet's as well: never emptied here.
 pub(super) const MARTIANS: &str = "KUBE-FIREWALL";
+
+/// What each chain that refuses does so for.
+const REFUSALS: [(&str, Refusal); 5] = [
+    (REJECT, Refusal::UnlistedPort),
+    (NO_ENDPOINTS, Refusal::NoEndpoints),
+    (NO_LOCAL_ENDPOINTS, Refusal::NoLocalEndpoints),
+    (SOURCE_RANGE, Refusal::SourceRange),
+    (UNALLOCATED, Refusal::UnallocatedAddress),
+];
 
 const NEW: &str = " -m conntrack --ctstate NEW";
 
@@ -37,7 +46,11 @@ impl Dialect {
     pub(super) fn frame(&self, table: Table) -> Vec<Chain> {
         match table {
             Table::Nat => vec![self.mark_masq(), self.postrouting(), Chain::new(CANARY)],
-            Table::Filter => vec![self.forward(), reject(), Chain::new(CANARY)],
+            Table::Filter => {
+                let mut chains = vec![self.forward(), Chain::new(CANARY)];
+                chains.extend(REFUSALS.map(|(name, why)| self.refusing(name, why)));
+                chains
+            }
         }
     }
 
@@ -64,6 +77,26 @@ impl Dialect {
         let about = comment("kubernetes service traffic requiring SNAT");
         let random = if self.random_fully { " --random-fully" } else { "" };
         chain.rule(format_args!("{about} -j MASQUERADE{random}"));
+        chain
+    }
+
+    /// Counts what it refuses, where the kernel can.
+    fn refusing(&self, name: &'static str, why: Refusal) -> Chain {
+        let mut chain = Chain::new(name);
+        if self.counters.refusals {
+            let counter = refusal_counter(self.family, why);
+            chain.rule(format_args!(" -m nfacct --nfacct-name {counter}"));
+        }
+        match why {
+            Refusal::NoEndpoints | Refusal::UnlistedPort | Refusal::NotCarried => {
+                // A reset is not subject to the kernel's limit of ICMP errors.
+                chain.rule(format_args!(" -p tcp -j REJECT --reject-with tcp-reset"));
+                chain.rule(format_args!(" -j REJECT"));
+            }
+            Refusal::NoLocalEndpoints | Refusal::SourceRange | Refusal::UnallocatedAddress => {
+                chain.rule(format_args!(" -j DROP"));
+            }
+        }
         chain
     }
 
@@ -138,11 +171,4 @@ fn martians() -> String {
     let about = comment("block incoming localnet connections");
     let known = " -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT";
     format!(" ! -s 127.0.0.0/8 -d 127.0.0.0/8{about}{known} -j DROP")
-}
-
-fn reject() -> Chain {
-    let mut chain = Chain::new(REJECT);
-    chain.rule(format_args!(" -p tcp -j REJECT --reject-with tcp-reset"));
-    chain.rule(format_args!(" -j REJECT"));
-    chain
 }

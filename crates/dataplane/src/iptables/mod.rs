@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use kernel::iptables::Tables;
-use model::{Change, Family, NodePlan, ServiceKey, ServicePlan};
+use model::{Change, Family, NodePlan, Refusal, ServiceKey, ServicePlan};
 
 use crate::backend::{Backend, Committed, Setup, SyncError};
 use crate::check_pace::Looks;
@@ -44,12 +44,23 @@ pub struct Counters {
     pub invalid: bool,
     /// [`LOCALHOST_COUNTER`].
     pub localhost: bool,
+    /// [`refusal_counter`], all of them.
+    pub refusals: bool,
 }
 
 /// Counts packets dropped because conntrack found them invalid.
 pub const INVALID_COUNTER: &str = "ct_state_invalid_dropped_pkts";
 /// Counts packets to node ports by way of 127.0.0.1.
 pub const LOCALHOST_COUNTER: &str = "localhost_nps_accepted_pkts";
+
+/// Counts packets of a family that are refused for a reason.
+pub fn refusal_counter(family: Family, why: Refusal) -> String {
+    let family = match family {
+        Family::V4 => "v4",
+        Family::V6 => "v6",
+    };
+    format!("refused_{}_{family}", why.word())
+}
 
 /// iptables has no notifications, so the check itself has to come soon. It takes microseconds as long as
 /// nothing changes there; what more it may take is `watch`'s care.

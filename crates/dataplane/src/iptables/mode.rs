@@ -10,6 +10,7 @@ use crate::leftovers::{Leftovers, Removal, Search};
 use crate::localhost::Listening;
 use crate::metrics::{Description, Kind, ModeMetrics, RuleMetrics};
 use crate::mode::{BuildOptions, Holdings, Mode, Prepared, Running, SavedTables, Unavailable};
+use crate::nftables;
 
 pub(crate) struct IptablesMode;
 
@@ -152,7 +153,7 @@ static METRICS: ModeMetrics = ModeMetrics {
     }),
     upstream: &packet_counters::METRICS,
     gated: None,
-    own: &[],
+    own: &nftables::refusals::METRICS,
 };
 
 #[cfg(test)]

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use kernel::iptables::{Tables, ToolError};
 use kernel::nfacct;
+use model::{Family, Refusal};
 
-use super::{CANARY, Counters, INVALID_COUNTER, LOCALHOST_COUNTER};
+use super::{CANARY, Counters, INVALID_COUNTER, LOCALHOST_COUNTER, refusal_counter};
 use crate::metrics::{Collector, Description, Kind, Page};
+use crate::nftables::refusals;
 
 const INVALID_DROPPED: Description = Description {
     name: "kubeproxy_iptables_ct_state_invalid_dropped_packets_total",
@@ -39,7 +41,9 @@ impl Keeper {
     /// Have the objects, and say which of them rules may name. Ask before each full sync: without the object, or the
     /// module that matches it, a rule that names it is refused, and the whole table with it.
     pub(super) fn ensure<T: Tables>(&mut self, tables: &mut T) -> Counters {
-        self.usable(COUNTED.map(|(counter, _)| nfacct::ensure(counter)), tables)
+        let refusals = refusal_counters().try_for_each(|name| nfacct::ensure(&name)).is_ok();
+        let usable = self.usable(COUNTED.map(|(counter, _)| nfacct::ensure(counter)), tables);
+        Counters { refusals: refusals && usable != Counters::default(), ..usable }
     }
 
     fn usable<T: Tables>(&mut self, made: [io::Result<()>; 2], tables: &mut T) -> Counters {
@@ -48,7 +52,7 @@ impl Keeper {
         let trouble = trouble.or_else(|| self.try_rule(tables).err().map(|error| error.to_string()));
         self.tell(trouble.as_deref());
         match trouble {
-            None => Counters { invalid, localhost },
+            None => Counters { invalid, localhost, refusals: false },
             Some(_) => Counters::default(),
         }
     }
@@ -85,14 +89,19 @@ impl Keeper {
 
 /// Remove the objects, as far as no rule counts in them.
 pub(super) fn remove() {
-    for (counter, _) in COUNTED {
-        if let Err(error) = nfacct::remove(counter) {
+    let own = COUNTED.map(|(counter, _)| counter.to_owned());
+    for counter in own.into_iter().chain(refusal_counters()) {
+        if let Err(error) = nfacct::remove(&counter) {
             tracing::info!(counter, %error, "Failed to remove the nfacct counter");
         }
     }
 }
 
-/// Writes the two metrics at the end of the page.
+fn refusal_counters() -> impl Iterator<Item = String> {
+    Family::BOTH.into_iter().flat_map(|family| Refusal::COUNTED.map(|why| refusal_counter(family, why)))
+}
+
+/// Writes what was counted at the end of the page.
 pub(super) fn collector() -> Arc<dyn Collector> {
     Arc::new(PacketCounters)
 }
@@ -101,13 +110,15 @@ struct PacketCounters;
 
 impl Collector for PacketCounters {
     fn collect(&self, page: &mut Page) {
+        // Without the objects nothing counts; that was logged.
+        let Ok(all) = nfacct::all() else { return };
         for (counter, metric) in COUNTED {
-            // Without the object nothing counts; that was logged.
-            if let Ok(Some(packets)) = nfacct::packets(counter) {
+            if let Some(packets) = all.get(counter) {
                 page.family(&metric);
-                page.count(metric.name, "", packets);
+                page.count(metric.name, "", *packets);
             }
         }
+        refusals::write_counts(page, |family, why| all.get(&refusal_counter(family, why)).copied());
     }
 }
 
@@ -117,7 +128,7 @@ mod tests {
     use kernel::iptables::{Stamp, Table};
     use simulate::iptables::Simulator;
 
-    const MADE: Counters = Counters { invalid: true, localhost: true };
+    const MADE: Counters = Counters { invalid: true, localhost: true, refusals: false };
 
     fn made() -> [io::Result<()>; 2] {
         [Ok(()), Ok(())]

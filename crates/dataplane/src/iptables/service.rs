@@ -13,7 +13,7 @@ use model::{
 use super::dialect::{Dialect, MARK_MASQ, comment};
 use super::key::Key;
 use super::names::{ChainKind, PortName};
-use super::rule::Rule;
+use super::rule::{Rule, SOURCE_RANGE};
 use super::state::Place;
 use super::tree::Chain;
 
@@ -126,7 +126,7 @@ impl ServicePort<'_> {
             chain.rule(format_args!("{who}{about} -j {accepted}"));
         }
         if !in_nat {
-            chain.rule(format_args!(" -j DROP"));
+            chain.rule(format_args!(" -j {SOURCE_RANGE}"));
         }
     }
 
@@ -196,7 +196,7 @@ impl ServicePort<'_> {
                     Some(Rule::Reject(format!("{name} has no endpoints").into()))
                 }
                 Routing::Same(Verdict::Drop, _) | Routing::Split { outside: Verdict::Drop, .. } => {
-                    Some(Rule::Drop(format!("{name} has no local endpoints").into()))
+                    Some(Rule::DropRemote(format!("{name} has no local endpoints").into()))
                 }
                 _ => None,
             };
@@ -214,7 +214,9 @@ impl ServicePort<'_> {
                     Place::Firewall,
                     key,
                     match guard_table(to.routing) {
-                        Table::Nat => Rule::Drop(format!("{name} traffic not accepted by {chain}").into()),
+                        Table::Nat => {
+                            Rule::DropSource(format!("{name} traffic not accepted by {chain}").into())
+                        }
                         Table::Filter => Rule::To(chain, format!("{name} loadbalancer IP").into()),
                     },
                 );

@@ -37,16 +37,19 @@ impl Collector for Refusals {
 }
 
 fn write<T: Transport>(transport: &mut T, page: &mut Page) {
+    write_counts(page, |family, why| {
+        transport.packets_counted(nft_family(family), TABLE, counter(why)).ok().flatten()
+    });
+}
+
+/// Write what was counted in a mode. What cannot be read has no value.
+pub(crate) fn write_counts(page: &mut Page, mut packets: impl FnMut(Family, Refusal) -> Option<u64>) {
     for (metric, kind) in [(&DROPPED, "dropped-"), (&REJECTED, "rejected-")] {
         let of_kind = || Refusal::COUNTED.into_iter().filter(|why| counter(*why).starts_with(kind));
         let mut is_begun = false;
         for family in Family::BOTH {
             for why in of_kind() {
-                // A counter that cannot be read has no value.
-                let Ok(Some(packets)) = transport.packets_counted(nft_family(family), TABLE, counter(why))
-                else {
-                    continue;
-                };
+                let Some(packets) = packets(family, why) else { continue };
                 if !std::mem::replace(&mut is_begun, true) {
                     page.family(metric);
                 }

@@ -83,7 +83,10 @@ impl Prepared for Ready {
         let shared = node.shared();
         let mut backend = Userspace::with(rules, node, options.setup, shared.directory.clone());
         backend.rules = backend.rules.notified_beside(own_port);
-        Ok(Running { backend: Box::new(backend), collectors: vec![metrics::collector(shared)] })
+        Ok(Running {
+            backend: Box::new(backend),
+            collectors: vec![metrics::collector(shared), nftables::refusals::collector()],
+        })
     }
 }
 
@@ -94,5 +97,9 @@ static METRICS: ModeMetrics = ModeMetrics {
     rules: None,
     upstream: &[],
     gated: None,
-    own: &metrics::METRICS,
+    own: &{
+        let [open, limit, opened, refused, failed, bytes] = metrics::METRICS;
+        let [dropped, rejected] = nftables::refusals::METRICS;
+        [open, limit, opened, refused, failed, bytes, dropped, rejected]
+    },
 };

@@ -14,7 +14,7 @@ mod reconcile;
 use std::collections::BTreeMap;
 
 use common::{Fixture, MARK, pod_cidrs};
-use dataplane::iptables::{Counters, INVALID_COUNTER, Iptables, LOCALHOST_COUNTER};
+use dataplane::iptables::{Counters, INVALID_COUNTER, Iptables, LOCALHOST_COUNTER, refusal_counter};
 use dataplane::{Reconciler, Setup, Synced};
 use kernel::iptables::Table;
 use model::{Family, Planner, ServiceKey};
@@ -27,6 +27,8 @@ const PODS: [(&str, &str); 3] = [("10.244.1.11", "here"), ("10.244.1.12", "here"
 fn empty(family: Family) -> Simulator {
     let mut simulator = Simulator::new(family == Family::V6);
     [INVALID_COUNTER, LOCALHOST_COUNTER].iter().for_each(|name| simulator.add_account(name));
+    let refusals = model::Refusal::COUNTED.into_iter();
+    refusals.for_each(|why| simulator.add_account(&refusal_counter(family, why)));
     simulator
 }
 
@@ -44,7 +46,7 @@ fn setup() -> Setup {
 }
 
 fn over(v4: Simulator) -> Simulated {
-    let counters = Counters { invalid: true, localhost: true };
+    let counters = Counters { invalid: true, localhost: true, refusals: true };
     let backend = Iptables::new([Some(v4), Some(empty(Family::V6))], &setup());
     Reconciler::new(backend.counting_in(counters))
 }

@@ -148,3 +148,27 @@ fn a_client_that_keeps_coming_is_not_sent_elsewhere() {
     assert_eq!([ask(8, u32::MAX), ask(16, u32::MAX), ask(26, u32::MAX)], [first; 3]);
     assert_ne!(ask(37, u32::MAX), first, "its time was up");
 }
+
+#[test]
+fn each_refused_packet_is_counted_once_by_its_reason() {
+    use model::Refusal;
+    let (mut reconciler, _) = synced();
+    let counts = |reconciler: &mut Simulated| {
+        Refusal::COUNTED.map(|why| tables(reconciler).accounted(&refusal_counter(Family::V4, why)).unwrap())
+    };
+    for (to, port, why) in [
+        ("10.96.0.2", 80, Some(Refusal::NoEndpoints)),
+        ("192.168.50.2", 30083, Some(Refusal::NoLocalEndpoints)),
+        ("203.0.113.7", 80, Some(Refusal::SourceRange)),
+        ("10.96.0.1", 81, Some(Refusal::UnlistedPort)),
+        ("10.96.77.1", 80, Some(Refusal::UnallocatedAddress)),
+        ("10.96.0.1", 80, None),
+    ] {
+        let mut wanted = counts(&mut reconciler);
+        if let Some(place) = Refusal::COUNTED.into_iter().position(|one| Some(one) == why) {
+            wanted[place] += 1;
+        }
+        send(&mut reconciler, packet("198.18.0.1", to, port));
+        assert_eq!(counts(&mut reconciler), wanted, "{to}:{port}");
+    }
+}

@@ -18,7 +18,7 @@ const NODE_PORT: u16 = 30090;
 const BRIEFLY: Duration = Duration::from_millis(300);
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
-    every_mode("connections are traced with their endpoint or the reason", told)
+    every_mode("connections are traced and refused ones counted by reason", told)
 }
 
 /// What is asked, and what is told of it.
@@ -89,7 +89,7 @@ pub(super) fn ask(stage: &Stage, from: From, protocol: Protocol, to: SocketAddr)
 }
 
 fn told(carrier: Carrier) {
-    let stage = stage(carrier);
+    let mut stage = stage(carrier);
     for family in Family::BOTH {
         for one in expected(family) {
             let word = format!("{}:{}", one.protocol, one.to);
@@ -100,6 +100,20 @@ fn told(carrier: Carrier) {
             check(&stage, &one, &line);
             watching.kill();
             assert!(test_support::wait_until(test_support::SOON, || tables(&stage) == 0), "a table stays");
+        }
+    }
+    counted(&mut stage);
+}
+
+/// What was refused above is counted by the same reasons.
+fn counted(stage: &mut Stage) {
+    for family in Family::BOTH {
+        for (kind, reason) in expected(family).iter().filter_map(|one| one.end.err()) {
+            let kind = if kind == "reject" { "rejected" } else { "dropped" };
+            let labels = format!("ip_family=\"{family}\",reason=\"{reason}\"");
+            let series = format!("pointsman_{kind}_packets_total{{{labels}}}");
+            let count = stage.metric(&series);
+            assert!(count.is_some_and(|count| count >= 1.0), "{series}: {count:?}\n{}", stage.log());
         }
     }
 }
