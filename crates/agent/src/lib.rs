@@ -6,6 +6,7 @@
 
 mod addresses;
 #[cfg(test)]
+#[path = "../tests/unit/compatibility/mod.rs"]
 mod compatibility;
 mod config_watch;
 mod contests;

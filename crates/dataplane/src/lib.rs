@@ -23,7 +23,6 @@ mod pieces;
 mod programmed;
 mod reconciler;
 mod slots;
-pub mod trace;
 pub mod userspace;
 
 /// Every mode, with the one that is best where a node has what it needs at the front.
@@ -45,3 +44,4 @@ pub use programmed::{Programmed, Unserved};
 pub use reconciler::{
     Answer, Explained, HEAVIEST_PLANNED, Holder, Inquiry, Phases, Reconciler, Refusing, Synced,
 };
+pub use table::trace;

@@ -24,6 +24,7 @@ mod render;
 mod sets;
 mod sweep;
 mod table;
+pub mod trace;
 mod traffic;
 mod user_data;
 

@@ -8,14 +8,15 @@ use kernel::link::Links;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
-use super::answer::{self, Answer};
 use super::api_status::{self, Identity, STATUS};
-use super::router::{Router, Slow};
-use super::{Context, api_diff, api_services, api_trace, guard};
+use super::{Context, api_diff, api_services, api_trace};
 use crate::explain::{self, Read};
 use crate::questions::{Asker, ExplainRequest, Sender, Unanswered};
 use commands::paths::{DIFF, EXPLAIN, SERVICES, TRACE, VERSION_HEADER};
 use commands::targets::{self, Target};
+use web::answer::{self, Answer};
+use web::guard;
+use web::router::{Router, Slow};
 
 /// Looks that find a difference are repeated: a sync may have come between the plan and the reading.
 const LOOKS: usize = 2;

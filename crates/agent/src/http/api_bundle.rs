@@ -13,13 +13,13 @@ use kernel::nft::TableFamily;
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
-use super::answer::{self, Answer};
 use super::api::{Refused, bad, guarded, headed, parameter, pretty, respond};
 use super::api_status::Identity;
-use super::router::Router;
 use super::{Context, facts};
 use crate::logging::{self, start};
 use crate::ruleset::{self, Unread};
+use web::answer::{self, Answer};
+use web::router::Router;
 
 /// Chains, rules and sets of a table: a thousand or so, whatever the number of services.
 const MOST_OBJECTS: usize = 20_000;

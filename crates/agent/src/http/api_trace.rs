@@ -6,12 +6,12 @@ use commands::targets;
 use dataplane::trace::Matching;
 use hyper::StatusCode;
 
-use super::answer::{self, Answer};
 use super::api::{Refused, bad, headed, parameter, respond};
-use super::body::Body;
-use super::router::Slow;
 use crate::questions::Asker;
 use crate::trace::{self, Traces};
+use web::answer::{self, Answer};
+use web::body::Body;
+use web::router::Slow;
 
 pub(super) fn page(sync_thread: &Asker) -> impl Fn(String) -> Slow + use<> {
     let (sync_thread, traces) = (sync_thread.clone(), Traces::default());

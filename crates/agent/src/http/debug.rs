@@ -8,10 +8,11 @@ use cluster::timestamp::format_micros;
 use config::{Node, Options, flags, version};
 use hyper::{Method, StatusCode};
 
-use super::answer::{self, Answer};
-use super::router::{Asked, Router, Slow};
-use super::{Context, negotiate};
+use super::Context;
 use telemetry::logging;
+use web::answer::{self, Answer};
+use web::negotiate;
+use web::router::{Asked, Router, Slow};
 
 const WARNING: &str = "Warning: for debugging only; this text may change in any release.";
 

@@ -4,31 +4,22 @@
 //! All servers are one small hardened one ([`server`]); what they answer is pure wherever it can be. They run on the
 //! single-threaded event loop: nothing here may block, or hold a lock for longer than a few loads and stores.
 
-pub(crate) mod answer;
 pub(crate) mod api;
 mod api_bundle;
 mod api_diff;
 mod api_services;
 mod api_status;
 mod api_trace;
-mod body;
 mod checks;
 mod debug;
 mod facts;
-mod guard;
-mod listener;
-mod negotiate;
 mod page;
 mod pages;
 mod probes;
 pub(crate) mod profiles;
 mod role;
-mod router;
-mod seats;
 mod served;
-mod server;
 mod service_page;
-mod stream;
 
 use std::cell::RefCell;
 use std::net::SocketAddr;

@@ -6,11 +6,11 @@ use config::Options;
 use hyper::StatusCode;
 use hyper::http::request::Parts;
 
-use super::answer::{self, Answer};
 use super::api_status::Identity;
 use super::profiles;
-use super::router::Router;
 use super::{Context, api, api_bundle, debug, page, service_page};
+use web::answer::{self, Answer};
+use web::router::Router;
 
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
 

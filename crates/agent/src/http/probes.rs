@@ -7,9 +7,9 @@ use cluster::timestamp::format_micros;
 use model::Family;
 
 use super::Context;
-use super::answer::{self, Answer};
-use super::router::Router;
 use crate::health::{Awaited, FamilyReport, Report};
+use web::answer::{self, Answer};
+use web::router::Router;
 
 pub(super) fn router(context: &Context) -> Router {
     let [for_healthz, for_livez, for_readyz] = [context.clone(), context.clone(), context.clone()];

@@ -12,7 +12,7 @@ use telemetry::profiling::collect::{self, Memory, Recording};
 use telemetry::profiling::symbols::Symbols;
 use telemetry::profiling::{profile, report};
 
-use super::answer::{self, Answer, text};
+use web::answer::{self, Answer, text};
 
 /// Where the pages are.
 pub(crate) const PREFIX: &str = "/debug/pprof/";

@@ -9,11 +9,11 @@ use config::Options;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use super::listener::{Scope, listen};
 use super::role::{BindError, Role};
-use super::router::Router;
-use super::seats::Seats;
-use super::server::{self, Pages};
+use web::listener::{Scope, listen};
+use web::router::Router;
+use web::seats::Seats;
+use web::server::{self, Pages};
 
 pub(super) const BIND_RETRY: Duration = Duration::from_secs(5);
 

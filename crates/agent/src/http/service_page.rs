@@ -5,9 +5,9 @@ use model::{Family, ServiceKey};
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
-use super::answer::{self, Answer};
-use super::router::{Router, Slow};
 use crate::questions::{Asker, FamilyStatus, PortRules, Rules, ServiceStatus};
+use web::answer::{self, Answer};
+use web::router::{Router, Slow};
 
 const PATH: &str = "/debug/service";
 

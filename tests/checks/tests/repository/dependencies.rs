@@ -8,7 +8,7 @@ use checks::packages::{Package, packages};
 
 /// What each crate may use of ours. Packages outside `crates/` may use everything but the agent: they run its binary.
 const DIRECTIONS: &[(&str, &[&str])] = &[
-    ("crates/agent", &["cluster", "commands", "config", "dataplane", "kernel", "model", "telemetry"]),
+    ("crates/agent", &["cluster", "commands", "config", "dataplane", "kernel", "model", "telemetry", "web"]),
     ("crates/cluster", &["model"]),
     ("crates/commands", &["cluster", "config", "model"]),
     ("crates/config", &["model"]),
@@ -20,6 +20,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
     ("crates/sandbox", &["kernel"]),
     ("crates/simulate", &["kernel"]),
     ("crates/table", &["kernel", "model"]),
+    ("crates/web", &["config", "model"]),
     ("crates/telemetry", &["cluster", "config", "dataplane", "kernel", "model"]),
 ];
 

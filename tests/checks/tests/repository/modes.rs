@@ -55,9 +55,8 @@ const SHARED: [&str; 2] = ["nftables", "iptables"];
 fn is_production(file: &File, folder: &str) -> bool {
     let own = format!("crates/dataplane/src/{folder}/");
     let is_test = file.has_end("tests.rs") || file.path.contains("/tests/");
-    // Crate kernel offers what the kernel has, and knows no modes. What simulates a kernel serves tests; the list of
-    // differences from upstream does, too.
-    let others = ["crates/kernel/", "crates/simulate/", "crates/agent/src/compatibility/"];
+    // Crate kernel offers what the kernel has, and knows no modes. What simulates a kernel serves tests.
+    let others = ["crates/kernel/", "crates/simulate/"];
     let is_other = others.iter().any(|other| file.path.starts_with(other));
     let is_code = file.path.starts_with("crates/") && file.path.contains("/src/") && file.has_end(".rs");
     is_code && !is_test && !is_other && !file.path.starts_with(&own)

@@ -11,7 +11,7 @@ use crate::flags::names;
 use crate::pages::PATHS;
 use crate::pair::Pair;
 
-const FILE: &str = "agent/src/compatibility/upstream.txt";
+const FILE: &str = "agent/tests/unit/compatibility/upstream.txt";
 const HEAD: &str = "# What upstream's kube-proxy 1.37.1 has. Made from the real binary by\n\
                     # UPDATE_GOLDEN=1 scripts/conformance \"the list of what upstream has\"\n";
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::http::answer::{self, Answer};
+use web::answer::{self, Answer};
 
 /// `is_live`: the proxy itself keeps up.
 pub(super) fn answer(service: &str, endpoints: usize, is_live: bool) -> Answer {

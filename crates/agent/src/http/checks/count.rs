@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use model::{EndpointSlice, Family, NodePortAddresses, NodeView};
 
 use super::Check;
-use crate::http::listener::unspecified;
+use web::listener::unspecified;
 
 /// The check of a service in one family, if it has one.
 pub(super) fn check(state: &ClusterState, key: &str, node: &str, family: Family) -> Option<Check> {

@@ -12,11 +12,11 @@ use model::{Family, ServiceKey};
 use super::{Check, CheckUpdate, Receiver, body};
 use crate::events;
 use crate::health::Health;
-use crate::http::listener::{Scope, lacks_ipv6, listen};
-use crate::http::router::Router;
-use crate::http::seats::Seats;
 use crate::http::served::{BIND_RETRY, Running};
-use crate::http::server::{self, Pages};
+use web::listener::{Scope, lacks_ipv6, listen};
+use web::router::Router;
+use web::seats::Seats;
+use web::server::{self, Pages};
 
 /// Load balancers of all services together; see [`Seats`].
 const SEATS: usize = 256;

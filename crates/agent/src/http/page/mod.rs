@@ -24,15 +24,16 @@ use hyper::http::request::Parts;
 use model::ServiceKey;
 use serde_json::Value;
 
-use super::answer::{self, Answer};
 use super::api::{self, Refused};
 use super::api_status::{self, Identity};
-use super::router::{Router, Slow};
-use super::{Context, api_services, guard};
+use super::{Context, api_services};
 use html::Html;
 use listing::Listing;
 use service::Shown;
 use wanted::Wanted;
+use web::answer::{self, Answer};
+use web::guard;
+use web::router::{Router, Slow};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");

@@ -16,7 +16,7 @@ const WRITE_DEADLINE: Duration = Duration::from_secs(10);
 /// A request that comes in more pieces is refused: each piece costs another look at all of them.
 const MOST_READS: u32 = 64;
 
-pub(super) struct ImpatientStream {
+pub(crate) struct ImpatientStream {
     stream: TcpStream,
     /// Runs while a write waits.
     deadline: Option<Pin<Box<Sleep>>>,
@@ -25,12 +25,12 @@ pub(super) struct ImpatientStream {
 }
 
 impl ImpatientStream {
-    pub(super) fn new(stream: TcpStream) -> ImpatientStream {
+    pub(crate) fn new(stream: TcpStream) -> ImpatientStream {
         ImpatientStream { stream, deadline: None, reads: Rc::default() }
     }
 
     /// To be set to zero when a request has come.
-    pub(super) fn reads(&self) -> Rc<Cell<u32>> {
+    pub(crate) fn reads(&self) -> Rc<Cell<u32>> {
         self.reads.clone()
     }
 

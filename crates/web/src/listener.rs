@@ -13,14 +13,14 @@ const RECEIVE_BUFFER: u32 = 16 * 1024;
 
 /// What one listening socket covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Scope {
+pub enum Scope {
     /// Just this address; an unspecified one means all of its family.
     Family,
     /// An unspecified address means all addresses of both families, as it does for kube-proxy.
     Both,
 }
 
-pub(crate) fn listen(address: SocketAddr, scope: Scope) -> io::Result<TcpListener> {
+pub fn listen(address: SocketAddr, scope: Scope) -> io::Result<TcpListener> {
     if scope == Scope::Both && address.ip().is_unspecified() {
         let everywhere = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), address.port());
         return match open(everywhere, Scope::Both) {
@@ -34,13 +34,13 @@ pub(crate) fn listen(address: SocketAddr, scope: Scope) -> io::Result<TcpListene
 }
 
 /// The kernel was built or started without IPv6, or has it turned off.
-pub(crate) fn lacks_ipv6(error: &io::Error) -> bool {
+pub fn lacks_ipv6(error: &io::Error) -> bool {
     use rustix::io::Errno;
     [Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL].contains(&Errno::from_io_error(error).unwrap_or(Errno::INVAL))
 }
 
 /// All addresses of a family.
-pub(crate) fn unspecified(family: Family) -> IpAddr {
+pub fn unspecified(family: Family) -> IpAddr {
     match family {
         Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
         Family::V6 => Ipv6Addr::UNSPECIFIED.into(),

@@ -12,10 +12,10 @@ use hyper::header::{ALLOW, HOST, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
 
-use super::answer::{self, Answer};
+use crate::answer::{self, Answer};
 
 /// The refusal of a request that is not answered here.
-pub(super) fn refuse(parts: &Parts, node: &str) -> Option<Answer> {
+pub fn refuse(parts: &Parts, node: &str) -> Option<Answer> {
     if ![Method::GET, Method::HEAD].contains(&parts.method) {
         let mut answer = answer::text(StatusCode::METHOD_NOT_ALLOWED, "read-only: use GET\n");
         answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));

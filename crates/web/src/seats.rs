@@ -12,7 +12,7 @@ use tokio::task::AbortHandle;
 
 /// Connections that one server, or all servers of a kind, hold open.
 #[derive(Clone, Debug)]
-pub(crate) struct Seats(Rc<RefCell<Table>>);
+pub struct Seats(Rc<RefCell<Table>>);
 
 #[derive(Debug, Default)]
 struct Table {
@@ -36,18 +36,18 @@ struct Guest {
 
 /// A taken seat; free again when dropped.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub struct Seat {
     number: u64,
     table: Seats,
 }
 
 impl Seats {
-    pub(crate) fn new(capacity: usize) -> Seats {
+    pub fn new(capacity: usize) -> Seats {
         Seats(Rc::new(RefCell::new(Table { capacity, ..Table::default() })))
     }
 
     /// Take a seat, from another client if necessary.
-    pub(super) fn take(&self, peer: IpAddr) -> Seat {
+    pub fn take(&self, peer: IpAddr) -> Seat {
         let mut table = self.0.borrow_mut();
         let leaving = table.make_room();
         let number = table.tick();
@@ -60,7 +60,7 @@ impl Seats {
     }
 
     /// What ends when the seat is given to another.
-    pub(super) fn occupy(&self, number: u64, task: AbortHandle) {
+    pub fn occupy(&self, number: u64, task: AbortHandle) {
         self.with(number, |guest| guest.task = Some(task));
     }
 
@@ -103,17 +103,17 @@ impl Table {
 }
 
 impl Seat {
-    pub(super) fn number(&self) -> u64 {
+    pub fn number(&self) -> u64 {
         self.number
     }
 
     /// Half of the seats are taken: no connection should be kept for another request.
-    pub(super) fn is_crowded(&self) -> bool {
+    pub fn is_crowded(&self) -> bool {
         let table = self.table.0.borrow();
         table.taken.len() * 2 >= table.capacity
     }
 
-    pub(super) fn set_busy(&self, is_busy: bool) {
+    pub fn set_busy(&self, is_busy: bool) {
         self.table.with(self.number, |guest| guest.is_busy = is_busy);
     }
 }

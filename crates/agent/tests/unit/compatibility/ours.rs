@@ -17,7 +17,7 @@ use crate::inbox;
 use crate::questions::Asker;
 use telemetry::metrics::Metrics;
 
-const EVENTS: &str = include_str!("../events.rs");
+const EVENTS: &str = include_str!("../../../src/events.rs");
 /// Quoted words there that are no reasons.
 const ACTIONS: [&str; 5] = ["StartKubeProxy", "ReloadConfiguration", "Listen", "ClaimAddress", "Program"];
 

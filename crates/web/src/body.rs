@@ -8,14 +8,14 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Frame, SizeHint};
 use tokio::sync::mpsc;
 
-pub(crate) enum Body {
+pub enum Body {
     Whole(Full<Bytes>),
     /// Sent as they come, until the sender is gone. A client that leaves closes the channel.
     Pieces(mpsc::Receiver<Bytes>),
 }
 
 impl Body {
-    pub(crate) fn whole(bytes: impl Into<Bytes>) -> Body {
+    pub fn whole(bytes: impl Into<Bytes>) -> Body {
         Body::Whole(Full::new(bytes.into()))
     }
 }

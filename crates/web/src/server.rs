@@ -18,10 +18,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-use super::answer::Answer;
-use super::router::{Asked, Router};
-use super::seats::{Seat, Seats};
-use super::stream::ImpatientStream;
+use crate::answer::Answer;
+use crate::router::{Asked, Router};
+use crate::seats::{Seat, Seats};
+use crate::stream::ImpatientStream;
 
 /// From the first wait for a request to the end of its head, for the first one and those after an answer.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
@@ -33,18 +33,18 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// The pages of a server, which may be exchanged while it runs.
 #[derive(Clone, Debug)]
-pub(crate) struct Pages {
+pub struct Pages {
     router: Rc<RefCell<Rc<Router>>>,
     /// One page at a time, so that those who ask a lot do not hold up the other servers of this thread.
     turn: Rc<Semaphore>,
 }
 
 impl Pages {
-    pub(crate) fn new(router: Router) -> Pages {
+    pub fn new(router: Router) -> Pages {
         Pages { router: Rc::new(RefCell::new(Rc::new(router))), turn: Rc::new(Semaphore::new(1)) }
     }
 
-    pub(crate) fn exchange(&self, router: Router) {
+    pub fn exchange(&self, router: Router) {
         *self.router.borrow_mut() = Rc::new(router);
     }
 
@@ -72,7 +72,7 @@ impl Drop for Door {
 }
 
 /// Answer for as long as this is polled.
-pub(crate) async fn serve(listener: TcpListener, pages: Pages, seats: Seats) {
+pub async fn serve(listener: TcpListener, pages: Pages, seats: Seats) {
     let door = Door(Rc::new(Cell::new(true)));
     let (mut is_refused, mut in_a_row) = (false, 0);
     loop {

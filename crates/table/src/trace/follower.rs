@@ -10,7 +10,7 @@ use model::Protocol;
 use super::bounded::Bounded;
 use super::reasons::Reasons;
 use super::{End, Entry, Matching, Sighting};
-use crate::nftables::TABLE_NAME;
+use crate::TABLE;
 
 /// A packet of which nothing is heard for so long has not come through.
 pub(super) const PATIENCE: Duration = Duration::from_millis(500);
@@ -63,7 +63,7 @@ impl Follower {
             return None;
         }
         let packet = *self.ids.get_mut(&step.id)?;
-        let end = match (step.table == TABLE_NAME).then(|| reasons.of(step, now)).flatten() {
+        let end = match (step.table == TABLE).then(|| reasons.of(step, now)).flatten() {
             Some(end) => end,
             None if step.is_dropped => {
                 let table = format!("{} {}", family_word(step.family), step.table);
@@ -235,12 +235,12 @@ mod tests {
         let why = End::Rejected(Refusal::NoEndpoints);
         let mut rig = Rig::new(Some(why.clone()));
         rig.step(entering(1, 1000));
-        assert_eq!(rig.step(step(2, TABLE_NAME, "forward-new")), None, "another packet");
-        assert_eq!(rig.step(step(1, TABLE_NAME, "forward-new")), Some(why));
-        let rejecting = Step { rule: Some(6), is_dropped: true, ..step(1, TABLE_NAME, "reject-it") };
+        assert_eq!(rig.step(step(2, TABLE, "forward-new")), None, "another packet");
+        assert_eq!(rig.step(step(1, TABLE, "forward-new")), Some(why));
+        let rejecting = Step { rule: Some(6), is_dropped: true, ..step(1, TABLE, "reject-it") };
         assert_eq!(rig.step(rejecting), None, "it was told");
         rig.step(entering(3, 1000));
-        assert_eq!(rig.step(step(3, TABLE_NAME, "forward-new")), None, "a second try");
+        assert_eq!(rig.step(step(3, TABLE, "forward-new")), None, "a second try");
     }
 
     #[test]
@@ -251,7 +251,7 @@ mod tests {
         let end = End::DroppedElsewhere { table: "inet policies".to_owned(), chain: "forward".to_owned() };
         assert_eq!(rig.step(dropping), Some(end));
         rig.step(entering(2, 1001));
-        let stale = Step { is_dropped: true, ..step(2, TABLE_NAME, "affinity-stale") };
+        let stale = Step { is_dropped: true, ..step(2, TABLE, "affinity-stale") };
         assert_eq!(rig.step(stale), Some(End::StalePin));
     }
 

@@ -6,12 +6,12 @@ use hyper::StatusCode;
 use hyper::header::ACCEPT;
 use hyper::http::request::Parts;
 
-use super::answer::{self, Answer};
+use crate::answer::{self, Answer};
 
 const GROUP: &str = "config.k8s.io";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Version {
+pub enum Version {
     V1alpha1,
     V1beta1,
 }
@@ -26,14 +26,14 @@ impl Version {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub enum Form {
     Text,
     Json(Version),
     Yaml(Version),
 }
 
 /// A page in the form that was asked for. `kind` is the kind of the structured forms, `fields` what they hold.
-pub(super) fn answer(
+pub fn answer(
     parts: &Parts,
     kind: &str,
     text: impl FnOnce() -> String,

@@ -7,7 +7,7 @@ use kernel::nft::{Connection, Step};
 use model::{Family, Refusal};
 
 use super::End;
-use table::{TABLE, nft_family};
+use crate::{TABLE, nft_family};
 
 /// Rules that are not known are looked up no more often.
 const LOOKUP: Duration = Duration::from_millis(200);
@@ -57,7 +57,7 @@ impl Reasons {
 }
 
 fn end_by(counter: String) -> Option<End> {
-    let why = Refusal::COUNTED.into_iter().find(|why| table::counter(*why) == counter)?;
+    let why = Refusal::COUNTED.into_iter().find(|why| crate::counter(*why) == counter)?;
     Some(if counter.starts_with("rejected-") { End::Rejected(why) } else { End::Dropped(why) })
 }
 
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn every_counted_refusal_is_known_by_its_counter() {
         for why in Refusal::COUNTED {
-            let end = end_by(counter(why).to_owned());
+            let end = end_by(crate::counter(why).to_owned());
             assert!(end == Some(End::Rejected(why)) || end == Some(End::Dropped(why)), "{why:?}");
         }
         assert_eq!(end_by("another".to_owned()), None);

@@ -9,21 +9,21 @@ use hyper::StatusCode;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
 
-use super::answer::{self, Answer};
+use crate::answer::{self, Answer};
 
 /// No page takes more than a word.
 const LARGEST_BODY: usize = 4096;
 const BODY_DEADLINE: Duration = Duration::from_secs(10);
 
 /// A request whose body has not been read yet.
-pub(crate) struct Asked {
-    pub(crate) parts: Parts,
-    pub(super) body: Incoming,
+pub struct Asked {
+    pub parts: Parts,
+    pub body: Incoming,
 }
 
 impl Asked {
     /// What was sent, if it is a short text that comes soon; or the code and the words to refuse it with.
-    pub(crate) async fn text(self) -> Result<String, (StatusCode, &'static str)> {
+    pub async fn text(self) -> Result<String, (StatusCode, &'static str)> {
         let all = Limited::new(self.body, LARGEST_BODY).collect();
         match tokio::time::timeout(BODY_DEADLINE, all).await {
             Err(_) => Err((StatusCode::REQUEST_TIMEOUT, "the body did not arrive within 10 s\n")),
@@ -37,7 +37,7 @@ impl Asked {
 }
 
 /// An answer that may take a while. Nothing of it may block the thread.
-pub(crate) type Slow = Pin<Box<dyn Future<Output = Answer>>>;
+pub type Slow = Pin<Box<dyn Future<Output = Answer>>>;
 
 enum Handler {
     Page(Box<dyn Fn(&Parts) -> Answer>),
@@ -54,30 +54,30 @@ struct Route {
 
 /// Routes in the order in which they are tried.
 #[derive(Default)]
-pub(crate) struct Router(Vec<Route>);
+pub struct Router(Vec<Route>);
 
 impl Router {
-    pub(crate) fn page(self, path: &'static str, page: impl Fn(&Parts) -> Answer + 'static) -> Router {
+    pub fn page(self, path: &'static str, page: impl Fn(&Parts) -> Answer + 'static) -> Router {
         self.with(Route { path, is_tree: false, is_listed: true, handler: Handler::Page(Box::new(page)) })
     }
 
     /// A page that the index does not name.
-    pub(crate) fn unlisted(self, path: &'static str, page: impl Fn(&Parts) -> Answer + 'static) -> Router {
+    pub fn unlisted(self, path: &'static str, page: impl Fn(&Parts) -> Answer + 'static) -> Router {
         self.with(Route { path, is_tree: false, is_listed: false, handler: Handler::Page(Box::new(page)) })
     }
 
     /// One that takes its time; the index does not name it.
-    pub(crate) fn slow(self, path: &'static str, page: impl Fn(Asked) -> Slow + 'static) -> Router {
+    pub fn slow(self, path: &'static str, page: impl Fn(Asked) -> Slow + 'static) -> Router {
         self.with(Route { path, is_tree: false, is_listed: false, handler: Handler::Slow(Box::new(page)) })
     }
 
     /// `path` ends with a slash; it and everything below it.
-    pub(crate) fn tree(self, path: &'static str, page: impl Fn(Asked) -> Slow + 'static) -> Router {
+    pub fn tree(self, path: &'static str, page: impl Fn(Asked) -> Slow + 'static) -> Router {
         self.with(Route { path, is_tree: true, is_listed: true, handler: Handler::Slow(Box::new(page)) })
     }
 
     /// The same on every path.
-    pub(crate) fn everywhere(self, page: impl Fn(&Parts) -> Answer + 'static) -> Router {
+    pub fn everywhere(self, page: impl Fn(&Parts) -> Answer + 'static) -> Router {
         self.with(Route {
             path: "/",
             is_tree: true,
@@ -92,13 +92,13 @@ impl Router {
     }
 
     /// The paths that are worth naming.
-    pub(crate) fn paths(&self) -> impl Iterator<Item = &'static str> {
+    pub fn paths(&self) -> impl Iterator<Item = &'static str> {
         self.0.iter().filter(|route| route.is_listed).map(|route| route.path)
     }
 
     /// Every path, with those that the index leaves out.
-    #[cfg(test)]
-    pub(super) fn all_paths(&self) -> Vec<&'static str> {
+    #[cfg(any(test, feature = "reading"))]
+    pub fn all_paths(&self) -> Vec<&'static str> {
         self.0.iter().map(|route| route.path).collect()
     }
 
@@ -108,14 +108,14 @@ impl Router {
     }
 
     /// What answers on this path, if it takes its time.
-    pub(super) fn slow_page(&self, path: &str) -> Option<&dyn Fn(Asked) -> Slow> {
+    pub fn slow_page(&self, path: &str) -> Option<&dyn Fn(Asked) -> Slow> {
         match self.find(path) {
             Some(Handler::Slow(page)) => Some(page),
             _ => None,
         }
     }
 
-    pub(super) fn answer(&self, parts: &Parts) -> Answer {
+    pub fn answer(&self, parts: &Parts) -> Answer {
         match self.find(parts.uri.path()) {
             Some(Handler::Page(page)) => page(parts),
             _ => self.not_found(),

@@ -4,12 +4,12 @@ use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::{Response, StatusCode};
 
-use super::body::Body;
+use crate::body::Body;
 
-pub(crate) type Answer = Response<Body>;
+pub type Answer = Response<Body>;
 
 /// Anything, as `content_type` says; browsers must not guess.
-pub(crate) fn typed(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
+pub fn typed(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Body::whole(body));
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
@@ -18,20 +18,20 @@ pub(crate) fn typed(status: StatusCode, content_type: &'static str, body: impl I
     answer
 }
 
-pub(crate) fn json(status: StatusCode, body: String) -> Answer {
+pub fn json(status: StatusCode, body: String) -> Answer {
     typed(status, "application/json", body)
 }
 
-pub(crate) fn text(status: StatusCode, body: impl Into<Bytes>) -> Answer {
+pub fn text(status: StatusCode, body: impl Into<Bytes>) -> Answer {
     typed(status, "text/plain; charset=utf-8", body)
 }
 
 /// 200, or 503 for what is not as it should be.
-pub(crate) fn status(is_good: bool) -> StatusCode {
+pub fn status(is_good: bool) -> StatusCode {
     if is_good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }
 
-pub(crate) fn with_header(mut answer: Answer, name: &'static str, value: &str) -> Answer {
+pub fn with_header(mut answer: Answer, name: &'static str, value: &str) -> Answer {
     if let Ok(value) = HeaderValue::from_str(value) {
         answer.headers_mut().insert(HeaderName::from_static(name), value);
     }
@@ -39,8 +39,9 @@ pub(crate) fn with_header(mut answer: Answer, name: &'static str, value: &str) -
 }
 
 /// The code and the body.
-#[cfg(test)]
-pub(crate) fn read(answer: Answer) -> (u16, String) {
+#[cfg(any(test, feature = "reading"))]
+#[allow(clippy::unwrap_used, reason = "of tests alone")]
+pub fn read(answer: Answer) -> (u16, String) {
     use http_body_util::BodyExt;
     let code = answer.status().as_u16();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
