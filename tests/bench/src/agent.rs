@@ -70,10 +70,10 @@ pub(crate) fn measure(kube_proxy: &Path, services: u32, idle: Duration) -> Resul
 }
 
 /// A running agent; it is killed when this goes.
-struct Agent(Child);
+pub(crate) struct Agent(Child);
 
 impl Agent {
-    fn start(
+    pub(crate) fn start(
         kube_proxy: &Path,
         manifests: &Path,
         log: &Path,
@@ -90,7 +90,7 @@ impl Agent {
         Ok(Agent(child))
     }
 
-    fn wait_until_ready(&mut self, started: Instant, log: &Path) -> Result<(), Failure> {
+    pub(crate) fn wait_until_ready(&mut self, started: Instant, log: &Path) -> Result<(), Failure> {
         while !is_ready() {
             let said = || std::fs::read_to_string(log).unwrap_or_default();
             if let Some(status) = self.0.try_wait()? {
@@ -104,7 +104,7 @@ impl Agent {
         Ok(())
     }
 
-    fn wait_until_quiet(&self) -> Result<(), Failure> {
+    pub(crate) fn wait_until_quiet(&self) -> Result<(), Failure> {
         let deadline = Instant::now() + START_DEADLINE;
         while Instant::now() < deadline {
             let before = self.scheduled_us();
@@ -116,7 +116,7 @@ impl Agent {
         Err(format!("kube-proxy was never idle for {QUIET:?}").into())
     }
 
-    fn id(&self) -> String {
+    pub(crate) fn id(&self) -> String {
         self.0.id().to_string()
     }
 
@@ -125,11 +125,19 @@ impl Agent {
     }
 
     /// CPU time of all living threads by the scheduler's clock, which is finer than ticks.
-    fn scheduled_us(&self) -> f64 {
+    pub(crate) fn scheduled_us(&self) -> f64 {
+        self.scheduled_us_of("")
+    }
+
+    /// The same of threads whose name begins so.
+    pub(crate) fn scheduled_us_of(&self, name: &str) -> f64 {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.0.id()));
         let times = tasks.into_iter().flatten().flatten().filter_map(|task| {
-            let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
-            text.split_whitespace().next()?.parse::<f64>().ok()
+            let read = |file: &str| std::fs::read_to_string(task.path().join(file)).ok();
+            if !name.is_empty() && !read("comm")?.starts_with(name) {
+                return None;
+            }
+            read("schedstat")?.split_whitespace().next()?.parse::<f64>().ok()
         });
         times.sum::<f64>() / 1e3
     }

@@ -10,8 +10,8 @@ usage: bench [--quick] [--only PART] [--check] [--json FILE] [--agent-sizes N,N]
 
   --quick              only 1,000 and 10,000 services, few repetitions, the small yardstick
   --only PART          nftables, iptables (loads, changes and first packets), first-packet, isolation (a change beside
-                       another tenant's costly objects), reactions (to changes, damage and SIGTERM) or userspace (mode userspace
-                       beside HAProxy and the direct path)
+                       another tenant's costly objects), reactions (to changes, damage and SIGTERM), questions (explain, services
+                       and the page) or userspace (mode userspace beside HAProxy and the direct path)
   --check              exit with 1 if a limit is missed
   --json FILE          write every number there too
   --agent-sizes N,N    services the real agent is started with (default 10000)
@@ -35,6 +35,7 @@ pub(crate) enum Only {
     FirstPacket,
     Isolation,
     Reactions,
+    Questions,
     Userspace,
 }
 
@@ -86,9 +87,10 @@ fn only(text: &str) -> Result<Only, Failure> {
         "first-packet" => Ok(Only::FirstPacket),
         "isolation" => Ok(Only::Isolation),
         "reactions" => Ok(Only::Reactions),
+        "questions" => Ok(Only::Questions),
         "userspace" => Ok(Only::Userspace),
         _ => Err(format!(
-            "--only {text}: there are nftables, iptables, first-packet, isolation, reactions and userspace"
+            "--only {text}: there are nftables, iptables, first-packet, isolation, reactions, questions and userspace"
         )
         .into()),
     }

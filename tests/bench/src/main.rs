@@ -13,6 +13,7 @@ mod isolation;
 mod judge;
 mod load;
 mod manifests;
+mod questions;
 mod reactions;
 mod report;
 mod results;

@@ -7,7 +7,7 @@ use crate::arguments::{Arguments, Only};
 use crate::children::{self, Part};
 use crate::load::Scope;
 use crate::results::{Changes, Limit, Results, SizeResult};
-use crate::{Failure, agent, iptables, isolation, reactions, userspace, yardstick};
+use crate::{Failure, agent, iptables, isolation, questions, reactions, userspace, yardstick};
 use bench_support::gauge::Summary;
 use bench_support::machine::Machine;
 use bench_support::table::{self, kib, megabytes, row, time};
@@ -34,6 +34,9 @@ pub(crate) fn gather(arguments: &Arguments) -> Result<Results, Failure> {
     if is_wanted(&[Only::Reactions]) {
         let kube_proxy = kube_proxy(arguments)?;
         results.reactions = reactions::measure(&kube_proxy, arguments.quick, &mut results.skipped)?;
+    }
+    if is_wanted(&[Only::Questions]) {
+        results.questions = Some(questions::measure(&kube_proxy(arguments)?, arguments.quick)?);
     }
     // Minutes of connections, which say nothing in few: only where they are asked for, or time is.
     if is_wanted(&[Only::Userspace]) && (arguments.only.is_some() || !arguments.quick) {
@@ -119,6 +122,7 @@ pub(crate) fn print(results: &Results) {
     iptables::print(&results.iptables);
     isolation::print(&results.isolation);
     reactions::print(&results.reactions);
+    results.questions.iter().for_each(questions::print);
     results.userspace.iter().for_each(userspace::print);
     if !results.sizes.is_empty() {
         print_full(results);

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::iptables::IptablesResults;
 use crate::isolation::IsolationResult;
+use crate::questions::QuestionsResult;
 use crate::reactions::ReactionResult;
 use crate::userspace::UserspaceResult;
 use bench_support::gauge::{Cost, Resident, Summary};
@@ -18,6 +19,7 @@ pub(crate) struct Results {
     pub(crate) iptables: IptablesResults,
     pub(crate) isolation: Vec<IsolationResult>,
     pub(crate) reactions: Vec<ReactionResult>,
+    pub(crate) questions: Option<QuestionsResult>,
     pub(crate) userspace: Option<UserspaceResult>,
     pub(crate) agents: Vec<AgentResult>,
     pub(crate) yardsticks: Vec<YardstickResult>,

@@ -23,9 +23,14 @@ const FULL_SYNCS: &str = "kubeproxy_sync_full_proxy_rules_duration_seconds";
 
 /// The body of an answer to `GET path`, in the calling thread's namespace.
 pub(crate) fn get(server: SocketAddr, path: &str) -> std::io::Result<(bool, String)> {
+    get_with(server, path, "")
+}
+
+/// The same with another line in the head of the request.
+pub(crate) fn get_with(server: SocketAddr, path: &str, header: &str) -> std::io::Result<(bool, String)> {
     let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n{header}Connection: close\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     let body = answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default();

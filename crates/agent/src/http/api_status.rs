@@ -1,6 +1,6 @@
 //! `/pointsman/v1/status`: which node this is, whether its rules keep up, and the last syncs.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cluster::timestamp::format_micros;
 use config::version;
@@ -63,13 +63,18 @@ fn of_family(family: Family, report: &Report, remembered: &Remembered) -> Value 
 fn sync(sync: &RecentSync) -> Value {
     json!({
         "time": format_micros(sync.ended),
+        "unixMicroseconds": micros(sync.ended.duration_since(UNIX_EPOCH).unwrap_or_default()),
         "family": sync.family.to_string(),
-        "microseconds": u64::try_from(sync.took.as_micros()).unwrap_or(u64::MAX),
+        "microseconds": micros(sync.took),
         "full": sync.full,
         "failed": sync.written.is_none(),
         "services": sync.written.map(|written| written.services),
         "bytes": sync.written.map(|written| written.bytes),
     })
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Changes whenever what is shown may be another.
@@ -84,8 +89,6 @@ pub(super) fn generation(identity: &Identity, context: &Context) -> impl std::ha
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::health::FamilyReport;
     use telemetry::metrics::Metrics;

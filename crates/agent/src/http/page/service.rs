@@ -68,13 +68,23 @@ fn ports(html: &mut Html, service: &Value) {
     html.raw("</tbody></table>");
 }
 
-/// Whatever figures there are.
+/// Of a second, as `rates` of a port has them; nothing if it has none.
 pub(super) fn rate(rates: &Value) -> String {
-    let figures = rates.as_object().into_iter().flatten().filter_map(|(name, value)| {
-        let number = value.as_f64()?;
-        Some(format!("{number:.1} {name}"))
-    });
-    figures.collect::<Vec<_>>().join(", ")
+    let number = |name: &str| rates[name].as_f64();
+    let connections = number("connections").map(|number| format!("{number:.1} connections/s"));
+    let bytes = [("requestBytes", "in"), ("replyBytes", "out")];
+    let bytes =
+        bytes.into_iter().filter_map(|(name, way)| Some(format!("{} {way}", byte_rate(number(name)?))));
+    connections.into_iter().chain(bytes).collect::<Vec<_>>().join(", ")
+}
+
+fn byte_rate(number: f64) -> String {
+    match number {
+        1e9.. => format!("{:.1} GB/s", number / 1e9),
+        1e6.. => format!("{:.1} MB/s", number / 1e6),
+        1e3.. => format!("{:.1} kB/s", number / 1e3),
+        _ => format!("{number:.0} B/s"),
+    }
 }
 
 /// Each address, and what becomes of each kind of client there.
