@@ -29,7 +29,6 @@ mod own_node;
 mod problems;
 mod questions;
 mod reload;
-mod ruleset;
 mod run;
 mod source;
 mod start_line;

@@ -36,7 +36,9 @@ pub use inspection::{Difference, Inspected, Inspection, InspectionError, Look, O
 pub use ipvs::DEVICE as SERVICE_DEVICE;
 pub(crate) use ipvs::has_device as has_service_device;
 pub use leftovers::{CleanupError, Leftover, Leftovers, Removal, Search, cleanup};
-pub use mode::{BuildOptions, Holdings, Mode, Prepared, Running, SavedTables, Unavailable, mode};
+pub use mode::{
+    BuildOptions, Holdings, List, Listed, Mode, Prepared, Running, SavedTables, Unavailable, mode,
+};
 pub use model::Change;
 pub use nftables::{PinSweep, pins};
 pub use pacing::Pacing;
@@ -44,4 +46,4 @@ pub use programmed::{Programmed, Unserved};
 pub use reconciler::{
     Answer, Explained, HEAVIEST_PLANNED, Holder, Inquiry, Phases, Reconciler, Refusing, Synced,
 };
-pub use table::trace;
+pub use table::{ruleset, trace};

@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::MODES;
 use crate::backend::{Backend, Setup};
 use crate::leftovers::{AGENTS_TURN, Leftovers, Removal, Search};
@@ -53,11 +55,16 @@ pub trait Mode: Sync {
 pub struct Holdings {
     /// A table of nf_tables, in both families.
     pub nft_table: Option<&'static str>,
-    /// The virtual servers of IPVS.
-    pub has_virtual_servers: bool,
+    /// What else the mode has in the kernel, and under which name it is listed.
+    pub listed: Option<(&'static str, List)>,
     /// Tables that tools save, by a name for each. It takes long.
     pub save: Option<fn() -> Vec<SavedTables>>,
 }
+
+/// Reads a document, and says what is wrong with it.
+pub type List = fn() -> Listed;
+/// `None` if it could not be read.
+pub type Listed = (Option<Value>, Vec<String>);
 
 /// What a tool saved, by the tool's name.
 pub type SavedTables = (String, Result<String, Unavailable>);

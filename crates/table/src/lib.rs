@@ -21,6 +21,7 @@ mod pinning;
 mod pool;
 mod refusals;
 mod render;
+pub mod ruleset;
 mod sets;
 mod sweep;
 mod table;

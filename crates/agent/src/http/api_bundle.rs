@@ -6,10 +6,9 @@ use std::rc::Rc;
 use commands::paths::{FACTS, LOG, RULESET, TRUNCATED_HEADER};
 use config::{Options, version};
 use dataplane::Holdings;
+use dataplane::ruleset::{self, Unread};
 use hyper::StatusCode;
-use kernel::ipvs;
-use kernel::ipvs::Transport;
-use kernel::nft::TableFamily;
+use model::Family;
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
@@ -17,7 +16,6 @@ use super::api::{Refused, bad, guarded, headed, parameter, pretty, respond};
 use super::api_status::Identity;
 use super::{Context, facts};
 use crate::logging::{self, start};
-use crate::ruleset::{self, Unread};
 use web::answer::{self, Answer};
 use web::router::Router;
 
@@ -25,11 +23,9 @@ use web::router::Router;
 const MOST_OBJECTS: usize = 20_000;
 /// Text of the elements of one set, of saved tables.
 const MOST_TEXT: usize = 8 << 20;
-/// Virtual servers, and destinations of all of them.
-const MOST_SERVERS: usize = 5000;
-const MOST_DESTINATIONS: usize = 20_000;
 
-const FAMILIES: [TableFamily; 2] = [TableFamily::Ip, TableFamily::Ip6];
+/// As nf_tables calls them.
+const FAMILIES: [(&str, Family); 2] = [("ip", Family::V4), ("ip6", Family::V6)];
 
 pub(super) fn parts(router: Router, identity: &Identity, options: &Options, context: &Context) -> Router {
     let holdings = dataplane::mode(options.mode.word()).map(|mode| mode.holdings()).unwrap_or_default();
@@ -83,12 +79,12 @@ async fn ruleset(query: &str, mode: &'static str, holdings: Holdings) -> Answer 
 fn asked_elements(
     query: &str,
     holdings: Holdings,
-) -> Result<Option<(TableFamily, &'static str, String)>, Refused> {
+) -> Result<Option<(Family, &'static str, String)>, Refused> {
     let Some(set) = parameter(query, "set")? else { return Ok(None) };
     let table = holdings.nft_table.ok_or_else(|| bad("this mode has no table of nf_tables"))?;
     let family = parameter(query, "family")?.unwrap_or_default();
-    let family = FAMILIES.into_iter().find(|known| known.to_string() == family);
-    let family = family.ok_or_else(|| bad("family is ip or ip6"))?;
+    let family = FAMILIES.into_iter().find(|(name, _)| *name == family);
+    let (_, family) = family.ok_or_else(|| bad("family is ip or ip6"))?;
     Ok(Some((family, table, set)))
 }
 
@@ -100,28 +96,26 @@ fn whole(mode: &str, holdings: Holdings) -> Value {
     if let Some(table) = holdings.nft_table {
         let metainfo = json!({ "metainfo": { "version": version::FULL, "json_schema_version": 1 } });
         let mut listed = vec![metainfo];
-        for family in FAMILIES {
+        for (name, family) in FAMILIES {
             match ruleset::objects(family, table, MOST_OBJECTS) {
                 Ok(objects) => {
                     listed.extend(objects.listed);
                     if !objects.is_whole {
-                        problems.push(format!("table {family} {table} changed while it was read"));
+                        problems.push(format!("table {name} {table} changed while it was read"));
                     }
                     if objects.is_truncated {
-                        problems.push(format!("table {family} {table} has more than {MOST_OBJECTS} objects"));
+                        problems.push(format!("table {name} {table} has more than {MOST_OBJECTS} objects"));
                     }
                 }
-                Err(error) => problems.push(format!("table {family} {table}: {error}")),
+                Err(error) => problems.push(format!("table {name} {table}: {error}")),
             }
         }
         document.insert("nftables".to_owned(), listed.into());
     }
-    if holdings.has_virtual_servers {
-        let servers = virtual_servers(&mut problems).unwrap_or_else(|error| {
-            problems.push(format!("virtual servers: {error}"));
-            Value::Null
-        });
-        document.insert("virtualServers".to_owned(), servers);
+    if let Some((name, list)) = holdings.listed {
+        let (listed, amiss) = list();
+        problems.extend(amiss);
+        document.insert(name.to_owned(), listed.into());
     }
     if let Some(save) = holdings.save {
         let mut saved = Map::new();
@@ -141,38 +135,4 @@ fn whole(mode: &str, holdings: Holdings) -> Value {
     }
     document.insert("problems".to_owned(), problems.into());
     document.into()
-}
-
-fn virtual_servers(problems: &mut Vec<String>) -> Result<Value, Unread> {
-    let mut connection = ipvs::Connection::open()?;
-    let servers = connection.services()?;
-    if servers.len() > MOST_SERVERS {
-        problems.push(format!("{} virtual servers; the first {MOST_SERVERS} are listed", servers.len()));
-    }
-    let mut room = MOST_DESTINATIONS;
-    let mut listed = Vec::new();
-    for one in servers.into_iter().take(MOST_SERVERS) {
-        let destinations = if room > 0 { connection.destinations(one.server)? } else { Vec::new() };
-        room = room.saturating_sub(destinations.len());
-        listed.push(json!({
-            "server": one.server.to_string(),
-            "scheduler": one.settings.scheduler,
-            "flags": one.settings.flags,
-            "persistenceSeconds": one.settings.persistence_timeout,
-            "connections": one.statistics.connections,
-            "destinations": destinations.iter().map(|to| json!({
-                "at": to.destination.to_string(),
-                "weight": to.weight,
-                "masquerading": to.masquerading,
-                "active": to.active,
-                "inactive": to.inactive,
-                "persistent": to.persistent,
-            })).collect::<Vec<_>>(),
-        }));
-    }
-    if room == 0 {
-        problems
-            .push(format!("more than {MOST_DESTINATIONS} destinations; those of later servers are left out"));
-    }
-    Ok(listed.into())
 }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use dataplane::trace::{Ended, Matching, Missed, Sighting, Tracing};
+use dataplane::trace::{Ended, Matching, Missed, Sighting, Stopper, Tracing};
 use hyper::body::Bytes;
-use kernel::nft::Stopper;
+
 use serde_json::Value;
 use tokio::sync::mpsc;
 

@@ -7,6 +7,7 @@ mod draining;
 mod ground;
 mod inspect;
 mod leftovers;
+mod listed;
 mod mode;
 mod servers;
 mod single;
@@ -355,7 +356,7 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
             }
         }
         if let Some(names) = self.held.names.get() {
-            name_changes(names, changes, node);
+            names.change(changes, node);
         }
         let mut planning =
             Planning { draining: &mut state.draining, options: &self.options, now: Instant::now() };
@@ -471,15 +472,6 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
 /// Servers for which rules stand in.
 fn answered(offers: &Offers<'_>) -> impl Iterator<Item = ipvs::VirtualServer> {
     offers.iter().filter(|(_, offer)| offer.pool.is_none()).map(|(server, _)| *server)
-}
-
-fn name_changes(names: &statistics::Names, changes: &[Change<'_>], node: (&NodePlan, &NodePlan)) {
-    for change in changes {
-        ports_of(change.old).iter().for_each(|port| names.remove(port, &node.0.nodeport_ips));
-    }
-    for change in changes {
-        ports_of(change.new).iter().for_each(|port| names.add(change.service, port, &node.1.nodeport_ips));
-    }
 }
 
 /// Whether a virtual server that nobody wants may go: ours, or one that another kube-proxy left in this mode.

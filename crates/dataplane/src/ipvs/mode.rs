@@ -4,7 +4,7 @@ use kernel::sysctl::Root;
 use kernel::{ipvs, nft};
 use model::Scheduler;
 
-use super::{Ipvs, NAME, ground, leftovers, statistics, sysctls};
+use super::{Ipvs, NAME, ground, leftovers, listed, statistics, sysctls};
 use crate::backend::Setup;
 use crate::iptables;
 use crate::leftovers::{Leftovers, Removal, Search};
@@ -28,7 +28,7 @@ impl Mode for IpvsMode {
     }
 
     fn holdings(&self) -> Holdings {
-        Holdings { has_virtual_servers: true, ..nftables::MODE.holdings() }
+        Holdings { listed: Some(("virtualServers", listed::servers)), ..nftables::MODE.holdings() }
     }
 
     fn prepare(&self, _because: Option<&str>) -> Result<Box<dyn Prepared>, Unavailable> {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kernel::ipvs::{self, Transport as _, VirtualServer};
-use model::{Family, PortPlan, ServiceKey};
+use model::{Change, Family, NodePlan, PortPlan, ServiceKey, ports_of};
 
 use super::Held;
 use super::servers::{Offers, add_port};
@@ -70,6 +70,16 @@ impl Collector for Gauges {
 pub(super) struct Names(Mutex<HashMap<VirtualServer, Arc<ServicePortName>>>);
 
 impl Names {
+    /// What some changes make of them. The node is before and after.
+    pub(super) fn change(&self, changes: &[Change<'_>], node: (&NodePlan, &NodePlan)) {
+        for change in changes {
+            ports_of(change.old).iter().for_each(|port| self.remove(port, &node.0.nodeport_ips));
+        }
+        for change in changes {
+            ports_of(change.new).iter().for_each(|port| self.add(change.service, port, &node.1.nodeport_ips));
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<VirtualServer, Arc<ServicePortName>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -11,7 +11,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use kernel::conntrack::{Conntrack, Flow, Tuple};
-use kernel::nft::{Heard, Stopper, TraceError, Tracer, Wait, Wanted};
+pub use kernel::nft::Stopper;
+use kernel::nft::{Heard, TraceError, Tracer, Wait, Wanted};
 use model::{Family, Protocol, Refusal};
 
 use follower::Follower;

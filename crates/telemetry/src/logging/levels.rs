@@ -72,7 +72,7 @@ pub(super) fn level(metadata: &Metadata<'_>) -> u32 {
 }
 
 fn is_ours(target: &str) -> bool {
-    const CRATES: [&str; 11] = [
+    const CRATES: [&str; 12] = [
         "agent",
         "cluster",
         "commands",
@@ -84,6 +84,7 @@ fn is_ours(target: &str) -> bool {
         "model",
         "table",
         "telemetry",
+        "web",
     ];
     CRATES.contains(&target.split("::").next().unwrap_or_default())
 }

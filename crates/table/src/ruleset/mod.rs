@@ -11,25 +11,28 @@ use std::collections::HashMap;
 
 use kernel::nft::sys::{NFT_DATA_VERDICT, NFT_SET_CONSTANT, NFT_SET_EVAL, NFT_SET_INTERVAL, NFT_SET_TIMEOUT};
 use kernel::nft::{Connection, ListedChain, ListedSet, Listing, ObjectKind, TableFamily};
+use model::Family;
 use serde_json::{Value, json};
 
+use crate::nft_family;
 use elements::Elements;
 use types::Type;
 
 /// Why a table could not be read.
-pub(crate) type Unread = Box<dyn std::error::Error + Send + Sync>;
+pub type Unread = Box<dyn std::error::Error + Send + Sync>;
 
 /// What a table holds.
-pub(crate) struct Objects {
-    pub(crate) listed: Vec<Value>,
+pub struct Objects {
+    pub listed: Vec<Value>,
     /// Nobody changed it while it was read.
-    pub(crate) is_whole: bool,
+    pub is_whole: bool,
     /// There is more.
-    pub(crate) is_truncated: bool,
+    pub is_truncated: bool,
 }
 
 /// Everything in a table but the elements, at most so many things.
-pub(crate) fn objects(family: TableFamily, table: &str, most: usize) -> Result<Objects, Unread> {
+pub fn objects(family: Family, table: &str, most: usize) -> Result<Objects, Unread> {
+    let family = nft_family(family);
     let mut connection = Connection::open()?;
     let mut listed = Vec::new();
     let mut is_truncated = false;
@@ -48,12 +51,13 @@ pub(crate) fn objects(family: TableFamily, table: &str, most: usize) -> Result<O
 
 /// The elements of a set as a JSON array of at most so many bytes, and whether there are more. `None` if there is no such
 /// set.
-pub(crate) fn elements(
-    family: TableFamily,
+pub fn elements(
+    family: Family,
     table: &str,
     set: &str,
     most: usize,
 ) -> Result<Option<(String, bool)>, Unread> {
+    let family = nft_family(family);
     let mut connection = Connection::open()?;
     let mut found = None;
     connection.list_table(family, table, &mut |one| match one {
