@@ -175,8 +175,9 @@ impl Agent {
         };
         let setup = setup(&options);
         let wanted = BuildOptions { setup: &setup, count_services: options.service_counters };
-        let Running { backend, collectors } = prepared.build(&wanted).map_err(StartError::Mode)?;
+        let Running { backend, collectors, traffic } = prepared.build(&wanted).map_err(StartError::Mode)?;
         collectors.into_iter().for_each(|collector| metrics.extend(collector));
+        traffic.into_iter().for_each(|traffic| metrics.set_traffic(traffic));
         let recorder = source.recorder.clone();
         let outlets = Outlets { health, flows, pins, checks, metrics, recorder };
         let sync = SyncLoop::new(options.clone(), setup, backend, addresses, outlets, first_sync);

@@ -30,6 +30,9 @@ Flags:
 Exit code: 0; 1 if there is no answer; with --problems 3 if there is a problem.
 ";
 
+/// How often the agent is asked again for traffic that it has only begun to look at, and after how long.
+const LOOKS_FOR_RATES: usize = 4;
+const BETWEEN_READINGS: Duration = Duration::from_millis(1100);
 /// How often a watched list is asked for.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
 
@@ -54,7 +57,10 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
     let agent = arguments.agent()?;
     let mut shown: Option<Vec<Value>> = None;
     loop {
-        let services = all(agent, &parameters)?;
+        let services = match form {
+            Form::Table => all(agent, &parameters)?.0,
+            Form::Wide | Form::Json | Form::Yaml => with_rates(agent, &parameters)?,
+        };
         if shown.as_ref() != Some(&services) {
             print(&text(&services, form));
         }
@@ -95,8 +101,20 @@ fn parameters(arguments: &Arguments) -> Result<Vec<(&'static str, String)>, Stri
     Ok(parameters)
 }
 
-/// Page by page.
-fn all(agent: SocketAddr, parameters: &[(&'static str, String)]) -> Result<Vec<Value>, String> {
+/// Rates need two readings of the counters, the first of which may be due to this very question.
+fn with_rates(agent: SocketAddr, parameters: &[(&'static str, String)]) -> Result<Vec<Value>, String> {
+    for _ in 1..LOOKS_FOR_RATES {
+        let (services, is_pending) = all(agent, parameters)?;
+        if !is_pending {
+            return Ok(services);
+        }
+        std::thread::sleep(BETWEEN_READINGS);
+    }
+    Ok(all(agent, parameters)?.0)
+}
+
+/// Page by page; and whether rates are still to come.
+fn all(agent: SocketAddr, parameters: &[(&'static str, String)]) -> Result<(Vec<Value>, bool), String> {
     let mut services = Vec::new();
     let mut next: Option<String> = None;
     loop {
@@ -107,7 +125,7 @@ fn all(agent: SocketAddr, parameters: &[(&'static str, String)]) -> Result<Vec<V
         services.extend(page["services"].as_array_mut().map(std::mem::take).unwrap_or_default());
         match page["continue"].as_str() {
             Some(last) => next = Some(last.to_owned()),
-            None => return Ok(services),
+            None => return Ok((services, page["traffic"] == "pending")),
         }
     }
 }
@@ -124,8 +142,12 @@ fn text(services: &[Value], form: Form) -> String {
 fn table(services: &[Value], is_wide: bool) -> Table {
     let mut head =
         vec!["NAMESPACE", "NAME", "PORT", "TYPE", "CLUSTER-IP", "EXTERNAL-IP", "ENDPOINTS", "NOTES"];
+    let has_rates = is_wide && services.iter().any(|service| service["ports"][0]["rates"].is_object());
     if is_wide {
         head.insert(6, "POLICY");
+    }
+    if has_rates {
+        head.splice(8..8, ["CONN/S", "PACKETS/S", "BYTES/S"]);
     }
     let mut table = Table::new(&head);
     for service in services {
@@ -145,6 +167,9 @@ fn table(services: &[Value], is_wide: bool) -> Table {
                 let (inside, outside) =
                     (&service["internalTrafficPolicy"], &service["externalTrafficPolicy"]);
                 row.insert(6, format!("{}/{}", word(inside), word(outside)));
+            }
+            if has_rates {
+                row.splice(8..8, rates(port));
             }
             table.row(row);
         }
@@ -181,6 +206,15 @@ fn endpoints(port: &Value) -> String {
         .map(|(_, one)| format!("{}/{}", one["usable"], one["known"]))
         .collect();
     if words.is_empty() { "-".to_owned() } else { words.join(" ") }
+}
+
+/// In both directions.
+fn rates(port: &Value) -> [String; 3] {
+    let sum = |names: &[&str]| -> String {
+        let sum: f64 = names.iter().filter_map(|name| port["rates"][*name].as_f64()).sum();
+        if sum > 0.0 && sum < 10.0 { format!("{sum:.1}") } else { format!("{sum:.0}") }
+    };
+    [sum(&["connections"]), sum(&["requestPackets", "replyPackets"]), sum(&["requestBytes", "replyBytes"])]
 }
 
 fn notes(service: &Value, port: &Value) -> String {
@@ -237,6 +271,12 @@ endpoints; check the selector and the pods; affinity 10800 s
 ";
         assert_eq!(text(&services, Form::Table), wanted);
         assert_eq!(text(&[], Form::Table), "No services found.\n");
+        let mut counted = services.clone();
+        counted[0]["ports"][0]["rates"] = json!({ "connections": 0.25, "requestPackets": 100.0, "replyPackets": 50.4, "requestBytes": 0.0 });
+        let wide = text(&counted, Form::Wide);
+        let columns = |line: usize| wide.lines().nth(line).unwrap().split_whitespace().collect::<Vec<_>>();
+        assert_eq!(columns(0)[7..], ["ENDPOINTS", "CONN/S", "PACKETS/S", "BYTES/S", "NOTES"]);
+        assert_eq!(columns(1)[7..12], ["2/3", "0/0", "0.2", "150", "0"]);
         assert!(text(&services, Form::Yaml).starts_with("services:\n- "), "{}", text(&services, Form::Yaml));
     }
 }

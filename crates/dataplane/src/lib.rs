@@ -40,6 +40,7 @@ pub use mode::{
     BuildOptions, Holdings, List, Listed, Mode, Prepared, Running, SavedTables, Unavailable, mode,
 };
 pub use model::Change;
+pub use nftables::service_counters::{PortRate, Rates, Traffic};
 pub use nftables::{PinSweep, pins};
 pub use pacing::Pacing;
 pub use programmed::{Programmed, Unserved};

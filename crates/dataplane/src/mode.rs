@@ -11,6 +11,7 @@ use crate::MODES;
 use crate::backend::{Backend, Setup};
 use crate::leftovers::{AGENTS_TURN, Leftovers, Removal, Search};
 use crate::metrics::{Collector, ModeMetrics};
+use crate::nftables::service_counters::Traffic;
 
 /// The mode of this name in the configuration.
 pub fn mode(name: &str) -> Result<&'static dyn Mode, Unavailable> {
@@ -100,6 +101,16 @@ pub struct Running {
     pub backend: Box<dyn Backend + Send>,
     /// What it counts.
     pub collectors: Vec<Arc<dyn Collector>>,
+    /// Where traffic of services is counted.
+    pub traffic: Option<Arc<dyn Traffic>>,
+}
+
+impl Running {
+    /// Show what is counted of services, before anything else.
+    pub(crate) fn count_in(&mut self, counters: Arc<impl Collector + Traffic + 'static>) {
+        self.collectors.insert(0, counters.clone());
+        self.traffic = Some(counters);
+    }
 }
 
 /// Why a mode cannot work on this node.

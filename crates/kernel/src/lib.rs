@@ -14,6 +14,7 @@ mod ip_protocol;
 pub mod ipset;
 pub mod iptables;
 pub mod ipvs;
+pub mod jiffies;
 pub mod link;
 pub mod memory;
 pub mod module;

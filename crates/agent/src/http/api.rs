@@ -29,7 +29,7 @@ pub(super) fn api(router: Router, identity: &Identity, context: &Context) -> Rou
         asked_to_explain(&query, &context.sync_thread).await.map(|document| pretty(&document))
     });
     let router = question(router, SERVICES, identity, context, async |query, context| {
-        api_services::services(&query, &context.sync_thread).await
+        api_services::services(&query, &context.sync_thread, context.metrics.traffic()).await
     });
     let router = guarded(router, TRACE, identity, api_trace::page(&context.sync_thread));
     let of = identity.clone();

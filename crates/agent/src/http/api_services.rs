@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use config::version;
+use dataplane::nftables::ServicePortName;
+use dataplane::{Rates, Traffic};
 use model::{Family, ServiceKey, TrafficPolicy};
 use serde_json::{Value, json};
 
@@ -53,7 +55,11 @@ impl Wanted {
 
 /// A line for each service. The text grows with what is asked of the sync thread piece by piece, so that a page is never
 /// held in two forms: many short-lived documents would stay with the process as memory.
-pub(super) async fn services(query: &str, sync_thread: &Asker) -> Result<String, RefusedQuestion> {
+pub(super) async fn services(
+    query: &str,
+    sync_thread: &Asker,
+    traffic: Option<&dyn Traffic>,
+) -> Result<String, RefusedQuestion> {
     let wanted = Wanted::read(query)?;
     let names = sync_thread.service_names(wanted.address).await.map_err(unanswered)?;
     let mut names: Vec<ServiceKey> = names.into_iter().filter(|name| wanted.means(name)).collect();
@@ -63,12 +69,19 @@ pub(super) async fn services(query: &str, sync_thread: &Asker) -> Result<String,
     }
     let next = names.get(wanted.limit - 1).filter(|_| names.len() > wanted.limit).cloned();
     names.truncate(wanted.limit);
-    let mut text = format!("{{\"version\":{},\"services\":[", json!(version::FULL));
+    let rates = traffic.map(Traffic::rates);
+    let counted = match &rates {
+        None => "off",
+        Some(None) => "pending",
+        Some(Some(_)) => "counted",
+    };
+    let rates = rates.flatten();
+    let mut text = format!("{{\"version\":{},\"traffic\":\"{counted}\",\"services\":[", json!(version::FULL));
     let mut separator = "\n";
     for some in names.chunks(MOST_ROWS) {
         for row in sync_thread.service_rows(some).await.map_err(unanswered)? {
             // Writing to a String cannot fail.
-            let _ = write!(text, "{separator}{}", document(&row));
+            let _ = write!(text, "{separator}{}", document(&row, rates.as_deref()));
             separator = ",\n";
         }
     }
@@ -84,7 +97,7 @@ fn policy(policy: TrafficPolicy) -> &'static str {
 }
 
 /// Names and meanings are documented in `docs/ask.md` and stay.
-pub(super) fn document(row: &ServiceRow) -> Value {
+pub(super) fn document(row: &ServiceRow, rates: Option<&Rates>) -> Value {
     let (namespace, name) = row.service.split_once('/').unwrap_or(("", &row.service));
     json!({
         "namespace": namespace,
@@ -98,7 +111,7 @@ pub(super) fn document(row: &ServiceRow) -> Value {
         "affinitySeconds": row.affinity_seconds,
         "sourceRangeCount": row.source_ranges,
         "portCount": row.port_count,
-        "ports": row.ports.iter().map(|port| port_document(row, port)).collect::<Vec<_>>(),
+        "ports": row.ports.iter().map(|port| port_document(row, port, rates)).collect::<Vec<_>>(),
         "contested": row.lost.iter().map(|(claim, owner)| json!({
             "at": claim.to_string(),
             "owner": &**owner,
@@ -108,7 +121,7 @@ pub(super) fn document(row: &ServiceRow) -> Value {
     })
 }
 
-fn port_document(row: &ServiceRow, port: &PortRow) -> Value {
+fn port_document(row: &ServiceRow, port: &PortRow, rates: Option<&Rates>) -> Value {
     let endpoints = Family::BOTH.into_iter().filter_map(|family| {
         let usable = port.usable[family.index()]?;
         let known = row.known[family.index()];
@@ -121,5 +134,21 @@ fn port_document(row: &ServiceRow, port: &PortRow) -> Value {
         "nodePort": port.node_port,
         "endpoints": endpoints.collect::<serde_json::Map<_, _>>(),
         "problems": problems::of_port(row, port),
+        "rates": rates.map(|rates| rates_document(row, port, rates)),
+    })
+}
+
+/// A second, of both families.
+fn rates_document(row: &ServiceRow, port: &PortRow, rates: &Rates) -> Value {
+    let name =
+        ServicePortName { service: (&*row.service).into(), port: port.name.clone(), protocol: port.protocol };
+    let rate = rates.ports.get(&name).copied().unwrap_or_default();
+    json!({
+        "seconds": rates.seconds,
+        "connections": rate.connections,
+        "requestPackets": rate.request_packets,
+        "requestBytes": rate.request_bytes,
+        "replyPackets": rate.reply_packets,
+        "replyBytes": rate.reply_bytes,
     })
 }

@@ -2,26 +2,24 @@
 //! so that another thread does it.
 
 use std::collections::HashSet;
-use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use kernel::iptables::{Table, Tables, words};
+use kernel::jiffies::Jiffies;
 use model::{Address, Destination, Pool, Protocol};
 
 use super::dialect::Dialect;
 use super::family::All;
 use super::key::{Key, Ports};
 use super::names::{PortName, is_service_chain};
+use super::pins::{self, Lists};
 use super::rule::Rule;
 use super::saved::{Saved, is_same};
 use super::service::ServicePort;
 use super::state::Place;
 use super::tree::{Chain, Leaf};
-use crate::inspection::{Inspected, Inspection, InspectionError, Look, Pinned};
-
-/// Where the kernel shows the lists of pinned clients.
-const PINS: &str = "/proc/net/xt_recent";
+use crate::inspection::{Inspected, Inspection, InspectionError, Look};
 
 /// What is to be found.
 struct Wanted {
@@ -35,8 +33,7 @@ struct Wanted {
     ip: IpAddr,
     is_live: bool,
     client: Option<IpAddr>,
-    /// The lists of pinned clients, by endpoint.
-    pins: Vec<(String, SocketAddr)>,
+    pins: Lists,
 }
 
 pub(super) fn look<T: Tables>(tables: &mut T, dialect: &Dialect, inspected: &Inspected<'_>) -> Look {
@@ -45,7 +42,8 @@ pub(super) fn look<T: Tables>(tables: &mut T, dialect: &Dialect, inspected: &Ins
         Some(save) => Look::Later(Box::new(move || {
             let saved = [save(Table::Filter)?, save(Table::Nat)?];
             let mut inspection = wanted.compare(&saved);
-            inspection.pin = wanted.pin(Path::new(PINS));
+            let pins = Path::new(pins::FOLDER);
+            inspection.pin = wanted.client.and_then(|client| wanted.pins.find(client, pins, Jiffies::now()));
             Ok(inspection)
         })),
         None => Look::Done(save(tables).map(|saved| wanted.compare(&saved))),
@@ -106,7 +104,7 @@ impl Wanted {
             ip: inspected.to.ip(),
             is_live: inspected.is_live,
             client: inspected.client,
-            pins: Vec::new(),
+            pins: Lists::default(),
         };
         let Some(owner) = inspected.owner else { return wanted };
         let name = PortName::new(owner.service, &owner.port.name, owner.port.protocol);
@@ -115,11 +113,11 @@ impl Wanted {
         wanted
             .chains
             .extend(port.kinds().into_iter().map(|(table, kind)| (table, port.chain(kind, dialect))));
-        if owner.port.affinity_seconds.is_some() {
+        if let Some(seconds) = owner.port.affinity_seconds {
             let backends = Pool::BOTH.into_iter().flat_map(|pool| owner.port.pool(pool));
             let list =
                 |one: &model::PlannedEndpoint| (port.name.pins(one), SocketAddr::new(one.ip, one.port));
-            wanted.pins = backends.map(list).collect();
+            wanted.pins = Lists { seconds, each: backends.map(list).collect() };
         }
         wanted
     }
@@ -186,17 +184,6 @@ impl Wanted {
             self.keys.contains(&key).then_some((key, chain, rule))
         })
         .collect()
-    }
-
-    /// The kernel lists each client as `src=ADDRESS ...`.
-    fn pin(&self, folder: &Path) -> Option<Pinned> {
-        let wanted = format!("src={}", self.client?);
-        let is_listed = |list: &str| {
-            let text = fs::read_to_string(folder.join(list)).unwrap_or_default();
-            text.lines().any(|line| line.split(' ').next() == Some(&wanted))
-        };
-        let (_, to) = self.pins.iter().find(|(list, _)| is_listed(list))?;
-        Some(Pinned { to: *to, left: None })
     }
 }
 

@@ -11,6 +11,7 @@ mod mode;
 mod names;
 mod no_tools;
 mod packet_counters;
+mod pins;
 mod rule;
 pub(crate) mod saved;
 mod script;

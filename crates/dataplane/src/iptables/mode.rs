@@ -112,7 +112,11 @@ impl Prepared for Ready {
         let backend =
             Iptables::new(chosen.tools, options.setup).keeping_counters().without_families(is_absent);
         let backend = Listening::new(backend);
-        Ok(Running { backend: Box::new(backend), collectors: vec![packet_counters::collector()] })
+        Ok(Running {
+            backend: Box::new(backend),
+            collectors: vec![packet_counters::collector()],
+            traffic: None,
+        })
     }
 }
 

@@ -8,6 +8,7 @@ use model::{Family, IpvsSettings};
 
 use super::carry_out::LeftOut;
 use super::draining::Draining;
+use super::pins;
 use super::servers::{Offers, add_port, destination, protocol};
 use super::steps::IN_USE;
 use super::{FamilyState, Ground, Ipvs};
@@ -28,7 +29,22 @@ pub(super) fn look<N: nft::Transport, V: Transport, G: Ground>(
             return Look::Done(Err(error.into()));
         }
     }
-    Look::Done(outcome)
+    let pinned = inspected.client.zip(inspected.owner.filter(|owner| owner.port.affinity_seconds.is_some()));
+    match (outcome, pinned) {
+        (Ok(mut inspection), Some((client, _))) => {
+            let server = virtual_server(inspected);
+            Look::Later(Box::new(move || {
+                inspection.pin = pins::find(server, client);
+                Ok(inspection)
+            }))
+        }
+        (outcome, _) => Look::Done(outcome),
+    }
+}
+
+fn virtual_server(inspected: &Inspected<'_>) -> VirtualServer {
+    let (address, port) = (inspected.to.ip(), inspected.to.port());
+    VirtualServer { address, protocol: protocol(inspected.protocol), port }
 }
 
 fn inspect<T: Transport>(
@@ -38,8 +54,7 @@ fn inspect<T: Transport>(
     inspected: &Inspected<'_>,
     inspection: &mut Inspection,
 ) -> Result<(), Error> {
-    let (address, port) = (inspected.to.ip(), inspected.to.port());
-    let server = VirtualServer { address, protocol: protocol(inspected.protocol), port };
+    let server = virtual_server(inspected);
     let mut offers = Offers::new();
     if let Some(owner) = inspected.owner {
         add_port(&mut offers, owner.port, &inspected.node.nodeport_ips);

@@ -9,6 +9,7 @@ mod inspect;
 mod leftovers;
 mod listed;
 mod mode;
+mod pins;
 mod servers;
 mod single;
 mod statistics;

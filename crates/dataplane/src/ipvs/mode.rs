@@ -91,13 +91,14 @@ impl Prepared for Ready {
             nftables::fullness_collector(),
             nftables::refusals::collector(),
         ];
-        if options.count_services {
-            let counters = statistics::count_services(&backend.held)?;
-            collectors.insert(0, counters);
-        }
+        let counters = options.count_services.then(|| statistics::count_services(&backend.held));
         let backend = Listening::new(backend);
         collectors.push(localhost::collector(backend.figures()));
-        Ok(Running { backend: Box::new(backend), collectors })
+        let mut running = Running { backend: Box::new(backend), collectors, traffic: None };
+        if let Some(counters) = counters.transpose()? {
+            running.count_in(counters);
+        }
+        Ok(running)
     }
 }
 

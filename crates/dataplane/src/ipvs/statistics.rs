@@ -112,7 +112,7 @@ fn for_each_server(port: &PortPlan, nodeport_ips: &[IpAddr], each: impl FnMut(Vi
 }
 
 /// Show what IPVS counts of each service port, from the first sync on.
-pub(super) fn count_services(held: &Arc<Held>) -> Result<Arc<dyn Collector>, Unavailable> {
+pub(super) fn count_services(held: &Arc<Held>) -> Result<Arc<service_counters::Board>, Unavailable> {
     let mut servers = ipvs::Connection::open().map_err(Unavailable::new)?;
     let held = held.clone();
     held.names.get_or_init(Names::default);

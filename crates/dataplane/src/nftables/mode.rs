@@ -68,12 +68,13 @@ impl Prepared for Ready {
             .count_traffic(options.count_services);
         let backend = Listening::new(backend);
         let listeners = localhost::collector(backend.figures());
-        let mut collectors = vec![fullness::collector(), refusals::collector(), listeners];
+        let collectors = vec![fullness::collector(), refusals::collector(), listeners];
+        let mut running = Running { backend: Box::new(backend), collectors, traffic: None };
         if options.count_services {
             let counters = service_counters::start();
-            collectors.insert(0, counters.map_err(cannot("start reading the counters of services"))?);
+            running.count_in(counters.map_err(cannot("start reading the counters of services"))?);
         }
-        Ok(Running { backend: Box::new(backend), collectors })
+        Ok(running)
     }
 }
 

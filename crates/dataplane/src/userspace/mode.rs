@@ -86,6 +86,7 @@ impl Prepared for Ready {
         Ok(Running {
             backend: Box::new(backend),
             collectors: vec![metrics::collector(shared), nftables::refusals::collector()],
+            traffic: None,
         })
     }
 }

@@ -23,13 +23,14 @@ mod sync_names;
 mod tests;
 mod value;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use config::FeatureGates;
 
 use about::About;
 pub use api::ApiMetrics;
 pub use changes::ChangeMetrics;
+use dataplane::Traffic;
 use dataplane::metrics::{Collector, ModeMetrics, Page};
 pub use flows::FlowMetrics;
 use model::Family;
@@ -48,6 +49,7 @@ struct Everything {
     registry: Registry,
     slis: Registry,
     collectors: Mutex<Vec<Arc<dyn Collector>>>,
+    traffic: OnceLock<Arc<dyn Traffic>>,
     about: About,
     process: ProcessMetrics,
     probes: ProbeMetrics,
@@ -78,6 +80,7 @@ impl Metrics {
             },
             slis,
             collectors: Mutex::default(),
+            traffic: OnceLock::new(),
         };
         everything.about.gates(gates);
         Metrics(Arc::new(everything))
@@ -116,6 +119,16 @@ impl Metrics {
     /// Have `collector` write its families at the end of `/metrics`.
     pub fn extend(&self, collector: Arc<dyn Collector>) {
         self.0.collectors.lock().unwrap_or_else(PoisonError::into_inner).push(collector);
+    }
+
+    /// Where traffic of services is counted, from the start on.
+    pub fn set_traffic(&self, traffic: Arc<dyn Traffic>) {
+        // There is one start.
+        let _ = self.0.traffic.set(traffic);
+    }
+
+    pub fn traffic(&self) -> Option<&dyn Traffic> {
+        self.0.traffic.get().map(|traffic| &**traffic)
     }
 
     /// The feature gates are set otherwise from now on.

@@ -7,12 +7,12 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use model::{Family, Protocol};
-use serde_json::json;
+use serde_json::{Value, json};
 use test_support::{Carrier, Case, ServiceManifest, let_pass, patient, wait_until};
 
 use super::places::{PORT, at_cluster_ip, at_node_port, cluster_ip, external_ip};
 use super::rig::every_mode;
-use super::stage::{ENDPOINTS, From, PROMPT, SOON, Stage};
+use super::stage::{ENDPOINTS, From, POD_PORT, PROMPT, SOON, Stage};
 use super::traffic;
 
 pub(crate) const CLIENTS: u8 = 10;
@@ -21,6 +21,7 @@ const NODE_PORT: u16 = 30080;
 pub(crate) fn cases() -> Vec<Case<'static>> {
     let mut cases = every_mode("affinity lasts while used and ends when not", lifetime);
     cases.extend(every_mode("affinity outlives restarts, kills, changes and repairs", outlives));
+    cases.extend(every_mode("a pin is explained, with the time that is left", explained));
     cases.extend(every_mode("clients of a gone endpoint move at once, tcp", |of| moves(of, Protocol::Tcp)));
     cases.extend(every_mode("clients of a gone endpoint move at once, udp", |of| moves(of, Protocol::Udp)));
     cases
@@ -67,6 +68,34 @@ fn lifetime(carrier: Carrier) {
         // A process leads whom it does not remember by the client's address, which is the same choice again.
         let chosen_again = carrier.is_a_process() || ask_all_of(&stage, Protocol::Tcp, to) != first;
         assert!(chosen_again, "{family}: clients do not choose again");
+    }
+}
+
+/// In every mode but that whose pins are in the process: those are no concern of the kernel.
+fn explained(carrier: Carrier) {
+    const SECONDS: u64 = 500;
+    let mut stage = start_with(carrier, Protocol::Tcp, SECONDS);
+    for family in Family::BOTH {
+        let to = at_cluster_ip(1, family);
+        let client = From::OutsideAs(3).source(to).unwrap();
+        let path = format!("/pointsman/v1/explain?to=tcp:{to}&from={client}");
+        let pin = |stage: &mut Stage| {
+            let page: Value = serde_json::from_str(&stage.agent().page(&path).unwrap()).unwrap();
+            page["explanations"][0]["clients"][0]["pin"].clone()
+        };
+        assert!(pin(&mut stage).is_null(), "{family}: nobody has called");
+        let asked = Instant::now();
+        let by = stage.who(Protocol::Tcp, From::OutsideAs(3), to);
+        let found = pin(&mut stage);
+        if carrier.is_a_process() {
+            continue;
+        }
+        let endpoint = SocketAddr::new(stage.address(&by, family), POD_PORT).to_string();
+        assert_eq!(found["endpoint"].as_str(), Some(endpoint.as_str()), "{family}: {found}");
+        let left = found["secondsLeft"].as_u64().unwrap_or_default();
+        // The clock of mode iptables is right to about a second.
+        let least = SECONDS - asked.elapsed().as_secs() - 3;
+        assert!((least..=SECONDS).contains(&left), "{family}: {left} s are left, not {least} or more");
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) async fn gather(wanted: &Wanted, sync_thread: &Asker) -> Result<Listi
         first,
         page,
         pages,
-        rows: rows.iter().map(api_services::document).collect(),
+        rows: rows.iter().map(|row| api_services::document(row, None)).collect(),
     })
 }
 

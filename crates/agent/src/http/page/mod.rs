@@ -128,9 +128,13 @@ async fn gather(query: &str, about: &About, context: &Context) -> Result<Content
     if !wanted.service.is_empty() {
         let key = ServiceKey::from(wanted.service.as_str());
         let rows = sync_thread.service_rows(&[key]).await.map_err(api::unanswered)?;
+        let rates = context.metrics.traffic().and_then(|traffic| traffic.rates());
         let explained =
             api::explain("", &wanted.service, "", sync_thread).await.map_err(|(_, problem)| problem);
-        shown = Some(Shown { service: rows.first().map(api_services::document), explained });
+        shown = Some(Shown {
+            service: rows.first().map(|row| api_services::document(row, rates.as_deref())),
+            explained,
+        });
     }
     let mut answer = None;
     if !wanted.to.is_empty() {

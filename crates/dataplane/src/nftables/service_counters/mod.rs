@@ -4,8 +4,10 @@
 //! thread with a netlink socket of its own reads while they are scraped, and a scrape gets what was read last.
 
 mod pace;
+mod rates;
 mod text;
 
+pub use rates::{PortRate, Rates};
 pub(crate) use text::{Figures, METRICS};
 
 use std::fmt;
@@ -19,10 +21,17 @@ use model::Family;
 use super::read_traffic;
 use crate::metrics::{Collector, Page};
 use pace::Pace;
+use rates::Reading;
+
+/// How much traffic services have.
+pub trait Traffic: Send + Sync {
+    /// From the last two readings; `None` until there are two of late. Whoever asks has them read again.
+    fn rates(&self) -> Option<Arc<Rates>>;
+}
 
 /// What scrapes and the reading thread share; locked for a few loads and stores.
 #[derive(Default)]
-struct Board {
+pub(crate) struct Board {
     state: Mutex<State>,
     news: Condvar,
 }
@@ -33,10 +42,12 @@ struct State {
     asked: Option<Instant>,
     /// What was read last, ready to be sent.
     text: Arc<str>,
+    last: Option<Reading>,
+    rates: Option<Arc<Rates>>,
 }
 
 /// Start to read while what is returned is scraped.
-pub(super) fn start() -> io::Result<Arc<dyn Collector>> {
+pub(super) fn start() -> io::Result<Arc<Board>> {
     let mut connection = Connection::open()?;
     start_reading(move || {
         let mut figures = Vec::new();
@@ -50,7 +61,7 @@ pub(super) fn start() -> io::Result<Arc<dyn Collector>> {
 /// The same for a mode that counts elsewhere.
 pub(crate) fn start_reading<E: fmt::Display>(
     read: impl FnMut() -> Result<Vec<Figures>, E> + Send + 'static,
-) -> io::Result<Arc<dyn Collector>> {
+) -> io::Result<Arc<Board>> {
     let board = Arc::new(Board::default());
     let reader = board.clone();
     std::thread::Builder::new().name("counters".into()).spawn(move || reader.keep_reading(read))?;
@@ -69,6 +80,19 @@ impl Collector for Board {
     }
 }
 
+impl Traffic for Board {
+    fn rates(&self) -> Option<Arc<Rates>> {
+        let now = Instant::now();
+        let mut state = self.lock();
+        state.asked = Some(now);
+        let is_of_now = state.last.as_ref().is_some_and(|last| last.is_of_now(now));
+        let rates = state.rates.clone().filter(|_| is_of_now);
+        drop(state);
+        self.news.notify_one();
+        rates
+    }
+}
+
 impl Board {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -82,7 +106,8 @@ impl Board {
             let started = Instant::now();
             match read() {
                 Ok(figures) => {
-                    self.lock().text = text::families(&figures).into();
+                    let text = text::families(&figures).into();
+                    self.show(text, Reading::new(started, figures));
                     is_failing = false;
                 }
                 Err(error) if !is_failing => {
@@ -93,6 +118,13 @@ impl Board {
             }
             pace.done(started, Instant::now());
         }
+    }
+
+    fn show(&self, text: Arc<str>, reading: Reading) {
+        let before = self.lock().last.take();
+        let rates = before.and_then(|before| reading.since(&before)).map(Arc::new);
+        let mut state = self.lock();
+        (state.text, state.rates, state.last) = (text, rates, Some(reading));
     }
 
     /// Sleep until figures are wanted that are newer than the last.

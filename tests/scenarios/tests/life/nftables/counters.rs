@@ -12,6 +12,7 @@ use super::super::case;
 use super::super::nft;
 use super::super::places::{PORT, at_cluster_ip, at_node_port, cluster_ip, external_ip};
 use super::super::stage::{From, POD_PORT, SOON, Stage, answer};
+use super::super::traffic::Traffic;
 
 const COUNT: &str = "--service-counters";
 const NODE_PORT: u16 = 30080;
@@ -22,6 +23,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
         case("service counters say what was sent and received", exact),
         case("service counters outlive changes and restarts, not the service", lasting),
+        case("services are listed with their rates", rates),
     ]
 }
 
@@ -89,6 +91,35 @@ fn assert_counted(stage: &Stage, witnesses: &[&Namespace], name: &str, family: F
     println!("{name} {family}: {connections} connections, (packets, bytes) {found:?}");
     assert!(same, "{name} {family}: {found:?}, not {wanted:?}, of {connections} connections");
     assert!(found.iter().all(|(packets, bytes)| *packets >= connections && bytes > packets));
+}
+
+fn rates() {
+    let mut stage = Stage::new();
+    for (number, name, protocol) in [WEB, HOST] {
+        put_open(&stage, number, name, protocol);
+        stage.put_endpoints(name, protocol, &["a", "c"]);
+    }
+    stage.start_with(&[COUNT]);
+    let traffic = Traffic::start(&stage, &[(From::Guest, at_cluster_ip(WEB.0, Family::V4))]);
+    let mut page = Value::Null;
+    let mut rate = |stage: &mut Stage, name: &str, of: &str| {
+        page = serde_json::from_str(&stage.agent().page("/pointsman/v1/services").unwrap()).unwrap();
+        let services = page["services"].as_array().cloned().unwrap_or_default();
+        let service = services.iter().find(|service| service["name"] == name).cloned().unwrap_or_default();
+        (page["traffic"].clone(), service["ports"][0]["rates"][of].as_f64())
+    };
+    assert_eq!(rate(&mut stage, WEB.1, "connections"), ("pending".into(), None), "nobody has asked yet");
+    let moves = wait_until(SOON, || {
+        let (traffic, connections) = rate(&mut stage, WEB.1, "connections");
+        traffic == "counted" && connections.is_some_and(|rate| rate > 1.0)
+    });
+    assert!(moves, "{:?}", rate(&mut stage, WEB.1, "connections"));
+    for of in ["requestPackets", "requestBytes", "replyPackets", "replyBytes"] {
+        let (_, found) = rate(&mut stage, WEB.1, of);
+        assert!(found.is_some_and(|rate| rate > 1.0), "{of}: {found:?}");
+    }
+    assert_eq!(rate(&mut stage, HOST.1, "replyBytes"), ("counted".into(), Some(0.0)), "nobody calls it");
+    traffic.finish();
 }
 
 fn lasting() {
