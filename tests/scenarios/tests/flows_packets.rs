@@ -2,13 +2,15 @@
 //! it under the base settings, and under each variant the flows that it changes; or a sample of it. What the agent explains
 //! of each flow must say the same.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use model::Family;
 use test_support::flows::{self, Flow, explained};
 use test_support::packets::Rig;
-use test_support::packets::table::{AT_ONCE, Asked, asked_in, cases, name, sampled};
+use test_support::packets::table::{AT_ONCE, Asked, SAMPLE, asked_in, cases, name, sampled};
 use test_support::world::World;
 use test_support::{Carrier, Case, Report, SettingsVariant, Verdict, binary};
 
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
     let world = World::new();
     for carrier in Carrier::ALL {
         let flows = flows::of(carrier);
+        let met = Mutex::default();
         for variant in carrier.variants().iter().copied() {
             let asked = match sampled(asked_in(variant, &flows)) {
                 Ok(asked) => asked,
@@ -33,7 +36,7 @@ fn main() -> ExitCode {
                     return report.finish();
                 }
             };
-            let part = Part { carrier, variant, asked };
+            let part = Part { carrier, variant, asked, met: &met };
             if !part.is_wanted(&report) {
                 continue;
             }
@@ -44,8 +47,35 @@ fn main() -> ExitCode {
                 (Ok(_), Ok(binary), None) => part.run(&mut report, &world, binary),
             }
         }
+        every_reason(&mut report, carrier, &met);
     }
     report.finish()
+}
+
+/// Behind the name of a mode.
+const EVERY_REASON: &str = "every reason that can be given is met";
+
+/// No reason is given that no packet was sent for.
+fn every_reason(report: &mut Report, carrier: Carrier, met: &Mutex<BTreeSet<String>>) {
+    let name = format!("{}, {EVERY_REASON}", carrier.name());
+    if !report.wants(&name) || report.is_list_only() {
+        return;
+    }
+    let met = met.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_whole = report.wants("") && std::env::var_os(SAMPLE).is_none();
+    let missing: Vec<&str> =
+        explained::to_be_met(carrier).into_iter().filter(|reason| !met.contains(*reason)).collect();
+    report.count(
+        &name,
+        match (carrier.obstacle(), is_whole, missing.is_empty()) {
+            (Some(obstacle), ..) => Verdict::Skipped(obstacle),
+            (_, false, _) => {
+                Verdict::Skipped(format!("only a part of the table was asked, without {missing:?}"))
+            }
+            (.., true) => Verdict::Passed,
+            (.., false) => Verdict::Failed(format!("never met: {missing:?}")),
+        },
+    );
 }
 
 /// The table as it is asked of one mode under one variant of the settings.
@@ -53,9 +83,11 @@ struct Part<'a> {
     carrier: Carrier,
     variant: SettingsVariant,
     asked: Asked<'a>,
+    /// The reasons that were given so far.
+    met: &'a Mutex<BTreeSet<String>>,
 }
 
-impl Part<'_> {
+impl<'a> Part<'a> {
     fn prefix(&self) -> String {
         format!("{}, ", self.carrier.name())
     }
@@ -80,11 +112,12 @@ impl Part<'_> {
     }
 
     /// The agent says of a flow what became of its packets.
-    fn explained<'a>(&self, flow: &'a Flow, family: Family, rig: &'a Rig, world: &'a World) -> Case<'a> {
-        let variant = self.variant;
+    fn explained(&self, flow: &'a Flow, family: Family, rig: &'a Rig, world: &'a World) -> Case<'a> {
+        let (variant, met) = (self.variant, self.met);
         let name = format!("{}{}{EXPLAINED}", self.prefix(), name(variant, flow, family));
         Case::new(name, move || {
             let page = rig.agent.page(&explained::path(flow, world, family)).unwrap_or_default();
+            met.lock().unwrap_or_else(PoisonError::into_inner).extend(explained::met(&page));
             match explained::judge(flow, variant, &page) {
                 Ok(()) => Verdict::Passed,
                 Err(problem) => Verdict::Failed(problem),

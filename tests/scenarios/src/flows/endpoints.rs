@@ -28,6 +28,12 @@ fn conditions(flows: &mut Vec<Flow>) {
             flows.push(flow.split(Answered(C, Kept), Answered(A, Kept)));
         }
     }
+    let why = "policy Local leaves out endpoints of which no slice says where they are";
+    for to in doors("nowhere-local") {
+        for from in [Guest, Outside] {
+            flows.push(Flow::new(from, Tcp, to, Rejected, why).split(Answered(ALL, Kept), Answered(A, Kept)));
+        }
+    }
     let why = "an endpoint that two slices name counts once";
     flows.push(Flow::new(Guest, Tcp, cluster("merged"), Answered(ALL, ByDetector), why).asking(Evenly));
 }

@@ -136,6 +136,11 @@ fn endpoints() -> Vec<Entry> {
         local(Entry::new("far-self", 45)).open().web_ports().endpoints(&["far"]),
         // A pod of this node of which no slice says so.
         Entry::new("nowhere-self", 46).web_ports().endpoints_as(&["guest"], |_, e| e.nowhere()),
+        // Policy Local counts on what slices say.
+        local(Entry::new("nowhere-local", 47))
+            .open()
+            .web_ports()
+            .endpoints_as(ALL, |name, e| if name == "b" { e.nowhere() } else { e }),
     ]
 }
 

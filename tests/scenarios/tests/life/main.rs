@@ -18,6 +18,7 @@ mod localhost;
 mod monitoring;
 mod nft;
 mod nftables;
+mod odd_endpoints;
 mod places;
 mod profiling;
 mod reconfigure;
@@ -75,6 +76,7 @@ fn cases() -> Vec<Case<'static>> {
         churn::cases(),
         profiling::cases(),
         affinity::cases(),
+        odd_endpoints::cases(),
         drift::cases(),
         ipvs::cases(),
         nftables::cases(),

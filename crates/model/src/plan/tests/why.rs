@@ -88,3 +88,16 @@ fn ports_have_their_reasons_and_duplicates_are_told_once() {
     let said = [(1, Ok(())), (2, Err(NotUsed::NoSuchPort)), (3, Err(NotUsed::BadPort))];
     assert_eq!(explained(Pool::Cluster, &slices), said);
 }
+
+/// As of a service with more endpoints than the mode takes.
+#[test]
+fn endpoints_that_were_left_out_are_told_so() {
+    let ports = http();
+    let slices = [slice(&ports, &[ready("10.0.0.1"), ready("10.0.0.2")])];
+    let plan = plan_v4(&service(), &slices);
+    let mut port = plan.ports.first().expect("a port").as_ref().clone();
+    port.cluster_pool = port.cluster_pool.iter().take(1).copied().collect();
+    let said = explain_endpoints(&port, Pool::Cluster, &slices, &node(), Family::V4);
+    let said: Vec<_> = said.into_iter().map(|one| (tail(one.ip), one.used)).collect();
+    assert_eq!(said, [(1, Ok(())), (2, Err(NotUsed::LeftOut))]);
+}
