@@ -1,6 +1,6 @@
 //! Running the tools of iptables as another program would.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use sandbox::Namespace;
@@ -9,6 +9,13 @@ use sandbox::Namespace;
 pub fn is_installed(tool: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(tool).exists())
+}
+
+/// Where `scripts/setup` unpacks what it does not install.
+pub fn unpacked(name: &str) -> Option<PathBuf> {
+    let caches = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = caches.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
+    cache.map(|cache| cache.join("pointsman").join(name))
 }
 
 /// Run one of the tools in a namespace, with a lock of its own, and return what it printed.

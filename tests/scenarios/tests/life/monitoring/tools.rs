@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use test_support::{Case, Verdict};
+use test_support::{Case, Verdict, tools};
 
 use super::start;
 
@@ -27,11 +27,8 @@ pub(super) fn with_tool(name: &'static str, tool: &'static str, run: fn(PathBuf)
 }
 
 pub(super) fn find(tool: &str) -> Option<PathBuf> {
-    let caches = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = caches.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
-    let fetched = cache.map(|cache| cache.join("pointsman/prometheus"));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(fetched);
+    let folders = std::env::split_paths(&path).chain(tools::unpacked("prometheus"));
     folders.map(|folder| folder.join(tool)).find(|path| path.is_file())
 }
 
