@@ -48,6 +48,15 @@ pub struct Setup {
 /// A way to carry plans out. What packets see is consistent at every moment; after an error nothing is known of
 /// what the kernel holds, and a rewrite follows.
 pub trait Backend {
+    /// The backend that this one stands on, if it does: what it does not do itself is left to that one.
+    fn base(&self) -> Option<&dyn Backend> {
+        None
+    }
+
+    fn base_mut(&mut self) -> Option<&mut dyn Backend> {
+        None
+    }
+
     /// Make the kernel hold just these services, whatever it held before.
     fn rewrite(
         &mut self,
@@ -65,44 +74,44 @@ pub trait Backend {
     ) -> Result<Committed, SyncError>;
 
     /// Whether everything has to be written because the node is another one than before.
-    fn is_rewritten_for(&self, _before: &NodePlan, _after: &NodePlan) -> bool {
-        false
+    fn is_rewritten_for(&self, before: &NodePlan, after: &NodePlan) -> bool {
+        self.base().is_some_and(|base| base.is_rewritten_for(before, after))
     }
 
     /// Whether a large change costs less for others if it is made in several steps.
     fn works_in_pieces(&self) -> bool {
-        false
+        self.base().is_some_and(Backend::works_in_pieces)
     }
 
     /// What to apply instead of the new plan until what [`take_sweeps`](Backend::take_sweeps) hands out is done, if a change
     /// cannot be made in one step.
-    fn interim(&self, _change: &Change<'_>) -> Option<ServicePlan> {
-        None
+    fn interim(&self, change: &Change<'_>) -> Option<ServicePlan> {
+        self.base()?.interim(change)
     }
 
     /// Pins that the last commits left without their endpoint: to be found beside the sync thread, and then forgotten.
-    fn take_sweeps(&mut self, _family: Family) -> Vec<PinSweep> {
-        Vec::new()
+    fn take_sweeps(&mut self, family: Family) -> Vec<PinSweep> {
+        self.base_mut().map(|base| base.take_sweeps(family)).unwrap_or_default()
     }
 
     /// Find and forget them here and now.
-    fn sweep(&mut self, _sweep: &PinSweep) -> Result<usize, SyncError> {
-        Ok(0)
+    fn sweep(&mut self, sweep: &PinSweep) -> Result<usize, SyncError> {
+        self.base_mut().map_or(Ok(0), |base| base.sweep(sweep))
     }
 
     /// Delete pins that a sweep found. Returns how many went.
-    fn forget(&mut self, _family: Family, _pins: &[Pin]) -> Result<usize, SyncError> {
-        Ok(0)
+    fn forget(&mut self, family: Family, pins: &[Pin]) -> Result<usize, SyncError> {
+        self.base_mut().map_or(Ok(0), |base| base.forget(family, pins))
     }
 
     /// Where the mode itself takes clients in: it leads their flows on, so no recorded flow to there is stale.
-    fn doors(&self, _family: Family) -> &[SocketAddr] {
-        &[]
+    fn doors(&self, family: Family) -> &[SocketAddr] {
+        self.base().map(|base| base.doors(family)).unwrap_or_default()
     }
 
     /// Services of which the mode leaves something out, each once, and why: "Mode x does not ...".
     fn take_unserved(&mut self) -> Vec<(ServiceKey, &'static str)> {
-        Vec::new()
+        self.base_mut().map(Backend::take_unserved).unwrap_or_default()
     }
 
     /// What the rules depend on from the next rewrite on. Returns whether a rewrite is due.
@@ -113,16 +122,21 @@ pub trait Backend {
     ///
     /// It is called after the first sync: a subscriber makes the kernel write a notification for every element, which
     /// makes a large first commit 50 % slower.
-    fn watch(&mut self, _tell: TellDrift) {}
+    fn watch(&mut self, tell: TellDrift) {
+        if let Some(base) = self.base_mut() {
+            base.watch(tell);
+        }
+    }
 
     /// How often to look whether the rules are intact. `sync_period` is the longest time between two looks.
     fn looks(&mut self, sync_period: Duration) -> Looks {
-        Looks { usual: sync_period, longest: sync_period }
+        let usual = Looks { usual: sync_period, longest: sync_period };
+        self.base_mut().map_or(usual, |base| base.looks(sync_period))
     }
 
     /// What is said when a look finds damage, as the beginning of a sentence.
     fn damage_found(&self) -> &'static str {
-        "Another process changed our rules"
+        self.base().map_or("Another process changed our rules", Backend::damage_found)
     }
 
     /// Whether the rules are still there, as far as a look of little cost can tell: these plans are in force.
@@ -135,23 +149,26 @@ pub trait Backend {
 
     /// Compare what the kernel holds for one address and port with what was written there. What takes longer than a
     /// fraction of a millisecond is left to another thread.
-    fn inspect(&mut self, _family: Family, _inspected: &Inspected<'_>) -> Look {
-        Look::Done(Ok(Inspection::default()))
+    fn inspect(&mut self, family: Family, inspected: &Inspected<'_>) -> Look {
+        match self.base_mut() {
+            Some(base) => base.inspect(family, inspected),
+            None => Look::Done(Ok(Inspection::default())),
+        }
     }
 
     /// What the mode makes of a packet that is planned to have this fate.
-    fn fate(&self, _protocol: Protocol, planned: Fate) -> Fate {
-        planned
+    fn fate(&self, protocol: Protocol, planned: Fate) -> Fate {
+        self.base().map_or(planned, |base| base.fate(protocol, planned))
     }
 
     /// Compare everything at once, where that costs less than address by address; `None` where it does not.
     fn inspect_all(
         &mut self,
-        _family: Family,
-        _plans: &HashMap<ServiceKey, ServicePlan>,
-        _node: &NodePlan,
+        family: Family,
+        plans: &HashMap<ServiceKey, ServicePlan>,
+        node: &NodePlan,
     ) -> Option<Look> {
-        None
+        self.base_mut()?.inspect_all(family, plans, node)
     }
 
     /// Remove every rule of this mode.

@@ -55,16 +55,6 @@ impl Directory {
         Some((entry.port.clone(), entry.inside))
     }
 
-    /// Every node port.
-    pub fn node_ports(&self, family: Family) -> Vec<(Protocol, u16)> {
-        let entries = self.read(family);
-        let number = |key: &Key| match key {
-            (protocol, Address::NodePort(number)) => Some((*protocol, *number)),
-            (_, Address::Vip(..)) => None,
-        };
-        entries.ports.keys().filter_map(number).collect()
-    }
-
     /// What is new or different. What goes is still there: the rules may still lead clients to it.
     pub fn take_in(&self, family: Family, changes: &[Change<'_>], node: &NodePlan) {
         let mut entries = self.write(family);

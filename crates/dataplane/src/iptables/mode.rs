@@ -111,7 +111,7 @@ impl Prepared for Ready {
         let is_absent = chosen.missing.map(|missing| matches!(missing, Some(Missing::NoIpv6)));
         let backend =
             Iptables::new(chosen.tools, options.setup).keeping_counters().without_families(is_absent);
-        let backend = Listening::new(backend);
+        let backend = Listening::new(backend, options.setup);
         Ok(Running {
             backend: Box::new(backend),
             collectors: vec![packet_counters::collector()],

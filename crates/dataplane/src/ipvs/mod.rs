@@ -33,7 +33,7 @@ use crate::backend::{Backend, Committed, Setup, SyncError};
 use crate::check_pace::Looks;
 use crate::drift::TellDrift;
 use crate::inspection::{Inspected, Look};
-use crate::nftables::{Nftables, Pin, PinSweep};
+use crate::nftables::Nftables;
 use audit::{Audit, BETWEEN_SHARES};
 use carry_out::{LeftOut, carry_out};
 use draining::Draining;
@@ -304,6 +304,14 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
 }
 
 impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G> {
+    fn base(&self) -> Option<&dyn Backend> {
+        Some(&self.rules)
+    }
+
+    fn base_mut(&mut self) -> Option<&mut dyn Backend> {
+        Some(&mut self.rules)
+    }
+
     fn rewrite(
         &mut self,
         family: Family,
@@ -388,26 +396,6 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
     fn is_rewritten_for(&self, before: &NodePlan, after: &NodePlan) -> bool {
         let routes = (&before.service_cidrs, before.primary) != (&after.service_cidrs, after.primary);
         routes || before.nodeport_ips != after.nodeport_ips
-    }
-
-    fn works_in_pieces(&self) -> bool {
-        true
-    }
-
-    fn interim(&self, change: &Change<'_>) -> Option<ServicePlan> {
-        self.rules.interim(change)
-    }
-
-    fn take_sweeps(&mut self, family: Family) -> Vec<PinSweep> {
-        self.rules.take_sweeps(family)
-    }
-
-    fn sweep(&mut self, sweep: &PinSweep) -> Result<usize, SyncError> {
-        self.rules.sweep(sweep)
-    }
-
-    fn forget(&mut self, family: Family, pins: &[Pin]) -> Result<usize, SyncError> {
-        self.rules.forget(family, pins)
     }
 
     fn configure(&mut self, family: Family, setup: &Setup) -> bool {

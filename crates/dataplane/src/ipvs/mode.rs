@@ -92,7 +92,7 @@ impl Prepared for Ready {
             nftables::refusals::collector(),
         ];
         let counters = options.count_services.then(|| statistics::count_services(&backend.held));
-        let backend = Listening::new(backend);
+        let backend = Listening::new(backend, options.setup);
         collectors.push(localhost::collector(backend.figures()));
         let mut running = Running { backend: Box::new(backend), collectors, traffic: None };
         if let Some(counters) = counters.transpose()? {

@@ -27,9 +27,18 @@ const REJECTED: Description = Description {
     help: "Connections and UDP flows to node ports on loopback addresses that were rejected",
 };
 
+const LEFT_OUT: Description = Description {
+    name: "pointsman_localhost_nodeport_left_out_listeners",
+    kind: Kind::Gauge,
+    labels: &["ip_family"],
+    help: "Listeners for node ports on loopback addresses that are not there because there are too many",
+};
+
 /// There if the feature gate is on.
-pub(crate) const GATED: Gated =
-    Gated { gate: "KubeProxyNFTablesLocalhostNodePorts", metrics: &[LISTENERS, FAILURES, REJECTED] };
+pub(crate) const GATED: Gated = Gated {
+    gate: "KubeProxyNFTablesLocalhostNodePorts",
+    metrics: &[LISTENERS, FAILURES, REJECTED, LEFT_OUT],
+};
 
 /// Shows them once there is a listener, or should be.
 pub(crate) fn collector(figures: Arc<Figures>) -> Arc<dyn Collector> {
@@ -54,6 +63,11 @@ impl Collector for Listeners {
         for (family, word) in families() {
             let failures = figures.failures[family.index()].load(Ordering::Relaxed);
             page.count(FAILURES.name, &label_text([("ip_family", &*word)]), failures);
+        }
+        page.family(&LEFT_OUT);
+        for (family, word) in families() {
+            let left_out = figures.left_out[family.index()].load(Ordering::Relaxed) as u64;
+            page.count(LEFT_OUT.name, &label_text([("ip_family", &*word)]), left_out);
         }
         page.family(&REJECTED);
         for (family, word) in families() {

@@ -3,38 +3,37 @@
 //!
 //! Any mode asks for it by wrapping its backend. Nothing is started before the first listener is needed.
 
+mod listeners;
 mod metrics;
 
-use std::collections::{BTreeSet, HashMap};
-use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use model::{Address, Change, Family, NodePlan, Pool, PortPlan, Protocol, ServiceKey, ServicePlan, ports_of};
+use model::{Change, Family, NodePlan, Protocol, ServiceKey, ServicePlan};
+
+use forwarder::{Forwarder, Refused, Shared};
+use listeners::Listeners;
 
 use crate::backend::{Backend, Committed, Setup, SyncError};
-use crate::check_pace::Looks;
-use crate::drift::TellDrift;
-use crate::inspection::{Inspected, Look};
-use crate::nftables::{Pin, PinSweep};
-use forwarder::{Forwarder, FrontId, Means, Refused, Shared};
 
 pub(crate) use metrics::{GATED, collector};
-
-/// Listeners at once: a node port has one for each address and family.
-const MOST: usize = 4_000;
 
 /// A mode whose node ports are served on loopback addresses, too.
 pub(crate) struct Listening<B> {
     mode: B,
-    listeners: Listeners,
+    forwarder: Starting,
+    listeners: [Listeners; 2],
+    figures: Arc<Figures>,
+    udp_idle: Duration,
 }
 
 /// What is measured.
 #[derive(Default)]
 pub(crate) struct Figures {
     pub(super) open: [AtomicUsize; 2],
+    pub(super) left_out: [AtomicUsize; 2],
     pub(super) failures: [AtomicU64; 2],
     shared: OnceLock<Arc<Shared>>,
 }
@@ -55,144 +54,97 @@ impl Figures {
     }
 }
 
+/// The forwarder, from the first listener on.
 #[derive(Default)]
-struct Listeners {
-    forwarder: Option<Forwarder>,
-    /// A second service has the port: they are known by address.
-    open: HashMap<(Protocol, SocketAddr), FrontId>,
-    failed: BTreeSet<(Protocol, SocketAddr)>,
-    figures: Arc<Figures>,
+enum Starting {
+    #[default]
+    NotNeeded,
+    /// It could not start: when to try again, and how long to wait after that.
+    Failed(Instant, Duration),
+    Runs(Forwarder),
+}
+
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+const LONGEST_DELAY: Duration = Duration::from_secs(300);
+
+impl Starting {
+    /// Start it if it is time to. Failures are logged once.
+    fn start(&mut self, start: impl FnOnce() -> std::io::Result<Forwarder>) -> Option<&Forwarder> {
+        let now = Instant::now();
+        let delay = match self {
+            Starting::NotNeeded => FIRST_DELAY,
+            Starting::Failed(until, delay) if *until <= now => *delay,
+            Starting::Failed(..) => return None,
+            Starting::Runs(forwarder) => return Some(forwarder),
+        };
+        let is_first = matches!(self, Starting::NotNeeded);
+        *self = match start() {
+            Ok(forwarder) => Starting::Runs(forwarder),
+            Err(error) => {
+                if is_first {
+                    tracing::error!(
+                        %error, "Failed to start the forwarder; node ports on loopback addresses are not served, retrying"
+                    );
+                }
+                Starting::Failed(now + delay, (delay * 2).min(LONGEST_DELAY))
+            }
+        };
+        if !is_first && self.running().is_some() {
+            tracing::info!(
+                "Resolved: the forwarder has started; node ports on loopback addresses are served"
+            );
+        }
+        self.running()
+    }
+
+    fn running(&self) -> Option<&Forwarder> {
+        match self {
+            Starting::Runs(forwarder) => Some(forwarder),
+            Starting::NotNeeded | Starting::Failed(..) => None,
+        }
+    }
 }
 
 impl<B> Listening<B> {
-    pub(crate) fn new(mode: B) -> Listening<B> {
-        Listening { mode, listeners: Listeners::default() }
+    pub(crate) fn new(mode: B, setup: &Setup) -> Listening<B> {
+        let figures = Arc::new(Figures::default());
+        let listeners = Family::BOTH.map(|family| Listeners::new(family, figures.clone()));
+        let udp_idle = setup.of_mode.udp_idle();
+        Listening { mode, forwarder: Starting::default(), listeners, figures, udp_idle }
     }
 
     pub(crate) fn figures(&self) -> Arc<Figures> {
-        self.listeners.figures.clone()
-    }
-}
-
-impl Listeners {
-    /// Whether there is or was anything to do.
-    fn are_needed(&self, nodes: &[&NodePlan]) -> bool {
-        self.forwarder.is_some() || nodes.iter().any(|node| !node.nodeport_listeners.is_empty())
+        self.figures.clone()
     }
 
-    fn forwarder(&mut self) -> Option<&Forwarder> {
-        if self.forwarder.is_none() {
-            match Forwarder::start() {
-                Ok(forwarder) => {
-                    let _ = self.figures.shared.set(forwarder.shared.clone());
-                    self.forwarder = Some(forwarder);
-                }
-                Err(error) => {
-                    tracing::error!(%error, "Failed to start the forwarder; node ports on loopback addresses are not served");
-                }
-            }
-        }
-        self.forwarder.as_ref()
-    }
-
-    fn rewrite(&mut self, family: Family, plans: &HashMap<ServiceKey, ServicePlan>, node: &NodePlan) {
-        if self.are_needed(&[node])
-            && let Some(forwarder) = self.forwarder()
-        {
+    /// Listen for just these services.
+    fn listen(&mut self, family: Family, plans: &HashMap<ServiceKey, ServicePlan>, node: &NodePlan) {
+        let is_needed = self.forwarder.running().is_some() || !node.nodeport_listeners.is_empty();
+        if is_needed && let Some(forwarder) = self.forwarder.start(Forwarder::start) {
+            forwarder.shared.set_udp_idle(self.udp_idle);
+            let _is_known = self.figures.shared.set(forwarder.shared.clone());
             forwarder.shared.directory.replace(family, plans, node);
-            self.settle(family, node);
+            self.listeners[family.index()].replace(forwarder, plans, node);
         }
     }
-
-    fn apply(&mut self, family: Family, changes: &[Change<'_>], nodes: (&NodePlan, &NodePlan)) {
-        if self.are_needed(&[nodes.0, nodes.1])
-            && let Some(forwarder) = self.forwarder()
-        {
-            forwarder.shared.directory.take_in(family, changes, nodes.1);
-            forwarder.shared.directory.let_go(family, changes);
-            let is_same = |change: &Change<'_>| node_ports(change.old) == node_ports(change.new);
-            if nodes.0.nodeport_listeners != nodes.1.nodeport_listeners || !changes.iter().all(is_same) {
-                self.settle(family, nodes.1);
-            }
-        }
-    }
-
-    /// Listen where it is wanted, and nowhere else.
-    fn settle(&mut self, family: Family, node: &NodePlan) {
-        let Some(forwarder) = &self.forwarder else { return };
-        let ports = forwarder.shared.directory.node_ports(family);
-        let carried = ports.into_iter().filter(|(protocol, _)| *protocol != Protocol::Sctp);
-        let at = |(protocol, port): (Protocol, u16)| {
-            let at = move |ip: &IpAddr| (protocol, SocketAddr::new(*ip, port));
-            node.nodeport_listeners.iter().map(at).collect::<Vec<_>>()
-        };
-        let wanted: BTreeSet<(Protocol, SocketAddr)> = carried.flat_map(at).take(MOST).collect();
-        let is_ours = |at: &SocketAddr| Family::of(at.ip()) == family;
-        self.open.retain(|key, front| {
-            let stays = !is_ours(&key.1) || wanted.contains(key);
-            if !stays {
-                forwarder.close(*front);
-            }
-            stays
-        });
-        let mut is_told = false;
-        let mut failed: BTreeSet<_> = self.failed.iter().filter(|(_, at)| !is_ours(at)).copied().collect();
-        for key in wanted {
-            if self.open.contains_key(&key) {
-                continue;
-            }
-            let (protocol, at) = key;
-            match forwarder.open(protocol, Pool::Cluster, Means::NodePort(at)) {
-                Ok(front) => drop(self.open.insert(key, front)),
-                Err(error) => {
-                    self.figures.failures[family.index()].fetch_add(1, Ordering::Relaxed);
-                    // One line, however many a service asks for.
-                    if !self.failed.contains(&key) && !is_told {
-                        is_told = true;
-                        tracing::error!(
-                            %protocol, %at, %error,
-                            "Failed to serve a node port on a loopback address; others may fail too, see \
-                             kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total. Retrying with the \
-                             next check"
-                        );
-                    }
-                    failed.insert(key);
-                }
-            }
-        }
-        self.failed = failed;
-        let open = self.open.keys().filter(|(_, at)| is_ours(at)).count();
-        self.figures.open[family.index()].store(open, Ordering::Relaxed);
-    }
-
-    /// Ports that were taken may be free by now.
-    fn retry(&mut self, family: Family, node: &NodePlan) {
-        if self.failed.iter().any(|(_, at)| Family::of(at.ip()) == family) {
-            self.settle(family, node);
-        }
-    }
-}
-
-fn node_ports(plan: Option<&ServicePlan>) -> BTreeSet<(Protocol, u16)> {
-    let numbers = |port: &PortPlan| {
-        let protocol = port.protocol;
-        let numbers = port.destinations.iter().filter_map(move |destination| match destination.at {
-            Address::NodePort(number) => Some((protocol, number)),
-            Address::Vip(..) => None,
-        });
-        numbers.collect::<Vec<_>>()
-    };
-    ports_of(plan).iter().flat_map(|port| numbers(port)).collect()
 }
 
 impl<B: Backend> Backend for Listening<B> {
+    fn base(&self) -> Option<&dyn Backend> {
+        Some(&self.mode)
+    }
+
+    fn base_mut(&mut self) -> Option<&mut dyn Backend> {
+        Some(&mut self.mode)
+    }
+
     fn rewrite(
         &mut self,
         family: Family,
         plans: &HashMap<ServiceKey, ServicePlan>,
         node: &NodePlan,
     ) -> Result<Committed, SyncError> {
-        self.listeners.rewrite(family, plans, node);
+        self.listen(family, plans, node);
         self.mode.rewrite(family, plans, node)
     }
 
@@ -202,51 +154,31 @@ impl<B: Backend> Backend for Listening<B> {
         changes: &[Change<'_>],
         node: (&NodePlan, &NodePlan),
     ) -> Result<Committed, SyncError> {
-        self.listeners.apply(family, changes, node);
+        if let Some(forwarder) = self.forwarder.running() {
+            forwarder.shared.directory.take_in(family, changes, node.1);
+            forwarder.shared.directory.let_go(family, changes);
+            self.listeners[family.index()].apply(forwarder, changes, &node.1.nodeport_listeners);
+        }
         self.mode.apply(family, changes, node)
     }
 
+    /// With other addresses every node port has other listeners.
     fn is_rewritten_for(&self, before: &NodePlan, after: &NodePlan) -> bool {
-        self.mode.is_rewritten_for(before, after)
+        before.nodeport_listeners != after.nodeport_listeners || self.mode.is_rewritten_for(before, after)
     }
 
-    fn works_in_pieces(&self) -> bool {
-        self.mode.works_in_pieces()
-    }
-
-    fn interim(&self, change: &Change<'_>) -> Option<ServicePlan> {
-        self.mode.interim(change)
-    }
-
-    fn take_sweeps(&mut self, family: Family) -> Vec<PinSweep> {
-        self.mode.take_sweeps(family)
-    }
-
-    fn sweep(&mut self, sweep: &PinSweep) -> Result<usize, SyncError> {
-        self.mode.sweep(sweep)
-    }
-
-    fn forget(&mut self, family: Family, pins: &[Pin]) -> Result<usize, SyncError> {
-        self.mode.forget(family, pins)
+    fn take_unserved(&mut self) -> Vec<(ServiceKey, &'static str)> {
+        let mut unserved = self.mode.take_unserved();
+        unserved.extend(self.listeners.iter_mut().flat_map(Listeners::take_untold));
+        unserved
     }
 
     fn configure(&mut self, family: Family, setup: &Setup) -> bool {
-        if let Some(forwarder) = &self.listeners.forwarder {
-            forwarder.shared.set_udp_idle(setup.of_mode.udp_idle());
+        self.udp_idle = setup.of_mode.udp_idle();
+        if let Some(forwarder) = self.forwarder.running() {
+            forwarder.shared.set_udp_idle(self.udp_idle);
         }
         self.mode.configure(family, setup)
-    }
-
-    fn watch(&mut self, tell: TellDrift) {
-        self.mode.watch(tell);
-    }
-
-    fn looks(&mut self, sync_period: Duration) -> Looks {
-        self.mode.looks(sync_period)
-    }
-
-    fn damage_found(&self) -> &'static str {
-        self.mode.damage_found()
     }
 
     fn is_intact(
@@ -255,28 +187,32 @@ impl<B: Backend> Backend for Listening<B> {
         plans: &HashMap<ServiceKey, ServicePlan>,
         node: &NodePlan,
     ) -> bool {
-        self.listeners.retry(family, node);
+        match self.forwarder.running() {
+            Some(forwarder) => self.listeners[family.index()].retry(forwarder),
+            None => self.listen(family, plans, node),
+        }
         self.mode.is_intact(family, plans, node)
-    }
-
-    fn inspect(&mut self, family: Family, inspected: &Inspected<'_>) -> Look {
-        self.mode.inspect(family, inspected)
-    }
-
-    fn inspect_all(
-        &mut self,
-        family: Family,
-        plans: &HashMap<ServiceKey, ServicePlan>,
-        node: &NodePlan,
-    ) -> Option<Look> {
-        self.mode.inspect_all(family, plans, node)
-    }
-
-    fn take_unserved(&mut self) -> Vec<(ServiceKey, &'static str)> {
-        self.mode.take_unserved()
     }
 
     fn cleanup(&mut self, family: Family) -> Result<(), SyncError> {
         self.mode.cleanup(family)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forwarder_that_cannot_start_is_tried_again_later() {
+        let mut starting = Starting::default();
+        let fail = || Err(std::io::ErrorKind::OutOfMemory.into());
+        assert!(starting.start(fail).is_none());
+        assert!(starting.start(|| panic!("it is too early")).is_none());
+        let Starting::Failed(until, delay) = &mut starting else { panic!("it has not failed") };
+        assert_eq!(*delay, FIRST_DELAY * 2);
+        *until = Instant::now();
+        assert!(starting.start(fail).is_none());
+        assert!(matches!(starting, Starting::Failed(_, delay) if delay == FIRST_DELAY * 4));
     }
 }

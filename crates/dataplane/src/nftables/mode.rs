@@ -66,7 +66,7 @@ impl Prepared for Ready {
             .notified_beside(own_port)
             .room_for_pins(fullness::room())
             .count_traffic(options.count_services);
-        let backend = Listening::new(backend);
+        let backend = Listening::new(backend, options.setup);
         let listeners = localhost::collector(backend.figures());
         let collectors = vec![fullness::collector(), refusals::collector(), listeners];
         let mut running = Running { backend: Box::new(backend), collectors, traffic: None };

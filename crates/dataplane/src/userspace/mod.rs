@@ -21,9 +21,8 @@ use model::{
 
 use crate::backend::{Backend, Committed, Setup, SyncError};
 use crate::check_pace::Looks;
-use crate::drift::TellDrift;
 use crate::inspection::{Inspected, Look, Owner};
-use crate::nftables::{Nftables, Pin, PinSweep};
+use crate::nftables::Nftables;
 use forwarder::Directory;
 use redirect::Doors;
 use rules::{ForwarderRules, own_mark};
@@ -92,6 +91,14 @@ impl<N: nft::Transport, G: Ground> Userspace<N, G> {
 }
 
 impl<N: nft::Transport, G: Ground> Backend for Userspace<N, G> {
+    fn base(&self) -> Option<&dyn Backend> {
+        Some(&self.rules)
+    }
+
+    fn base_mut(&mut self) -> Option<&mut dyn Backend> {
+        Some(&mut self.rules)
+    }
+
     fn rewrite(
         &mut self,
         family: Family,
@@ -117,15 +124,14 @@ impl<N: nft::Transport, G: Ground> Backend for Userspace<N, G> {
         let doors = self.open(family, changes.iter().any(|change| change.new.is_some()))?;
         let node = [node.0, node.1].map(with_loopback);
         self.directory.take_in(family, changes, &node[1]);
-        let redirect = |plan: Option<&ServicePlan>| Some(redirect::plan(plan?, doors?));
         let redirected: Vec<_> = changes
             .iter()
-            .map(|change| (change.service, redirect(change.old), redirect(change.new)))
-            .filter(|(_, old, new)| old != new)
+            .filter_map(|change| Some((change.service, redirect::change(change, doors?))))
+            .filter(|(_, [old, new])| old != new)
             .collect();
         let led: Vec<Change<'_>> = redirected
             .iter()
-            .map(|(service, old, new)| Change { service, old: old.as_ref(), new: new.as_ref() })
+            .map(|(service, [old, new])| Change { service, old: old.as_ref(), new: new.as_ref() })
             .collect();
         let committed = self.rules.apply(family, &led, (&node[0], &node[1]))?;
         self.directory.let_go(family, changes);
@@ -133,20 +139,9 @@ impl<N: nft::Transport, G: Ground> Backend for Userspace<N, G> {
         Ok(committed)
     }
 
-    fn works_in_pieces(&self) -> bool {
-        true
-    }
-
-    fn take_sweeps(&mut self, family: Family) -> Vec<PinSweep> {
-        self.rules.take_sweeps(family)
-    }
-
-    fn sweep(&mut self, sweep: &PinSweep) -> Result<usize, SyncError> {
-        self.rules.sweep(sweep)
-    }
-
-    fn forget(&mut self, family: Family, pins: &[Pin]) -> Result<usize, SyncError> {
-        self.rules.forget(family, pins)
+    /// The table has no affinity here, so no change needs two steps.
+    fn interim(&self, _: &Change<'_>) -> Option<ServicePlan> {
+        None
     }
 
     fn doors(&self, family: Family) -> &[SocketAddr] {
@@ -168,10 +163,6 @@ impl<N: nft::Transport, G: Ground> Backend for Userspace<N, G> {
         }
         // Another mark of ours comes with another one of masquerading.
         self.rules.configure(family, setup)
-    }
-
-    fn watch(&mut self, tell: TellDrift) {
-        self.rules.watch(tell);
     }
 
     fn looks(&mut self, sync_period: Duration) -> Looks {

@@ -4,9 +4,11 @@
 //! So the flat table of mode nftables needs to know nothing of the forwarder: it picks one of one endpoint.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use model::{
-    Destination, Masquerade, PlannedEndpoint, Pool, PortPlan, Protocol, Routing, ServicePlan, Verdict,
+    Change, Destination, Masquerade, PlannedEndpoint, Pool, PortPlan, Protocol, Routing, ServicePlan,
+    Verdict, merged_ports, ports_of,
 };
 
 /// Where the forwarder listens, for each pool.
@@ -16,6 +18,27 @@ pub(super) fn plan(plan: &ServicePlan, doors: Doors) -> ServicePlan {
     let ports = plan.ports.iter().map(|port| redirected(port, doors)).collect();
     let ServicePlan { cluster_ip, health_check_port, excess, .. } = *plan;
     ServicePlan { cluster_ip, health_check_port, ports, excess }
+}
+
+/// Before and after, without the ports that stay as they are: the table has nothing to do for these, and a large service
+/// changes port by port.
+pub(super) fn change(change: &Change<'_>, doors: Doors) -> [Option<ServicePlan>; 2] {
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for (old, new) in merged_ports(ports_of(change.old), ports_of(change.new)) {
+        if old == new {
+            continue;
+        }
+        let [old, new] = [old, new].map(|port| port.map(|port| redirected(port, doors)));
+        if old != new {
+            before.extend(old.map(Arc::new));
+            after.extend(new.map(Arc::new));
+        }
+    }
+    let with = |plan: Option<&ServicePlan>, ports: Vec<Arc<PortPlan>>| {
+        let ServicePlan { cluster_ip, health_check_port, excess, .. } = *plan?;
+        Some(ServicePlan { cluster_ip, health_check_port, ports: ports.into(), excess })
+    };
+    [with(change.old, before), with(change.new, after)]
 }
 
 pub(super) fn redirected(port: &PortPlan, doors: Doors) -> PortPlan {
@@ -59,5 +82,57 @@ fn refused(routing: Routing) -> Routing {
     match routing {
         Routing::Same(verdict, masquerade) => Routing::Same(refused(verdict), masquerade),
         Routing::Split { outside, .. } => Routing::Same(refused(outside), Masquerade::Outsiders),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Address, Role, ServiceKey};
+
+    use super::*;
+
+    fn port(name: &str, number: u16, endpoints: &[u8]) -> Arc<PortPlan> {
+        let endpoint =
+            |last: &u8| PlannedEndpoint { ip: [10, 0, 0, *last].into(), port: 80, may_be_own_client: false };
+        let at = Destination {
+            at: Address::Vip([10, 96, 0, 1].into(), number),
+            role: Role::ClusterIp,
+            routing: Routing::Same(Verdict::Forward(Pool::Cluster), Masquerade::Outsiders),
+            allowed_sources: None,
+        };
+        Arc::new(PortPlan {
+            name: name.into(),
+            protocol: Protocol::Tcp,
+            affinity_seconds: None,
+            cluster_pool: endpoints.iter().map(endpoint).collect(),
+            local_pool: Box::default(),
+            destinations: [at].into(),
+        })
+    }
+
+    fn service(ports: Vec<Arc<PortPlan>>) -> ServicePlan {
+        ServicePlan {
+            cluster_ip: None,
+            health_check_port: None,
+            ports: ports.into(),
+            excess: Default::default(),
+        }
+    }
+
+    #[test]
+    fn only_ports_that_the_table_serves_otherwise_are_redirected_again() {
+        let doors = ["169.254.84.85:20850", "169.254.84.85:20851"].map(|door| door.parse().unwrap());
+        let same = port("a", 80, &[1]);
+        let old = service(vec![same.clone(), port("b", 81, &[1]), port("c", 82, &[1])]);
+        let new = service(vec![same, port("b", 81, &[1, 2]), port("d", 83, &[1])]);
+        let key = ServiceKey::from("default/web");
+        let [before, after] = change(&Change { service: &key, old: Some(&old), new: Some(&new) }, doors);
+        let names = |plan: Option<ServicePlan>| -> Vec<String> {
+            plan.unwrap().ports.iter().map(|port| port.name.to_string()).collect()
+        };
+        // Of `a` nothing changed, and of `b` nothing that the table knows.
+        assert_eq!((names(before), names(after)), (vec!["c".to_owned()], vec!["d".to_owned()]));
+        let [before, after] = change(&Change { service: &key, old: None, new: Some(&new) }, doors);
+        assert_eq!((before, after.unwrap().ports.len()), (None, 3));
     }
 }

@@ -1,0 +1,213 @@
+//! The listeners on loopback addresses, one for each node port and address. What a change costs follows from the ports that
+//! it adds and removes, and how many there are is bounded.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use model::{Address, Change, Family, NodePlan, Pool, Protocol, ServiceKey, ServicePlan, ports_of};
+
+use super::Figures;
+use forwarder::{Forwarder, FrontId, Means};
+
+/// Listeners of a family at once.
+const MOST: usize = 4_000;
+/// Of those that failed, so many are tried again at each look.
+const RETRIED: usize = 64;
+/// Services that are reported because some of their ports are left out.
+const MOST_TOLD: usize = 100;
+
+const LEFT_OUT: &str = "Too many node ports are served on loopback addresses; those of this service are served on other \
+                        addresses only";
+
+type Key = (Protocol, SocketAddr);
+
+/// Of one family.
+pub(super) struct Listeners {
+    family: Family,
+    figures: Arc<Figures>,
+    open: HashMap<Key, FrontId>,
+    /// Another process has the port, or there are no descriptors.
+    failed: BTreeSet<Key>,
+    /// One more than [`MOST`].
+    left_out: BTreeMap<Key, ServiceKey>,
+    /// Where the last retry ended.
+    retried: Option<Key>,
+    has_told: bool,
+    told: BTreeSet<ServiceKey>,
+    untold: Vec<ServiceKey>,
+}
+
+impl Listeners {
+    pub(super) fn new(family: Family, figures: Arc<Figures>) -> Listeners {
+        Listeners {
+            family,
+            figures,
+            open: HashMap::new(),
+            failed: BTreeSet::new(),
+            left_out: BTreeMap::new(),
+            retried: None,
+            has_told: false,
+            told: BTreeSet::new(),
+            untold: Vec::new(),
+        }
+    }
+
+    /// Listen for just these services.
+    pub(super) fn replace(
+        &mut self,
+        forwarder: &Forwarder,
+        plans: &HashMap<ServiceKey, ServicePlan>,
+        node: &NodePlan,
+    ) {
+        let ports = plans
+            .iter()
+            .flat_map(|(service, plan)| node_ports(Some(plan)).into_iter().map(move |port| (port, service)));
+        let wanted: BTreeMap<Key, &ServiceKey> = ports
+            .flat_map(|(port, service)| places(port, &node.nodeport_listeners).map(move |key| (key, service)))
+            .collect();
+        let gone: Vec<Key> = self.known().filter(|key| !wanted.contains_key(key)).collect();
+        gone.iter().for_each(|key| self.close(forwarder, key));
+        wanted.into_iter().for_each(|(key, service)| self.open(forwarder, key, service));
+        self.note();
+    }
+
+    /// What these changes add and remove. The directory knows who has a port that two of them are about.
+    pub(super) fn apply(&mut self, forwarder: &Forwarder, changes: &[Change<'_>], addresses: &[IpAddr]) {
+        let family = self.family;
+        let is_wanted = |(protocol, port): (Protocol, u16)| {
+            forwarder.shared.directory.find_node_port(family, protocol, port).is_some()
+        };
+        let mut added = Vec::new();
+        for change in changes {
+            let (old, new) = (node_ports(change.old), node_ports(change.new));
+            for port in old.difference(&new).filter(|port| !is_wanted(**port)) {
+                places(*port, addresses).for_each(|key| self.close(forwarder, &key));
+            }
+            added.extend(new.difference(&old).map(|port| (*port, change.service)));
+        }
+        for (port, service) in added.into_iter().filter(|(port, _)| is_wanted(*port)) {
+            places(port, addresses).for_each(|key| self.open(forwarder, key, service));
+        }
+        self.fill(forwarder);
+        self.note();
+    }
+
+    /// Ports that were taken may be free by now.
+    pub(super) fn retry(&mut self, forwarder: &Forwarder) {
+        let after = self.retried.take().map_or(Bound::Unbounded, Bound::Excluded);
+        let again: Vec<Key> = self.failed.range((after, Bound::Unbounded)).take(RETRIED).copied().collect();
+        self.retried = again.last().filter(|_| again.len() == RETRIED).copied();
+        for key in again {
+            match listen(forwarder, key) {
+                Ok(front) => {
+                    self.failed.remove(&key);
+                    self.open.insert(key, front);
+                }
+                Err(_) => self.count_failure(),
+            }
+        }
+        if self.failed.is_empty() {
+            self.has_told = false;
+        }
+        self.note();
+    }
+
+    fn note(&self) {
+        self.figures.open[self.family.index()].store(self.open.len(), Ordering::Relaxed);
+        self.figures.left_out[self.family.index()].store(self.left_out.len(), Ordering::Relaxed);
+    }
+
+    fn count_failure(&self) {
+        self.figures.failures[self.family.index()].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn take_untold(&mut self) -> impl Iterator<Item = (ServiceKey, &'static str)> {
+        std::mem::take(&mut self.untold).into_iter().map(|service| (service, LEFT_OUT))
+    }
+
+    fn known(&self) -> impl Iterator<Item = Key> {
+        self.open.keys().chain(&self.failed).chain(self.left_out.keys()).copied()
+    }
+
+    fn open(&mut self, forwarder: &Forwarder, key: Key, service: &ServiceKey) {
+        if self.open.contains_key(&key) || self.failed.contains(&key) {
+            return;
+        }
+        if self.open.len() + self.failed.len() >= MOST {
+            return self.leave_out(key, service);
+        }
+        match listen(forwarder, key) {
+            Ok(front) => drop(self.open.insert(key, front)),
+            Err(error) => {
+                self.failed.insert(key);
+                self.count_failure();
+                // One line, however many there are.
+                if !std::mem::replace(&mut self.has_told, true) {
+                    let (protocol, at) = key;
+                    tracing::error!(
+                        %service, %protocol, %at, %error,
+                        "Failed to serve a node port on a loopback address; others may fail too, see \
+                         kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total. Retrying with the \
+                         next checks"
+                    );
+                }
+            }
+        }
+    }
+
+    fn leave_out(&mut self, key: Key, service: &ServiceKey) {
+        if self.left_out.is_empty() {
+            tracing::error!(
+                %service, limit = MOST,
+                "Too many node ports to serve on loopback addresses; the rest is served on other addresses only, see \
+                 pointsman_localhost_nodeport_left_out_listeners"
+            );
+        }
+        self.left_out.insert(key, service.clone());
+        if self.told.len() < MOST_TOLD && self.told.insert(service.clone()) {
+            self.untold.push(service.clone());
+        }
+    }
+
+    fn close(&mut self, forwarder: &Forwarder, key: &Key) {
+        if let Some(front) = self.open.remove(key) {
+            forwarder.close(front);
+        }
+        self.failed.remove(key);
+        self.left_out.remove(key);
+    }
+
+    /// Where one has gone, one that was left out comes in.
+    fn fill(&mut self, forwarder: &Forwarder) {
+        while self.open.len() + self.failed.len() < MOST
+            && let Some((key, service)) = self.left_out.pop_first()
+        {
+            self.told.remove(&service);
+            self.open(forwarder, key, &service);
+        }
+    }
+}
+
+fn listen(forwarder: &Forwarder, (protocol, at): Key) -> std::io::Result<FrontId> {
+    forwarder.open(protocol, Pool::Cluster, Means::NodePort(at))
+}
+
+/// Where a node port is served.
+fn places((protocol, port): (Protocol, u16), addresses: &[IpAddr]) -> impl Iterator<Item = Key> {
+    addresses.iter().map(move |ip| (protocol, SocketAddr::new(*ip, port)))
+}
+
+/// Those that a forwarder can carry.
+fn node_ports(plan: Option<&ServicePlan>) -> BTreeSet<(Protocol, u16)> {
+    let carried = ports_of(plan).iter().filter(|port| port.protocol != Protocol::Sctp);
+    let numbers = carried.flat_map(|port| {
+        port.destinations.iter().filter_map(|destination| match destination.at {
+            Address::NodePort(number) => Some((port.protocol, number)),
+            Address::Vip(..) => None,
+        })
+    });
+    numbers.collect()
+}
