@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::{Family, Pool};
+use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
@@ -18,6 +19,9 @@ pub(crate) const MOST_TRIED: usize = 4;
 /// How long an endpoint may take to answer.
 pub(crate) const DIAL: Duration = Duration::from_secs(2);
 
+/// There will be no more, or an error.
+const ENDED: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
+
 pub(crate) struct Conn {
     pub(crate) client: OwnedFd,
     pub(crate) endpoint: Option<OwnedFd>,
@@ -28,9 +32,13 @@ pub(crate) struct Conn {
     /// Towards the endpoint, and back.
     ways: [Way; 2],
     /// What the client's socket allows, and the endpoint's.
-    pub(crate) ready: [Ready; 2],
+    ready: [Ready; 2],
     /// It waits for its next turn.
     pub(crate) is_queued: bool,
+    /// The client's side tells when there is room again: few clients ever leave none.
+    hears_of_room: bool,
+    /// It has been open for a while, and is looked after if its endpoint goes silently.
+    pub(crate) is_kept_alive: bool,
 }
 
 pub(crate) struct Dial {
@@ -60,9 +68,12 @@ impl Conn {
             dial: Some(Box::new(dial)),
             port,
             family,
-            ways: [Way::default(), Way::default()],
+            // Accepted connections inherit it.
+            ways: [Way::default(), Way::to_prompt()],
             ready: [Ready::default(); 2],
             is_queued: false,
+            hears_of_room: false,
+            is_kept_alive: false,
         }
     }
 
@@ -80,10 +91,27 @@ impl Conn {
         }
     }
 
-    pub(crate) fn opened(&mut self) {
+    /// The endpoint's side tells when something comes; of the client nothing is known, and the first call tells.
+    pub(crate) fn opened(&mut self, flags: EventFlags) {
         self.dial = None;
-        // Nothing is known of them: the first call tells.
-        self.ready = [Ready { readable: true, writable: true, is_hung: false }; 2];
+        let is_hung = flags.intersects(ENDED);
+        let readable = is_hung || flags.contains(EventFlags::IN);
+        let open = Ready { readable: true, writable: true, is_hung: false };
+        self.ready = [open, Ready { readable, is_hung, ..open }];
+    }
+
+    /// One of the sockets has something to say.
+    pub(crate) fn heard(&mut self, is_endpoint: bool, flags: EventFlags) {
+        let is_hung = flags.intersects(ENDED);
+        let ready = &mut self.ready[usize::from(is_endpoint)];
+        ready.is_hung |= is_hung;
+        ready.readable |= is_hung || flags.contains(EventFlags::IN);
+        ready.writable |= flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR);
+    }
+
+    /// Whether to listen for room on the client's side from now on.
+    pub(crate) fn wants_room(&mut self) -> bool {
+        !self.ready[0].writable && !std::mem::replace(&mut self.hears_of_room, true)
     }
 
     /// Move what can be moved, in both directions.
@@ -91,8 +119,8 @@ impl Conn {
         let Some(endpoint) = &self.endpoint else { return Progress::Broken };
         let (client, endpoint) = (self.client.as_fd(), endpoint.as_fd());
         let ([up, down], [near, far]) = (&mut self.ways, &mut self.ready);
-        let there = up.pump((client, near), (endpoint, far), tools);
-        let back = down.pump((endpoint, far), (client, near), tools);
+        let there = up.pump((client, near), (endpoint, far), tools, down.is_closed());
+        let back = down.pump((endpoint, far), (client, near), tools, up.is_closed());
         match (there, back) {
             (Ok(Pause::Over), Ok(Pause::Over)) => Progress::Over,
             (Ok(there), Ok(back)) if [there, back].contains(&Pause::HadItsTurn) => Progress::HadItsTurn,

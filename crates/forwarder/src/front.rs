@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use model::{Family, Pool, Protocol};
 use rustix::io::Errno;
@@ -19,6 +20,8 @@ pub(crate) struct Front {
     /// The endpoints that redirected clients are led to.
     pub(crate) pool: Pool,
     pub(crate) means: Means,
+    /// Connections that are likely to wait when one does.
+    pub(crate) expected: AtomicUsize,
 }
 
 /// A service port, and the endpoints that a client is led to, if there are any.
@@ -41,7 +44,14 @@ impl Front {
             Protocol::Udp => sockets::datagrams(at, is_shared)?,
             Protocol::Tcp | Protocol::Sctp => sockets::listener(at, is_shared)?,
         };
-        Ok(Front { socket, protocol, family: Family::of(at.ip()), pool, means })
+        Ok(Front {
+            socket,
+            protocol,
+            family: Family::of(at.ip()),
+            pool,
+            means,
+            expected: AtomicUsize::new(0),
+        })
     }
 
     /// Where it listens.

@@ -6,6 +6,7 @@ mod conn;
 mod counts;
 mod directory;
 mod front;
+mod parked;
 mod pipes;
 mod port;
 mod slab;

@@ -9,6 +9,10 @@ use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 const SIZE: usize = 256 * 1024;
 /// So many are in use at once; other connections copy meanwhile.
 const MOST: usize = 512;
+/// So many may be full because somebody does not read; the others are for those who do.
+const MOST_STUCK: usize = 256;
+/// So many bytes that were stuck are kept in memory instead.
+const MOST_KEPT: usize = 16 * 1024 * 1024;
 /// So many wait for the next connection.
 const MOST_SPARE: usize = 32;
 
@@ -22,12 +26,13 @@ pub(crate) struct Pipe {
 pub(crate) struct Pipes {
     spare: Vec<Pipe>,
     used: usize,
+    kept: usize,
 }
 
 impl Pipes {
-    /// An empty one; `None` if there are too many, or no descriptors left.
-    pub(crate) fn take(&mut self) -> Option<Pipe> {
-        if self.used >= MOST {
+    /// An empty one; `None` if there are too many, or no descriptors left. They get short for slow readers first.
+    pub(crate) fn take(&mut self, for_slow: bool) -> Option<Pipe> {
+        if self.used >= if for_slow { MOST_STUCK } else { MOST } {
             return None;
         }
         let pipe = self.spare.pop().or_else(make)?;
@@ -41,6 +46,20 @@ impl Pipes {
         if self.spare.len() < MOST_SPARE {
             self.spare.push(pipe);
         }
+    }
+
+    /// Whether a pipe with so much in it that nobody reads should be emptied.
+    pub(crate) fn are_short(&self, left: usize) -> bool {
+        self.used > MOST_STUCK && self.kept + left <= MOST_KEPT
+    }
+
+    /// So much is kept in memory that was in a pipe.
+    pub(crate) fn keep(&mut self, bytes: usize) {
+        self.kept += bytes;
+    }
+
+    pub(crate) fn kept_is_gone(&mut self, bytes: usize) {
+        self.kept = self.kept.saturating_sub(bytes);
     }
 
     /// It went with its connection, whatever was in it.

@@ -91,25 +91,33 @@ impl Port {
         let is_open = |endpoint: &SocketAddr| !tried.contains(endpoint);
         let is_good = |endpoint: &SocketAddr| is_open(endpoint) && !avoided.contains(endpoint);
         if let Some(lasts) = offer.affinity {
-            return self.pick_sticky(endpoints, client, lasts, is_open, is_good, now);
+            return self.pick_sticky((pool, endpoints), client, lasts, is_open, is_good, now);
         }
+        self.next_in_turn(pool, endpoints, is_open, is_good)
+    }
+
+    /// The one whose turn it is.
+    fn next_in_turn(
+        &self,
+        pool: Pool,
+        endpoints: &[SocketAddr],
+        is_open: impl Fn(&SocketAddr) -> bool,
+        is_good: impl Fn(&SocketAddr) -> bool,
+    ) -> Option<SocketAddr> {
         if endpoints.is_empty() {
             return None;
         }
         let turn = self.turn[pool as usize].fetch_add(1, Ordering::Relaxed);
-        let from = turn % endpoints.len();
-        let mut in_turn = endpoints.iter().cycle().skip(from).take(endpoints.len());
-        in_turn
-            .clone()
-            .find(|endpoint| is_good(endpoint))
-            .or_else(|| in_turn.find(|one| is_open(one)))
-            .copied()
+        let mut in_turn = endpoints.iter().cycle().skip(turn % endpoints.len()).take(endpoints.len());
+        let good = in_turn.clone().find(|endpoint| is_good(endpoint));
+        good.or_else(|| in_turn.find(|endpoint| is_open(endpoint))).copied()
     }
 
-    /// The endpoint that the client had, or the one that its address leads to: the same after a restart.
+    /// The endpoint that the client had. One whose time is over takes the next in turn, one that is new here the one that its
+    /// address leads to: the same after a restart.
     fn pick_sticky(
         &self,
-        endpoints: &[SocketAddr],
+        (pool, endpoints): (Pool, &[SocketAddr]),
         client: IpAddr,
         lasts: Duration,
         is_open: impl Fn(&SocketAddr) -> bool,
@@ -117,13 +125,19 @@ impl Port {
         now: Instant,
     ) -> Option<SocketAddr> {
         let mut pins = self.pins();
-        let pinned = pins.get(&client).filter(|pin| pin.until > now).map(|pin| pin.endpoint);
+        let had = pins.get(&client);
+        let is_over = had.is_some_and(|pin| pin.until <= now);
+        let pinned = had.filter(|pin| pin.until > now).map(|pin| pin.endpoint);
         let pinned = pinned.filter(|at| endpoints.binary_search(at).is_ok() && is_open(at));
         let nearest = |usable: &dyn Fn(&SocketAddr) -> bool| {
             let usable = endpoints.iter().filter(|endpoint| usable(endpoint));
             usable.max_by_key(|endpoint| weight(client, endpoint)).copied()
         };
-        let endpoint = pinned.or_else(|| nearest(&is_good)).or_else(|| nearest(&is_open))?;
+        let endpoint = match pinned {
+            Some(endpoint) => endpoint,
+            None if is_over => self.next_in_turn(pool, endpoints, &is_open, &is_good)?,
+            None => nearest(&is_good).or_else(|| nearest(&is_open))?,
+        };
         if pins.len() >= MOST_PINS && !pins.contains_key(&client) {
             pins.retain(|_, pin| pin.until > now);
         }
@@ -177,6 +191,8 @@ fn weight(client: IpAddr, endpoint: &SocketAddr) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use model::{PlannedEndpoint, Protocol};
 
@@ -220,6 +236,22 @@ mod tests {
         assert_eq!(picked(&port, 9, &others, now), Some(2), "a suspect is better than nothing");
         let all = [1, 2, 3].map(|last| SocketAddr::from(([10, 0, 0, last], 80)));
         assert_eq!(picked(&port, 9, &all, now), None);
+    }
+
+    #[test]
+    fn a_client_whose_time_is_over_takes_the_next_in_turn() {
+        let (port, now) = (port(&[1, 2, 3], Some(10)), Instant::now());
+        let first = picked(&port, 9, &[], now);
+        assert_eq!(picked(&port, 9, &[], now + Duration::from_secs(9)), first);
+        let mut later = now;
+        let mut seen = BTreeSet::new();
+        for _ in 0..3 {
+            later += Duration::from_secs(30);
+            let endpoint = picked(&port, 9, &[], later);
+            assert_eq!(picked(&port, 9, &[], later), endpoint, "it keeps the new one");
+            seen.insert(endpoint);
+        }
+        assert_eq!(seen.len(), 3, "{seen:?}");
     }
 
     #[test]

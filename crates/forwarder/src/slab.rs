@@ -49,6 +49,14 @@ impl<T> Slab<T> {
         Some(held)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.free.len() == self.places.len()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.places.iter_mut().filter_map(|place| place.held.as_mut())
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, u16, &T)> {
         let places = self.places.iter().enumerate();
         places.filter_map(|(index, place)| Some((index as u32, place.age, place.held.as_ref()?)))

@@ -37,6 +37,7 @@ pub(crate) fn listener(at: SocketAddr, is_shared: bool) -> io::Result<OwnedFd> {
     let socket = make(at, SocketType::STREAM)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
     share(&socket, at, is_shared)?;
+    send_at_once(&socket)?;
     keep_alive(&socket)?;
     bind(&socket, &at)?;
     listen(&socket, BACKLOG)?;
@@ -67,19 +68,24 @@ fn share(socket: &OwnedFd, at: SocketAddr, is_shared: bool) -> io::Result<()> {
     Ok(())
 }
 
-fn keep_alive(socket: &OwnedFd) -> Result<(), Errno> {
-    sockopt::set_tcp_nodelay(socket, true)?;
+/// Small writes do not wait for the acknowledgement of earlier ones.
+pub(crate) fn send_at_once(socket: impl AsFd) -> Result<(), Errno> {
+    sockopt::set_tcp_nodelay(socket, true)
+}
+
+/// Find out if the other side has silently gone.
+pub(crate) fn keep_alive(socket: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_socket_keepalive(socket, true)?;
     sockopt::set_tcp_keepidle(socket, KEEP_ALIVE_AFTER)?;
     sockopt::set_tcp_keepintvl(socket, KEEP_ALIVE_INTERVAL)?;
     sockopt::set_tcp_keepcnt(socket, 5)
 }
 
-/// Begin to connect; the outcome is for later. The mark keeps our own connections from being led to us again.
+/// Begin to connect; the outcome is for later. The mark keeps our own connections from being led to us again. What a short
+/// connection does not need is set later: each call counts where there are many of these.
 pub(crate) fn dial(at: SocketAddr, mark: u32) -> Result<OwnedFd, Errno> {
     let socket = make(at, SocketType::STREAM)?;
     set_mark(&socket, mark)?;
-    keep_alive(&socket)?;
     match connect(&socket, &at) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
         Err(error) => Err(error),

@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use model::Protocol;
-use rustix::event::epoll::EventFlags;
+use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, acceptfrom_with};
 
@@ -19,13 +19,18 @@ use crate::worker::Worker;
 
 /// Connections that are accepted before others are carried on.
 const AT_ONCE: usize = 64;
+/// Less than the time after which a silent connection is probed; most connections do not last for so long.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
 
 impl Worker {
     pub(crate) fn accept(&mut self, front: &Front) {
-        for _ in 0..AT_ONCE {
+        // As many as came last time and one more: asking once too often costs as much as a connection.
+        let expected = front.expected.load(Ordering::Relaxed);
+        for turn in 0..=expected.min(AT_ONCE) {
             if self.is_paused() {
                 return;
             }
+            front.expected.store(turn + 1, Ordering::Relaxed);
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             match acceptfrom_with(&front.socket, flags) {
                 Ok((client, Some(from))) => {
@@ -34,7 +39,7 @@ impl Worker {
                     }
                 }
                 Ok((_, None)) => {}
-                Err(Errno::AGAIN) => return,
+                Err(Errno::AGAIN) => return front.expected.store(turn.saturating_sub(1), Ordering::Relaxed),
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => return self.pause(),
                 // The client has gone meanwhile.
                 Err(_) => {}
@@ -76,6 +81,7 @@ impl Worker {
         count.opened.fetch_add(1, Ordering::Relaxed);
         port.open.fetch_add(1, Ordering::Relaxed);
         let dial = Dial { pool, client: from.ip(), tried: Vec::new(), since: self.now };
+        self.next_look.get_or_insert(self.now + BETWEEN_LOOKS);
         let (index, age) = self.conns.insert(Conn::new(client, port, front.family, dial));
         self.dial_next(index, age);
     }
@@ -156,24 +162,21 @@ impl Worker {
         let Some(conn) = self.conns.get_mut(index, age) else { return };
         if conn.dial.is_some() {
             if is_endpoint {
-                self.dialed(index, age);
+                self.dialed(index, age, flags);
             }
             return;
         }
-        let ended = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
-        let ready = &mut conn.ready[usize::from(is_endpoint)];
-        ready.is_hung |= ended;
-        ready.readable |= ended || flags.contains(EventFlags::IN);
-        ready.writable |= flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR);
+        conn.heard(is_endpoint, flags);
         if !conn.is_queued {
             self.carry_on(index, age);
         }
     }
 
     /// The endpoint that is being tried has answered.
-    fn dialed(&mut self, index: u32, age: u16) {
+    fn dialed(&mut self, index: u32, age: u16, flags: EventFlags) {
         let Some(conn) = self.conns.get_mut(index, age) else { return };
-        if conn.outcome().is_err() {
+        let may_have_failed = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+        if may_have_failed && conn.outcome().is_err() {
             if let Some(at) = conn.dial.as_ref().and_then(|dial| dial.tried.last()) {
                 conn.port.suspect(*at, self.now);
             }
@@ -182,13 +185,13 @@ impl Worker {
             self.failed_dial(family);
             return self.dial_next(index, age);
         }
-        conn.opened();
+        conn.opened(flags);
         let client = Token::Conn { index, age, is_endpoint: false };
-        if rustix::event::epoll::add(
+        if epoll::add(
             &self.epoll,
             &conn.client,
-            rustix::event::epoll::EventData::new_u64(client.pack()),
-            ALL,
+            EventData::new_u64(client.pack()),
+            ALL.difference(EventFlags::OUT),
         )
         .is_err()
         {
@@ -206,7 +209,14 @@ impl Worker {
 
     fn carry_on(&mut self, index: u32, age: u16) {
         let Some(conn) = self.conns.get_mut(index, age) else { return };
-        match conn.pump(&mut self.tools) {
+        let progress = conn.pump(&mut self.tools);
+        if matches!(progress, Progress::Waits | Progress::HadItsTurn) && conn.wants_room() {
+            let client = EventData::new_u64(Token::Conn { index, age, is_endpoint: false }.pack());
+            if epoll::modify(&self.epoll, &conn.client, client, ALL).is_err() {
+                return self.close(index, age, true);
+            }
+        }
+        match progress {
             Progress::Waits => {}
             Progress::HadItsTurn => {
                 conn.is_queued = true;
@@ -215,6 +225,19 @@ impl Worker {
             Progress::Over => self.close(index, age, false),
             Progress::Broken => self.close(index, age, true),
         }
+    }
+
+    /// Connections that have lasted until now may last for long.
+    pub(crate) fn keep_alive(&mut self) {
+        if self.next_look.is_none_or(|at| at > self.now) {
+            return;
+        }
+        for conn in self.conns.iter_mut().filter(|conn| conn.dial.is_none() && !conn.is_kept_alive) {
+            conn.is_kept_alive = true;
+            // It fails only for one that has ended.
+            let _ = conn.endpoint.as_ref().map(sockets::keep_alive);
+        }
+        self.next_look = (!self.conns.is_empty()).then_some(self.now + BETWEEN_LOOKS);
     }
 
     fn close(&mut self, index: u32, age: u16, is_broken: bool) {

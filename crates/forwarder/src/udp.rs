@@ -19,6 +19,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, recvfrom, send, sendto};
 
 use crate::counts::Refused;
 use crate::front::{Front, Means};
+use crate::parked::Parked;
 use crate::port::Port;
 use crate::slab::Slab;
 use crate::sockets;
@@ -30,8 +31,9 @@ use crate::worker::Worker;
 const AT_ONCE: usize = 64;
 /// The largest there are.
 const LARGEST: usize = 65_535;
-/// Conntrack is asked again about a client that was quiet for so long.
-const SURE_FOR: Duration = Duration::from_millis(100);
+/// Conntrack is asked again about a client that was quiet for so long. Records live for seconds at least, so only one that
+/// another process deletes can be followed by one for another service sooner.
+const SURE_FOR: Duration = Duration::from_millis(20);
 
 pub(crate) struct Flow {
     front: u32,
@@ -50,6 +52,7 @@ pub(crate) struct Flow {
 pub(crate) struct Datagrams {
     flows: Slab<Flow>,
     by_client: HashMap<(u32, SocketAddr), (u32, u16)>,
+    parked: Parked,
     conntrack: Option<Conntrack>,
     messages: Messages,
     buffer: Vec<u8>,
@@ -61,6 +64,7 @@ impl Datagrams {
         Datagrams {
             flows: Slab::new(),
             by_client: HashMap::new(),
+            parked: Parked::default(),
             conntrack: None,
             messages: Messages::default(),
             buffer: Vec::new(),
@@ -69,7 +73,7 @@ impl Datagrams {
     }
 
     pub(crate) fn next_sweep(&self) -> Option<Instant> {
-        self.next_sweep
+        [self.next_sweep, self.parked.next()].into_iter().flatten().min()
     }
 
     /// Where a redirected client wanted to go.
@@ -284,8 +288,11 @@ impl Worker {
     fn end_flow(&mut self, index: u32, age: u16) {
         let Some(flow) = self.datagrams.flows.remove(index, age) else { return };
         self.datagrams.by_client.remove(&(flow.front, flow.client));
+        // It fails only if nobody listens to it, which is what is wanted.
+        let _ = rustix::event::epoll::delete(&self.epoll, &flow.socket);
         self.shared.counts.of(flow.family, Protocol::Udp).open.fetch_sub(1, Ordering::Relaxed);
         flow.port.open.fetch_sub(1, Ordering::Relaxed);
+        self.datagrams.parked.keep(flow.socket, flow.used, self.now);
         if self.datagrams.by_client.is_empty() {
             // A crowd that is gone leaves no memory behind.
             self.datagrams.by_client.shrink_to_fit();
@@ -298,6 +305,7 @@ impl Worker {
     }
 
     pub(crate) fn sweep_flows(&mut self) {
+        self.datagrams.parked.expire(self.now);
         if self.datagrams.next_sweep.is_none_or(|at| at > self.now) {
             return;
         }

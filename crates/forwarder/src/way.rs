@@ -10,11 +10,14 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use rustix::pipe::{SpliceFlags, splice};
 
 use crate::pipes::{Pipe, Pipes};
+use crate::sockets;
 
 /// What is copied at once, and the most that a slow receiver makes us keep.
 pub(crate) const COPIED: usize = 16 * 1024;
 /// What is spliced at once; the pipe sets the limit.
 const SPLICED: usize = 1024 * 1024;
+/// After so much without a stop, a receiver does not count as slow any more.
+const STUCK: u64 = 1024 * 1024;
 /// Steps before it is another connection's turn.
 const STEPS: usize = 16;
 
@@ -38,6 +41,10 @@ pub(crate) struct Way {
     is_ended: bool,
     /// The receiver knows that it has ended.
     is_closed: bool,
+    /// The receiver's socket sends small writes at once; needed from the second one on.
+    is_prompt: bool,
+    /// So much went through since the receiver last took less than was there.
+    since_stuck: u64,
     pub(crate) bytes: u64,
 }
 
@@ -48,6 +55,8 @@ enum Held {
     Nothing,
     Piped(Pipe, usize),
     Copied(Box<[u8]>, usize),
+    /// What was in a pipe that others needed.
+    Unpiped(Box<[u8]>, usize),
 }
 
 /// What a socket is known to allow, until it says otherwise.
@@ -71,24 +80,34 @@ pub(crate) enum Pause {
 }
 
 impl Way {
+    /// To a socket that sends small writes at once already.
+    pub(crate) fn to_prompt() -> Way {
+        Way { is_prompt: true, ..Way::default() }
+    }
+
     /// Move what can be moved.
     pub(crate) fn pump(
         &mut self,
         (from, source): (BorrowedFd<'_>, &mut Ready),
         (to, sink): (BorrowedFd<'_>, &mut Ready),
         tools: &mut Tools,
+        is_last: bool,
     ) -> Result<Pause, Errno> {
         for _ in 0..STEPS {
             if !self.deliver(to, sink, &mut tools.pipes)? {
                 return Ok(Pause::Waits);
             }
             if self.is_ended {
-                return self.close(to);
+                return self.close(to, is_last);
             }
             if !source.readable || !sink.writable {
                 return Ok(Pause::Waits);
             }
-            let pipe = if self.is_bulk { tools.pipes.take() } else { None };
+            if !self.is_prompt && self.bytes > 0 {
+                sockets::send_at_once(to)?;
+                self.is_prompt = true;
+            }
+            let pipe = if self.is_bulk { tools.pipes.take(self.since_stuck < STUCK) } else { None };
             match pipe {
                 Some(pipe) => self.splice_in(from, source, pipe, &mut tools.pipes)?,
                 None => self.copy((from, source), (to, sink), &mut tools.buffer)?,
@@ -97,9 +116,14 @@ impl Way {
         Ok(Pause::HadItsTurn)
     }
 
-    fn close(&mut self, to: BorrowedFd<'_>) -> Result<Pause, Errno> {
-        if !self.is_closed {
-            self.is_closed = true;
+    /// Whether the receiver knows that there will be no more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// If it is the last to end, closing the socket says as much.
+    fn close(&mut self, to: BorrowedFd<'_>, is_last: bool) -> Result<Pause, Errno> {
+        if !std::mem::replace(&mut self.is_closed, true) && !is_last {
             match shutdown(to, Shutdown::Write) {
                 // It is gone already; its other direction shows it.
                 Ok(()) | Err(Errno::NOTCONN) => {}
@@ -120,14 +144,18 @@ impl Way {
                     let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
                     splice(&pipe.read, None, to, None, *left, flags)
                 }
-                Held::Copied(bytes, from) => {
+                Held::Copied(bytes, from) | Held::Unpiped(bytes, from) => {
                     send(to, bytes.get(*from..).unwrap_or_default(), SendFlags::NOSIGNAL)
                 }
                 Held::Nothing => break,
             };
             match written {
                 Ok(count) => self.delivered(count, pipes),
-                Err(Errno::AGAIN) => sink.writable = false,
+                Err(Errno::AGAIN) => {
+                    sink.writable = false;
+                    self.since_stuck = 0;
+                    self.unpipe(pipes)?;
+                }
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error),
             }
@@ -135,8 +163,32 @@ impl Way {
         Ok(true)
     }
 
+    /// The receiver does not read: what is in the pipe moves to memory if others need the pipe.
+    fn unpipe(&mut self, pipes: &mut Pipes) -> Result<(), Errno> {
+        let Held::Piped(pipe, left) = &self.held else { return Ok(()) };
+        if !pipes.are_short(*left) {
+            return Ok(());
+        }
+        let mut bytes = vec![0; *left];
+        let mut filled = 0;
+        while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match rustix::io::read(&pipe.read, rest) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        pipes.keep(filled);
+        if let Held::Piped(pipe, _) = std::mem::replace(&mut self.held, Held::Unpiped(bytes.into(), 0)) {
+            pipes.give_back(pipe);
+        }
+        Ok(())
+    }
+
     fn delivered(&mut self, count: usize, pipes: &mut Pipes) {
         self.bytes += count as u64;
+        self.since_stuck += count as u64;
         self.held = match std::mem::take(&mut self.held) {
             Held::Piped(pipe, left) if left > count => Held::Piped(pipe, left - count),
             Held::Piped(pipe, _) => {
@@ -144,6 +196,11 @@ impl Way {
                 Held::Nothing
             }
             Held::Copied(bytes, from) if bytes.len() > from + count => Held::Copied(bytes, from + count),
+            Held::Unpiped(bytes, from) if bytes.len() > from + count => Held::Unpiped(bytes, from + count),
+            Held::Unpiped(bytes, _) => {
+                pipes.kept_is_gone(bytes.len());
+                Held::Nothing
+            }
             Held::Copied(..) | Held::Nothing => Held::Nothing,
         };
     }
@@ -206,6 +263,7 @@ impl Way {
             Err(error) => return Err(error),
         };
         self.bytes += sent as u64;
+        self.since_stuck = if is_full { 0 } else { self.since_stuck + sent as u64 };
         sink.writable &= !is_full;
         if sent < count {
             self.held = Held::Copied(bytes.get(sent..).unwrap_or_default().into(), 0);
@@ -215,8 +273,10 @@ impl Way {
 
     /// The connection is over, whatever is held.
     pub(crate) fn abandon(self, pipes: &mut Pipes) {
-        if let Held::Piped(..) = self.held {
-            pipes.lost();
+        match self.held {
+            Held::Piped(..) => pipes.lost(),
+            Held::Unpiped(bytes, _) => pipes.kept_is_gone(bytes.len()),
+            Held::Copied(..) | Held::Nothing => {}
         }
     }
 }

@@ -68,6 +68,8 @@ pub(crate) struct Worker {
     /// Connections that could go on when it is their turn again.
     pub(crate) queue: VecDeque<(u32, u16)>,
     pub(crate) tools: Tools,
+    /// When to look for connections that have lasted.
+    pub(crate) next_look: Option<Instant>,
     /// No connection is accepted until then.
     paused: Option<Instant>,
     pub(crate) now: Instant,
@@ -96,6 +98,7 @@ impl Worker {
             dials: VecDeque::new(),
             queue: VecDeque::new(),
             tools: Tools::new(),
+            next_look: None,
             paused: None,
             now: Instant::now(),
             complaints: Complaints::default(),
@@ -145,7 +148,8 @@ impl Worker {
             return Some(Duration::ZERO);
         }
         let dial = self.dials.front().map(|(until, ..)| *until);
-        let next = [dial, self.paused, self.datagrams.next_sweep()].into_iter().flatten().min();
+        let next =
+            [dial, self.paused, self.next_look, self.datagrams.next_sweep()].into_iter().flatten().min();
         // A millisecond is what the kernel counts in; less would spin.
         next.map(|next| next.saturating_duration_since(Instant::now()) + Duration::from_millis(1))
     }
@@ -227,6 +231,7 @@ impl Worker {
             self.dials.pop_front();
             self.dial_timed_out(until, index, age);
         }
+        self.keep_alive();
         self.sweep_flows();
     }
 }
