@@ -95,11 +95,19 @@ impl Default for Ipvs {
     }
 }
 
-/// Its settings are not in a section of the file. Zero: not set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Its settings are not in a section of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Userspace {
+    /// Zero: not set, as with old releases of upstream.
     pub udp_idle_timeout: Span,
     pub drain_timeout: Span,
+}
+
+impl Default for Userspace {
+    fn default() -> Userspace {
+        let drain_timeout = Span(UserspaceSettings::default().drain);
+        Userspace { udp_idle_timeout: Span::default(), drain_timeout }
+    }
 }
 
 const IPTABLES: Effect = Effect::Only(&[Mode::Iptables]);
@@ -196,17 +204,17 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "DURATION",
         "Timeout of idle UDP flows; 0 keeps the node's setting.",
     ),
-    setting("udpIdleTimeout", Live, |c| &mut c.of_mode.userspace.udp_idle_timeout).omit_zero().effect(USERSPACE).flag(
+    setting("udpIdleTimeout", Live, |c| &mut c.of_mode.userspace.udp_idle_timeout).omit_default().effect(USERSPACE).flag(
         Group::Mode(Mode::Userspace),
         "udp-idle-timeout",
         "DURATION",
         "Timeout of idle UDP flows; 30s if unset.",
     ),
-    setting("userspaceDrainTimeout", Live, |c| &mut c.of_mode.userspace.drain_timeout).omit_zero().effect(USERSPACE).flag(
+    setting("userspaceDrainTimeout", Live, |c| &mut c.of_mode.userspace.drain_timeout).omit_default().effect(USERSPACE).flag(
         Group::Mode(Mode::Userspace),
         "userspace-drain-timeout",
         "DURATION",
-        "How long open connections may go on when the agent stops; 10s if unset.",
+        "How long open connections may go on when the agent stops; 0 ends them at once.",
     ),
 ];
 
@@ -304,15 +312,11 @@ fn ipvs(ipvs: &Ipvs) -> IpvsSettings {
     }
 }
 
-/// Zero stands for the default. No other mode waits for connections when it stops.
+/// No other mode waits for connections when it stops.
 fn userspace(section: &Userspace, mode: Mode) -> UserspaceSettings {
-    let usual = UserspaceSettings::default();
-    let or = |span: Duration, usual: Duration| if span.is_zero() { usual } else { span };
+    let udp_idle = section.udp_idle_timeout.0;
     UserspaceSettings {
-        udp_idle: or(section.udp_idle_timeout.0, usual.udp_idle),
-        drain: match mode {
-            Mode::Userspace => or(section.drain_timeout.0, usual.drain),
-            Mode::Nftables | Mode::Iptables | Mode::Ipvs => Duration::ZERO,
-        },
+        udp_idle: if udp_idle.is_zero() { UserspaceSettings::default().udp_idle } else { udp_idle },
+        drain: if mode == Mode::Userspace { section.drain_timeout.0 } else { Duration::ZERO },
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn document(configuration: &Configuration) -> BTreeMap<String, Node> 
     ]);
     for setting in settings::all() {
         let node = setting.value(&mut configuration).show();
-        if !(setting.omit_zero && node.is_zero()) {
+        if !(setting.omit_default && node == setting.default()) {
             insert(&mut document, setting.path, node);
         }
     }

@@ -42,7 +42,7 @@ pub(super) const ALL: &[Setting] = &[
         "NAME",
         "The name of this node in the cluster, instead of the host name; also used with --config.",
     ),
-    setting("featureGates", Rewrite, |c| &mut c.feature_gates).omit_zero().flag(
+    setting("featureGates", Rewrite, |c| &mut c.feature_gates).omit_default().flag(
         Group::General,
         "feature-gates",
         "GATE=BOOL[,...]",

@@ -23,13 +23,13 @@ pub(super) const ALL: &[Setting] = &[
         "DURATION",
         "Maximum time that buffered lines are held back.",
     ),
-    setting("logging.vmodule", Live, |c| &mut c.logging.vmodule).omit_zero().flag(
+    setting("logging.vmodule", Live, |c| &mut c.logging.vmodule).omit_default().flag(
         Group::Logging,
         "vmodule",
         "FILE=LEVEL[,...]",
         "Log levels per source file, by name without .rs; * and ? are wildcards. Format text only.",
     ),
-    setting("logging.options.text.splitStream", Live, |c| &mut c.logging.text.split).omit_zero().flag(
+    setting("logging.options.text.splitStream", Live, |c| &mut c.logging.text.split).omit_default().flag(
         Group::Logging,
         "log-text-split-stream",
         "",
@@ -41,7 +41,7 @@ pub(super) const ALL: &[Setting] = &[
         "BYTES",
         "Text: size of the buffer for stdout; needs feature gate LoggingAlphaOptions.",
     ),
-    setting("logging.options.json.splitStream", Live, |c| &mut c.logging.json.split).omit_zero().flag(
+    setting("logging.options.json.splitStream", Live, |c| &mut c.logging.json.split).omit_default().flag(
         Group::Logging,
         "log-json-split-stream",
         "",

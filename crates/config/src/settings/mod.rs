@@ -113,8 +113,8 @@ pub struct Setting {
     place: fn(&mut Configuration) -> &mut dyn Value,
     /// A zero in the file means that it is unset.
     pub zero_is_unset: bool,
-    /// A zero is not written.
-    pub omit_zero: bool,
+    /// The default is not written: upstream does not know the field, or does not write it either.
+    pub omit_default: bool,
 }
 
 /// Definitions read best as one line of code and one of help.
@@ -130,7 +130,7 @@ pub(crate) const fn setting(
         on_change,
         place,
         zero_is_unset: false,
-        omit_zero: false,
+        omit_default: false,
     }
 }
 
@@ -156,8 +156,8 @@ impl Setting {
         self
     }
 
-    pub(crate) const fn omit_zero(mut self) -> Setting {
-        self.omit_zero = true;
+    pub(crate) const fn omit_default(mut self) -> Setting {
+        self.omit_default = true;
         self
     }
 

@@ -11,6 +11,8 @@ pub(super) const ALL: &[Setting] = &[
         .effect(Effect::Never),
     setting("winkernel.forwardHealthCheckVip", Live, |c| &mut c.winkernel.forward_health_check_vip)
         .effect(Effect::Never),
-    setting("windowsRunAsService", Live, |c| &mut c.windows_run_as_service).omit_zero().effect(Effect::Never),
+    setting("windowsRunAsService", Live, |c| &mut c.windows_run_as_service)
+        .omit_default()
+        .effect(Effect::Never),
     setting("portRange", Live, |c| &mut c.port_range).effect(Effect::Never),
 ];
