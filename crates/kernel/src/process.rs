@@ -66,6 +66,18 @@ pub fn raise_open_files() -> io::Result<()> {
     Ok(())
 }
 
+/// Set how many files a process may open, however many it could ask for. More than before needs `CAP_SYS_RESOURCE`.
+pub fn limit_open_files(process: u32, count: u64) -> io::Result<()> {
+    let process = libc::pid_t::try_from(process).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let limit = libc::rlimit { rlim_cur: count, rlim_max: count };
+    // SAFETY: the call reads one `rlimit` from the first pointer, which points to one that lives on; the second is null,
+    // which asks for nothing to be written.
+    match unsafe { libc::prlimit(process, libc::RLIMIT_NOFILE, &limit, std::ptr::null_mut()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Let the kernel send `signal` to the command when the thread that starts it ends, however that happens.
 ///
 /// Start the command from a thread that lives as long as the process: it is the thread that counts.

@@ -38,8 +38,7 @@ pub(crate) fn gather(arguments: &Arguments) -> Result<Results, Failure> {
     if is_wanted(&[Only::Questions]) {
         results.questions = Some(questions::measure(&kube_proxy(arguments)?, arguments.quick)?);
     }
-    // Minutes of connections, which say nothing in few: only where they are asked for, or time is.
-    if is_wanted(&[Only::Userspace]) && (arguments.only.is_some() || !arguments.quick) {
+    if is_wanted(&[Only::Userspace]) {
         let kube_proxy = kube_proxy(arguments)?;
         results.userspace = Some(userspace::measure(&kube_proxy, arguments.quick, &mut results.skipped)?);
     }

@@ -1,65 +1,23 @@
-//! Servers and clients that make load.
-//!
-//! A client says one byte: `q` is answered by one byte, `s` by zeros without end.
+//! Clients that make load.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use bench_support::gauge::quantile;
 use sandbox::Namespace;
-use serde::Serialize;
 
 use crate::Failure;
-use bench_support::gauge::quantile;
 
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// UDP clients that wait for an answer at once.
-const AT_ONCE: usize = 1_000;
-
-/// What is left after many connections.
-#[derive(Debug, Serialize)]
-pub(crate) struct Leak {
-    pub(super) connections: usize,
-    pub(super) descriptors: i64,
-    pub(super) open: i64,
-    pub(super) kib: i64,
-}
-
-pub(super) fn serve(listener: TcpListener, threads: usize) -> Result<(), Failure> {
-    for _ in 0..threads {
-        let listener = listener.try_clone()?;
-        std::thread::spawn(move || {
-            for client in listener.incoming().flatten() {
-                // Whoever says nothing must not keep the others.
-                let mut said = [0];
-                let waits = client.set_nonblocking(true).is_ok();
-                let asked = (&client).read(&mut said).is_ok_and(|count| count == 1);
-                match (asked, said) {
-                    (true, [b'q']) => drop((&client).write_all(b"a")),
-                    _ if waits => drop(std::thread::spawn(move || answer(client, asked, said))),
-                    _ => {}
-                }
-            }
-        });
-    }
-    Ok(())
-}
-
-fn answer(mut client: TcpStream, asked: bool, mut said: [u8; 1]) {
-    let _ = client.set_nonblocking(false);
-    if !asked && !client.read(&mut said).is_ok_and(|count| count == 1) {
-        return;
-    }
-    if said == [b'q'] {
-        return drop(client.write_all(b"a"));
-    }
-    let zeros = vec![0; 256 * 1024];
-    while client.write_all(&zeros).is_ok() {}
-}
+const AT_ONCE: usize = 250;
 
 pub(super) fn echo(socket: UdpSocket) {
+    // What the server loses says nothing about the way to it.
+    let _smaller_will_do = rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, 4 * 1024 * 1024);
     std::thread::spawn(move || {
         let mut buffer = [0; 64];
         while let Ok((count, from)) = socket.recv_from(&mut buffer) {
@@ -68,16 +26,29 @@ pub(super) fn echo(socket: UdpSocket) {
     });
 }
 
+/// One question and its answer, which ends the connection.
 pub(super) fn exchange(mut stream: TcpStream) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.write_all(b"q")?;
     stream.read_exact(&mut [0])
 }
 
+/// One question of several. Returns who answered.
+pub(super) fn ping(mut stream: &TcpStream) -> std::io::Result<u8> {
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.write_all(b"e")?;
+    let mut name = [0];
+    stream.read_exact(&mut name)?;
+    Ok(name[0])
+}
+
+pub(super) fn ask_for_much(mut stream: &TcpStream) -> std::io::Result<()> {
+    stream.write_all(b"s")
+}
+
 /// Gigabits per second of one stream.
 pub(super) fn stream(mut stream: TcpStream, each: Duration) -> Result<f64, Failure> {
-    stream.write_all(b"s")?;
+    ask_for_much(&stream)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     let mut buffer = vec![0; 512 * 1024];
     let read_for = |stream: &mut TcpStream, buffer: &mut [u8], time: Duration| {
@@ -92,6 +63,21 @@ pub(super) fn stream(mut stream: TcpStream, each: Duration) -> Result<f64, Failu
     Ok(read_for(&mut stream, &mut buffer, each)?)
 }
 
+/// What became of short connections.
+#[derive(Default)]
+pub(super) struct Tally {
+    pub(super) done: usize,
+    pub(super) broken: usize,
+    first: Option<std::io::Error>,
+}
+
+impl Tally {
+    /// How many were done; an error if not all were.
+    pub(super) fn all(self) -> Result<usize, Failure> {
+        self.first.map_or(Ok(self.done), |error| Err(error.into()))
+    }
+}
+
 /// Connections per second, of several clients at once.
 pub(super) fn short_connections(
     from: &Namespace,
@@ -99,50 +85,50 @@ pub(super) fn short_connections(
     threads: usize,
     each: Duration,
 ) -> Result<f64, Failure> {
-    let until = Instant::now() + each;
     let started = Instant::now();
-    let done = in_threads(from, to, threads, move |_| Instant::now() < until)?;
+    let until = started + each;
+    let done = in_threads(from, to, threads, move |_| Instant::now() < until)?.all()?;
     Ok(done as f64 / started.elapsed().as_secs_f64())
 }
 
-pub(super) fn many_short(
+/// Exchange until `goes_on` says no to how many were begun.
+pub(super) fn in_threads(
     from: &Namespace,
     to: SocketAddr,
     threads: usize,
-    count: usize,
-) -> Result<(), Failure> {
-    in_threads(from, to, threads, move |begun| begun < count).map(drop)
-}
-
-/// Exchange until `goes_on` says no to how many were begun. Returns how many were done.
-fn in_threads(
-    from: &Namespace,
-    to: SocketAddr,
-    threads: usize,
-    goes_on: impl Fn(usize) -> bool + Copy + Send + Sync + 'static,
-) -> Result<usize, Failure> {
+    goes_on: impl Fn(usize) -> bool + Clone + Send + Sync + 'static,
+) -> Result<Tally, Failure> {
     let begun = Arc::new(AtomicUsize::new(0));
     let mut clients = Vec::new();
     for _ in 0..threads {
-        let (from, begun) = (from.try_clone()?, begun.clone());
+        let (from, begun, goes_on) = (from.try_clone()?, begun.clone(), goes_on.clone());
         clients.push(std::thread::spawn(move || {
             from.try_run(|| {
-                let mut done = 0;
+                let mut tally = Tally::default();
                 while goes_on(begun.fetch_add(1, Ordering::Relaxed)) {
-                    TcpStream::connect(to).and_then(exchange)?;
-                    done += 1;
+                    match TcpStream::connect(to).and_then(exchange) {
+                        Ok(()) => tally.done += 1,
+                        Err(error) => {
+                            tally.broken += 1;
+                            tally.first.get_or_insert(error);
+                        }
+                    }
                 }
-                Ok::<usize, std::io::Error>(done)
+                tally
             })
         }));
     }
-    let mut done = 0;
+    let mut all = Tally::default();
     for client in clients {
-        done += client.join().map_err(|_| "a client panicked")???;
+        let tally = client.join().map_err(|_| "a client panicked")??;
+        all.done += tally.done;
+        all.broken += tally.broken;
+        all.first = all.first.or(tally.first);
     }
-    Ok(done)
+    Ok(all)
 }
 
+/// The median of a short connection.
 pub(super) fn median_us(from: &Namespace, to: SocketAddr) -> Result<f64, Failure> {
     let times = from.try_run(|| {
         let mut times = Vec::new();
@@ -154,10 +140,6 @@ pub(super) fn median_us(from: &Namespace, to: SocketAddr) -> Result<f64, Failure
         Ok::<Vec<f64>, std::io::Error>(times)
     })??;
     Ok(quantile(&times, 0.5))
-}
-
-pub(super) fn ask_for_much(stream: &mut TcpStream) -> Result<(), Failure> {
-    Ok(stream.write_all(b"s")?)
 }
 
 /// Each client says its number and expects it back. Returns how many got another one, and how many none.

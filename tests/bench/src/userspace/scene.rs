@@ -1,34 +1,65 @@
-//! A client and a server in pods, the agent and HAProxy on the node between them.
+//! A client and servers in pods, the agent and HAProxy on the node between them.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use model::{Family, Protocol};
 use sandbox::{Namespace, Sandbox, SandboxSpec, address};
+use serde::Serialize;
 use test_support::{
     Carrier, EndpointManifest, ManifestFolder, NodeAgent, SOON, ServiceManifest, SliceManifest, manifest,
-    wait_until,
+    tools, wait_until,
 };
 
-use super::Way;
-use super::load::{self, Leak};
+use super::load;
+use super::server::Server;
 use crate::{Failure, world};
 
-const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 96, 200, 1));
-const UDP_VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 96, 200, 2));
 const POD_PORT: u16 = 8080;
 const HAPROXY_PORT: u16 = 18_080;
-/// Threads that serve, and threads that ask.
-const THREADS: usize = 8;
+/// Clients, the other ends of their connections, and the servers' ones are all in one process.
+const OPEN_FILES: u64 = 200_000;
+/// So many carry connections, in the agent and in HAProxy.
+const MOST_THREADS: usize = 4;
+
+/// The services: one endpoint, three endpoints of which one is killed, datagrams.
+#[derive(Clone, Copy)]
+pub(super) enum Service {
+    Web,
+    Three,
+    Datagrams,
+}
+
+impl Service {
+    fn ip(self) -> IpAddr {
+        IpAddr::V4(Ipv4Addr::new(10, 96, 200, self as u8 + 1))
+    }
+
+    pub(super) fn at(self) -> SocketAddr {
+        SocketAddr::new(self.ip(), 80)
+    }
+}
+
+pub(super) const ONE: &str = "server";
+pub(super) const THREE: [&str; 3] = ["first", "second", "third"];
 
 /// Parts are dropped in this order.
 pub(super) struct Scene {
     haproxy: Option<Child>,
-    agent: NodeAgent,
+    pub(super) agent: NodeAgent,
+    /// That of [`Service::Web`], and those of [`Service::Three`].
+    pub(super) servers: Vec<Server>,
     folder: ManifestFolder,
     sandbox: Sandbox,
+}
+
+/// What the agent holds.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Held {
+    pub(super) descriptors: i64,
+    pub(super) open: i64,
+    pub(super) kib: i64,
 }
 
 impl Drop for Scene {
@@ -43,44 +74,77 @@ impl Drop for Scene {
 
 impl Scene {
     pub(super) fn set(kube_proxy: &Path) -> Result<Scene, Failure> {
-        let pods = ["caller", "server"].map(str::to_owned).into();
+        // Processes that are started from now on inherit it. Without the right to raise it, less is measured.
+        if kernel::process::limit_open_files(std::process::id(), OPEN_FILES).is_err() {
+            kernel::process::raise_open_files()?;
+        }
+        let pods = [["caller", ONE].as_slice(), &THREE].concat().into_iter().map(str::to_owned).collect();
         let sandbox = Sandbox::new(&SandboxSpec { local_pods: pods, remote_pods: Vec::new() })?;
-        let pod = sandbox.pod("server")?;
-        let at = SocketAddr::new(pod.v4.into(), POD_PORT);
-        let listener = pod.namespace.try_run(|| TcpListener::bind(at))??;
-        load::serve(listener, THREADS)?;
-        let datagrams = pod.namespace.try_run(|| UdpSocket::bind(at))??;
-        load::echo(datagrams);
+        // A port may be used again, and the table of connections does not fill up with those that have ended.
+        sandbox.node.try_run(|| {
+            std::fs::write("/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_time_wait", "2")?;
+            std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "1024 65535")
+        })??;
+        sandbox
+            .pod("caller")?
+            .namespace
+            .try_run(|| std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "1024 65535"))??;
         let folder = ManifestFolder::create();
         folder.put("node", &manifest::node(world::NODE, "zone-1", &[address::NODE_V4.into()]));
-        for (name, vip, protocol) in [("web", VIP, Protocol::Tcp), ("dns", UDP_VIP, Protocol::Udp)] {
-            folder.put_service(&ServiceManifest::new(name, &[vip]).port("main", protocol, 80, 0));
-            let slice = SliceManifest::new(name, "1", Family::V4).port("main", protocol, POD_PORT);
-            folder.put_slice(&slice.endpoint(&EndpointManifest::new(at.ip(), world::NODE)));
+        let mut servers = Vec::new();
+        for (name, pod) in (b'a'..).zip([ONE].into_iter().chain(THREE)) {
+            let pod = sandbox.pod(pod)?;
+            servers.push(Server::start(&pod.namespace, SocketAddr::new(pod.v4.into(), POD_PORT), name)?);
+        }
+        let pod = sandbox.pod(ONE)?;
+        let at = SocketAddr::new(pod.v4.into(), POD_PORT);
+        load::echo(pod.namespace.try_run(|| UdpSocket::bind(at))??);
+        let services = [
+            ("web", Service::Web, Protocol::Tcp, [ONE].as_slice()),
+            ("three", Service::Three, Protocol::Tcp, &THREE),
+            ("datagrams", Service::Datagrams, Protocol::Udp, &[ONE]),
+        ];
+        for (name, service, protocol, pods) in services {
+            folder.put_service(&ServiceManifest::new(name, &[service.ip()]).port("main", protocol, 80, 0));
+            let mut slice = SliceManifest::new(name, "1", Family::V4).port("main", protocol, POD_PORT);
+            for pod in pods {
+                slice = slice.endpoint(&EndpointManifest::new(sandbox.pod(pod)?.v4.into(), world::NODE));
+            }
+            folder.put_slice(&slice);
         }
         let mut flags = Carrier::Userspace.flags();
         flags.push(format!("--cluster-cidr={}", address::CLUSTER_V4));
-        flags.push("--userspace-drain-timeout=1ms".to_owned());
+        flags.extend(["--userspace-drain-timeout=1ms", "--udp-idle-timeout=1s"].map(str::to_owned));
         let agent = NodeAgent::start(kube_proxy, &sandbox.node, &folder, world::NODE, &flags)?;
-        Ok(Scene { haproxy: None, agent, folder, sandbox })
+        Ok(Scene { haproxy: None, agent, servers, folder, sandbox })
     }
 
-    /// In TCP mode, with splicing, as Debian packages it.
+    /// In TCP mode, with splicing, with as many threads as the agent has, as Debian packages it.
     pub(super) fn start_haproxy(&mut self) -> Result<(), Failure> {
-        let server = self.sandbox.pod("server")?.v4;
+        let server = self.sandbox.pod(ONE)?.v4;
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
         let text = format!(
-            "global\n maxconn 50000\ndefaults\n mode tcp\n option splice-auto\n timeout connect 5s\n timeout client 1h\n \
-             timeout server 1h\nlisten web\n bind {}:{HAPROXY_PORT}\n server one {server}:{POD_PORT}\n",
+            "global\n maxconn 4000\n nbthread {threads}\ndefaults\n mode tcp\n option splice-auto\n \
+             timeout connect 5s\n timeout client 1h\n timeout server 1h\nlisten web\n \
+             bind {}:{HAPROXY_PORT}\n server one {server}:{POD_PORT}\n",
             address::NODE_V4
         );
         self.folder.put_text("haproxy.cfg.off", &text);
-        let mut command = Command::new("haproxy");
+        let unpacked = tools::unpacked("haproxy").map(|folder| folder.join("usr"));
+        let own = unpacked.as_ref().map(|folder| folder.join("sbin/haproxy")).filter(|path| path.exists());
+        let mut command = Command::new(own.as_deref().unwrap_or(Path::new("haproxy")));
+        if let Some(folder) = unpacked.filter(|_| own.is_some()) {
+            let triplet = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
+            command.env("LD_LIBRARY_PATH", folder.join(triplet));
+        }
         command.arg("-db").arg("-f").arg(self.folder.path().join("haproxy.cfg.off"));
         let path = std::env::var("PATH").unwrap_or_default();
         command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         self.sandbox.node.enter(&mut command)?;
-        let child = command.spawn().map_err(|error| format!("not started: {error}"))?;
+        let child = command
+            .spawn()
+            .map_err(|error| format!("not started: {error}; scripts/setup unpacks it on Debian"))?;
         self.haproxy = Some(child);
         let to = self.haproxy();
         let answers = || self.connect(to).is_ok_and(|stream| load::exchange(stream).is_ok());
@@ -88,7 +152,7 @@ impl Scene {
     }
 
     pub(super) fn direct(&self) -> SocketAddr {
-        let server = self.sandbox.pod("server").map(|pod| pod.v4);
+        let server = self.sandbox.pod(ONE).map(|pod| pod.v4);
         SocketAddr::new(server.unwrap_or(Ipv4Addr::UNSPECIFIED).into(), POD_PORT)
     }
 
@@ -96,88 +160,36 @@ impl Scene {
         SocketAddr::new(address::NODE_V4.into(), HAPROXY_PORT)
     }
 
-    pub(super) fn service(&self) -> SocketAddr {
-        SocketAddr::new(VIP, 80)
-    }
-
-    fn caller(&self) -> Result<&Namespace, Failure> {
+    pub(super) fn caller(&self) -> Result<&Namespace, Failure> {
         Ok(&self.sandbox.pod("caller")?.namespace)
     }
 
-    fn connect(&self, to: SocketAddr) -> Result<TcpStream, Failure> {
+    pub(super) fn connect(&self, to: SocketAddr) -> Result<TcpStream, Failure> {
         Ok(self.caller()?.try_run(|| TcpStream::connect(to))??)
     }
 
-    pub(super) fn way(&self, to: SocketAddr, each: Duration) -> Result<Way, Failure> {
-        let gigabits = load::stream(self.connect(to)?, each)?;
-        let connections = load::short_connections(self.caller()?, to, THREADS, each)?;
-        Ok(Way { gigabits, connections })
-    }
-
-    pub(super) fn leak(&mut self, connections: usize) -> Result<Leak, Failure> {
-        // What is kept for the next connections is there before.
-        load::many_short(self.caller()?, self.service(), THREADS, 2_000)?;
-        let before = self.held()?;
-        load::many_short(self.caller()?, self.service(), THREADS, connections)?;
-        let is_quiet =
-            || self.held().is_ok_and(|held| held.open == 0 && held.descriptors <= before.descriptors);
-        wait_until(SOON, is_quiet);
-        let after = self.held()?;
-        Ok(Leak {
-            connections,
-            descriptors: after.descriptors - before.descriptors,
-            open: after.open,
-            kib: after.kib - before.kib,
-        })
-    }
-
     /// What the agent holds now.
-    fn held(&self) -> Result<Leak, Failure> {
+    pub(super) fn held(&self) -> Result<Held, Failure> {
         let process = format!("/proc/{}", self.agent.process());
         let descriptors = std::fs::read_dir(format!("{process}/fd"))?.count();
         let status = std::fs::read_to_string(format!("{process}/status"))?;
         let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
         let kib = kib.ok_or("no resident memory")?.parse()?;
+        let open = self.metric("open_connections{ip_family=\"IPv4\",protocol=\"tcp\"}")?;
+        Ok(Held { descriptors: descriptors as i64, open, kib })
+    }
+
+    /// How many clients one service may have at once; the clients themselves need descriptors here, and so do servers.
+    pub(super) fn room(&self, protocol: &str) -> Result<usize, Failure> {
+        let limit = self.metric(&format!("open_connections_limit{{protocol=\"{protocol}\"}}"))?;
+        let here = kernel::process::open_files()?.saturating_sub(1_000) / 2;
+        Ok(usize::try_from(limit)?.saturating_sub(200) / 2).map(|room| room.min(here as usize))
+    }
+
+    pub(super) fn metric(&self, name: &str) -> Result<i64, Failure> {
         let page = self.agent.metrics().ok_or("no metrics")?;
-        let open = page.lines().find_map(|line| {
-            let rest = line
-                .strip_prefix("pointsman_userspace_open_connections{ip_family=\"IPv4\",protocol=\"tcp\"} ")?;
-            rest.parse().ok()
-        });
-        Ok(Leak { connections: 0, descriptors: descriptors as i64, open: open.ok_or("no count")?, kib })
-    }
-
-    /// Bytes in the agent for each of so many connections.
-    pub(super) fn weigh(&self, count: usize) -> Result<f64, Failure> {
-        let before = self.held()?;
-        let mut open = Vec::with_capacity(count);
-        for _ in 0..count {
-            open.push(self.connect(self.service())?);
-        }
-        let all_are_open = || self.held().is_ok_and(|held| held.open >= count as i64);
-        if !wait_until(SOON, all_are_open) {
-            return Err(format!("{} of {count} connections are open", self.held()?.open).into());
-        }
-        let after = self.held()?;
-        Ok((after.kib - before.kib).max(0) as f64 * 1024.0 / count as f64)
-    }
-
-    /// The median of a short connection, alone and beside clients that ask for much and never read.
-    pub(super) fn slow_readers(&self, count: usize) -> Result<(f64, f64), Failure> {
-        let quiet = load::median_us(self.caller()?, self.service())?;
-        let mut readers = Vec::with_capacity(count);
-        for _ in 0..count {
-            let mut stream = self.connect(self.service())?;
-            load::ask_for_much(&mut stream)?;
-            readers.push(stream);
-        }
-        // Until every buffer on the way is full.
-        let settled = Instant::now() + Duration::from_secs(2);
-        wait_until(SOON, || Instant::now() >= settled);
-        Ok((quiet, load::median_us(self.caller()?, self.service())?))
-    }
-
-    pub(super) fn udp(&self, clients: usize) -> Result<(usize, usize), Failure> {
-        load::datagrams(self.caller()?, SocketAddr::new(UDP_VIP, 80), clients)
+        let name = format!("pointsman_userspace_{name} ");
+        let value = page.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok());
+        value.ok_or_else(|| format!("no {name}").into())
     }
 }
