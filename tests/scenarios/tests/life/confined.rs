@@ -121,6 +121,9 @@ fn enough(carrier: Carrier) {
     for family in Family::BOTH {
         stage.await_answer(Protocol::Tcp, From::Guest, at_cluster_ip(1, family), "c");
     }
+    if carrier == Carrier::Userspace {
+        super::userspace::faults::much(&stage);
+    }
     for path in ["/healthz", "/livez", "/readyz"] {
         assert_eq!(stage.agent().probe(path), Some(200), "{path}");
     }

@@ -1,6 +1,8 @@
 //! Mode userspace: its rig, and the cases that are about this mode alone: what becomes of connections.
 
 mod carried;
+pub(crate) mod faults;
+mod peers;
 mod rig;
 
 use test_support::{Carrier, Case};
@@ -10,7 +12,7 @@ use super::rig::in_mode;
 pub(crate) use rig::UserspaceRig;
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
-    carried::cases()
+    [carried::cases(), faults::cases()].into_iter().flatten().collect()
 }
 
 /// A case of this mode; it fails by panicking.
