@@ -69,7 +69,7 @@ impl Conn {
             port,
             family,
             // Accepted connections inherit it.
-            ways: [Way::default(), Way::to_prompt()],
+            ways: [Way::default(), Way::to_client()],
             ready: [Ready::default(); 2],
             is_queued: false,
             hears_of_room: false,

@@ -16,6 +16,13 @@ const BACKLOG: i32 = 65_535;
 /// A connection whose other side has silently gone is noticed after twelve minutes at most.
 const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(300);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(75);
+/// What a client's socket takes beyond what the client has room for.
+const MOST_UNSENT: u32 = 256 * 1024;
+/// What an endpoint may send before its connection has moved [`PROVEN`], and afterwards. The kernel would let a burst grow
+/// it to megabytes, and a thousand clients that do not read would use up the memory of all TCP connections of the node.
+const FIRST_ROOM: usize = 128 * 1024;
+const ROOM: usize = 2 * 1024 * 1024;
+pub(crate) const PROVEN: u64 = 8 * 1024 * 1024;
 /// Room for datagrams that come while the thread does something else.
 const UDP_BUFFER: usize = 4 * 1024 * 1024;
 
@@ -38,6 +45,7 @@ pub(crate) fn listener(at: SocketAddr, is_shared: bool) -> io::Result<OwnedFd> {
     sockopt::set_socket_reuseaddr(&socket, true)?;
     share(&socket, at, is_shared)?;
     send_at_once(&socket)?;
+    kernel::socket::set_most_unsent(&socket, MOST_UNSENT)?;
     keep_alive(&socket)?;
     bind(&socket, &at)?;
     listen(&socket, BACKLOG)?;
@@ -105,6 +113,15 @@ fn set_mark(socket: &OwnedFd, mark: u32) -> Result<(), Errno> {
         return Ok(());
     }
     kernel::socket::set_mark(socket, mark).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+/// Bound what the kernel receives before anybody reads it.
+pub(crate) fn bound_room(socket: impl AsFd, is_proven: bool) {
+    let room = if is_proven { ROOM } else { FIRST_ROOM };
+    // Beyond the node's limit where we may.
+    if sockopt::set_socket_recv_buffer_size_force(&socket, room).is_err() {
+        let _smaller_will_do = sockopt::set_socket_recv_buffer_size(&socket, room);
+    }
 }
 
 pub(crate) fn reset_on_close(socket: impl AsFd) {

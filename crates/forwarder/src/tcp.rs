@@ -87,7 +87,7 @@ impl Worker {
     }
 
     /// Try the next endpoint; without one the client is turned away.
-    fn dial_next(&mut self, index: u32, age: u16) {
+    pub(crate) fn dial_next(&mut self, index: u32, age: u16) {
         let (mark, now) = (self.shared.mark(), self.now);
         loop {
             let Some(conn) = self.conns.get_mut(index, age) else { return };
@@ -114,8 +114,12 @@ impl Worker {
                     return;
                 }
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                    self.pause();
-                    return self.turn_away(index, age, Refused::Descriptors);
+                    // It is not the endpoint's fault, and the client can wait.
+                    if let Some(dial) = &mut conn.dial {
+                        dial.tried.pop();
+                    }
+                    self.waiting.push((index, age));
+                    return self.pause();
                 }
                 Err(_) => {
                     conn.port.suspect(at, now);

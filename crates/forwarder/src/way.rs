@@ -43,9 +43,22 @@ pub(crate) struct Way {
     is_closed: bool,
     /// The receiver's socket sends small writes at once; needed from the second one on.
     is_prompt: bool,
+    room: Room,
     /// So much went through since the receiver last took less than was there.
     since_stuck: u64,
     pub(crate) bytes: u64,
+}
+
+/// How much the sender may send before it is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Room {
+    /// What the kernel finds right: clients may be far away.
+    #[default]
+    Free,
+    /// Nothing has been set, for little needs nothing.
+    Unbounded,
+    Bounded,
+    Proven,
 }
 
 /// What was read and not yet written.
@@ -80,9 +93,20 @@ pub(crate) enum Pause {
 }
 
 impl Way {
-    /// To a socket that sends small writes at once already.
-    pub(crate) fn to_prompt() -> Way {
-        Way { is_prompt: true, ..Way::default() }
+    /// From an endpoint to a client, whose socket sends small writes at once already.
+    pub(crate) fn to_client() -> Way {
+        Way { is_prompt: true, room: Room::Unbounded, ..Way::default() }
+    }
+
+    /// Much comes: a sender gets more room once its receiver has proved to read.
+    fn bound(&mut self, from: BorrowedFd<'_>) {
+        let room = match self.room {
+            Room::Unbounded => Room::Bounded,
+            Room::Bounded if self.bytes >= sockets::PROVEN => Room::Proven,
+            Room::Free | Room::Bounded | Room::Proven => return,
+        };
+        self.room = room;
+        sockets::bound_room(from, room == Room::Proven);
     }
 
     /// Move what can be moved.
@@ -108,6 +132,9 @@ impl Way {
                 self.is_prompt = true;
             }
             let pipe = if self.is_bulk { tools.pipes.take(self.since_stuck < STUCK) } else { None };
+            if self.is_bulk {
+                self.bound(from);
+            }
             match pipe {
                 Some(pipe) => self.splice_in(from, source, pipe, &mut tools.pipes)?,
                 None => self.copy((from, source), (to, sink), &mut tools.buffer)?,

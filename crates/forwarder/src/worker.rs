@@ -72,6 +72,9 @@ pub(crate) struct Worker {
     pub(crate) next_look: Option<Instant>,
     /// No connection is accepted until then.
     paused: Option<Instant>,
+    is_closed: bool,
+    /// Accepted, without a descriptor for the way to an endpoint. Nobody else is let in, so the next descriptor helps them.
+    pub(crate) waiting: Vec<(u32, u16)>,
     pub(crate) now: Instant,
     pub(crate) complaints: Complaints,
 }
@@ -100,6 +103,8 @@ impl Worker {
             tools: Tools::new(),
             next_look: None,
             paused: None,
+            is_closed: false,
+            waiting: Vec::new(),
             now: Instant::now(),
             complaints: Complaints::default(),
         })
@@ -159,7 +164,7 @@ impl Worker {
             match order {
                 Order::Stop => return false,
                 Order::Open(id, front) => {
-                    let flags = if self.paused.is_some() { EventFlags::empty() } else { EventFlags::IN };
+                    let flags = if self.is_closed { EventFlags::empty() } else { EventFlags::IN };
                     match epoll::add(&self.epoll, &front.socket, data(Token::Front(id)), flags) {
                         Ok(()) => drop(self.fronts.insert(id, Arc::new(front))),
                         Err(error) => {
@@ -201,13 +206,14 @@ impl Worker {
                 "Out of file descriptors; new connections wait. Raise the limit of open files of kube-proxy"
             );
         }
-        if self.paused.is_none() {
-            self.set_open(false);
-        }
+        self.set_open(false);
         self.paused = Some(self.now + PAUSE);
     }
 
-    fn set_open(&self, is_open: bool) {
+    fn set_open(&mut self, is_open: bool) {
+        if std::mem::replace(&mut self.is_closed, !is_open) == !is_open {
+            return;
+        }
         let flags = if is_open { EventFlags::IN } else { EventFlags::empty() };
         for (id, front) in &self.fronts {
             let _ = epoll::modify(&self.epoll, &front.socket, data(Token::Front(*id)), flags);
@@ -222,7 +228,13 @@ impl Worker {
     fn expire(&mut self) {
         if self.paused.is_some_and(|until| until <= self.now) {
             self.paused = None;
-            self.set_open(true);
+            for (index, age) in std::mem::take(&mut self.waiting) {
+                self.dial_next(index, age);
+            }
+            // Who waits comes before who is not in yet.
+            if self.paused.is_none() {
+                self.set_open(true);
+            }
         }
         while let Some((until, index, age)) = self.dials.front().copied() {
             if until > self.now {

@@ -41,8 +41,8 @@ const WHOLE: Scale = Scale {
 
 /// In less than a minute.
 const QUICK: Scale = Scale {
-    rounds: 3,
-    each: Duration::from_millis(700),
+    rounds: 4,
+    each: Duration::from_millis(800),
     short: 5_000,
     crowd: 2_000,
     slow_readers: 200,
