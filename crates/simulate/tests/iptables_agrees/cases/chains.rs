@@ -53,7 +53,7 @@ pub(super) const ROWS: &[Row] = &[
         Nat,
         "MASQUERADE unreached, both",
         "-A PREROUTING -j B\n-A POSTROUTING -j A\n:A - [0:0]\n-A A -j MASQUERADE",
-        Taken,
+        TakenByNew,
     ),
     (Nat, "empty table", "", Taken),
     (Nat, "garbage line", "garbage", Refused),
