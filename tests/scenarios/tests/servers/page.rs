@@ -12,6 +12,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
         case("the page shows node, syncs, services and an answer without scripts", shown),
         case("the page lists problems first, and page by page", listed),
         case("what objects and visitors write is text on the page", hostile),
+        case("the page shows the traffic of one service if it is counted", counted),
         case("the page is read-only, and not for strangers", guarded),
         case("the page is sent again only if something changed", unchanged),
     ]
@@ -136,6 +137,19 @@ fn hostile() {
         assert_eq!(page.matches("<script").count(), 1, "{name}\n{page}");
     }
     assert_eq!(site.get(PAGES, "/?q=%ff").code, 400);
+}
+
+fn counted() {
+    let site = Site::start(&["--proxy-mode=nftables", "--service-counters"]);
+    site.put_checked("web", 32000);
+    site.put_endpoints("web", Family::V4, 1);
+    await_services(&site, 1);
+    // Counters are read because somebody asks, and rates take two readings.
+    site.await_reply(PAGES, "/?service=default/web", |reply| {
+        reply.body.contains("0.0 connections/s, 0 B/s in")
+    });
+    let without = self::site();
+    assert!(!page(&without, "?service=default/web").contains("Traffic</th>"));
 }
 
 fn guarded() {

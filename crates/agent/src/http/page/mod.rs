@@ -105,7 +105,8 @@ async fn respond(parts: &Parts, about: &About, context: &Context) -> Answer {
 fn tag(about: &About, context: &Context, query: &str) -> String {
     let mut hasher = DefaultHasher::new();
     (query, api_status::generation(&about.identity, context)).hash(&mut hasher);
-    if about.has_counters {
+    // Only the panel of one service shows them.
+    if about.has_counters && query.contains("service=") {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         (now.as_secs() / COUNTERS_AGE.as_secs()).hash(&mut hasher);
     }
