@@ -79,6 +79,41 @@ fn every_way_to_a_service_is_counted_once_and_others_are_not() {
     assert_eq!(counted(&mut reconciler, "default/other"), Some((0, 0)));
 }
 
+#[test]
+fn what_is_refused_is_counted_for_its_service_and_outlives_changes() {
+    let (mut reconciler, mut fixture) = (over(Simulator::new()), fixture());
+    let refused = |reconciler: &mut Simulated, service: &str| {
+        let all = read_traffic(reconciler.backend().transport(), Family::V4).unwrap();
+        all.iter().find(|(name, _)| &*name.service == service).unwrap().1.refused
+    };
+    sync(&mut reconciler, &fixture, &[]);
+    send(&mut reconciler, Some(POD), "10.96.0.1", 80);
+    assert_eq!(refused(&mut reconciler, "default/web"), 0, "it was forwarded");
+    fixture.add("default/web", web(), &[]);
+    sync(&mut reconciler, &fixture, &["default/web"]);
+    let ways = [("10.96.0.1", 80), ("192.168.50.2", 30080), ("198.51.100.1", 80)];
+    for (to, port) in ways {
+        send(&mut reconciler, Some(POD), to, port);
+    }
+    send(&mut reconciler, Some(POD), "10.96.0.1", 81);
+    assert_eq!(refused(&mut reconciler, "default/web"), ways.len() as u64);
+    fixture.add("default/web", web(), &PODS);
+    sync(&mut reconciler, &fixture, &["default/web"]);
+    reconciler.distrust(Family::V4);
+    sync(&mut reconciler, &fixture, &[]);
+    assert_eq!(refused(&mut reconciler, "default/web"), ways.len() as u64);
+    assert_eq!(refused(&mut reconciler, "default/other"), 0);
+    let ranged = Service {
+        load_balancer_ips: [ip("203.0.113.1")].into(),
+        source_ranges: vec!["198.18.0.0/24".parse().unwrap()].into(),
+        ..service(3)
+    };
+    fixture.add("default/ranged", ranged, &PODS);
+    sync(&mut reconciler, &fixture, &["default/ranged"]);
+    send(&mut reconciler, Some(POD), "203.0.113.1", 80);
+    assert_eq!(refused(&mut reconciler, "default/ranged"), 1, "outside its source ranges");
+}
+
 /// The endpoint is the node itself: its packet goes out and comes in again.
 #[test]
 fn a_packet_of_the_node_to_itself_is_counted_once() {

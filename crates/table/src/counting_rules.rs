@@ -9,7 +9,7 @@ use kernel::nft::{Batch, Chain, Hook, HookKind, VerdictCode};
 use model::Protocol;
 
 use crate::code::{Code, Field};
-use crate::layout::{OUTPUT, PREROUTING, PROTOCOLS, TableSetup, original_key, rule};
+use crate::layout::{OUTPUT, PREROUTING, PROTOCOLS, TableSetup, key_of, original_key, rule};
 use crate::sets::{Door, SetName, counting};
 
 /// Behind the redirection, before anything that may drop.
@@ -19,10 +19,7 @@ pub(crate) const CHAINS: [&str; 4] =
     ["count-prerouting", "count-output", "count-traffic", "count-connections"];
 
 impl TableSetup {
-    pub fn declare_counting(&self, batch: &mut Batch) {
-        for set in counting() {
-            self.declare_set(batch, set);
-        }
+    pub(crate) fn declare_counting(&self, batch: &mut Batch) {
         for (name, number) in [("count-prerouting", PREROUTING), ("count-output", OUTPUT)] {
             let hook = Hook { kind: HookKind::Filter, number, priority: AFTER_DNAT };
             batch.add_chain(&Chain { name, hook: Some(hook) });
@@ -38,6 +35,22 @@ impl TableSetup {
         for door in Door::BOTH {
             self.count_rules(batch, "count-connections", &[], SetName::Connections(door), door);
             self.count_rules(batch, "count-traffic", &[Field::Direction], SetName::Traffic(door), door);
+        }
+    }
+
+    /// The maps, before the rules that count in them.
+    pub(crate) fn declare_counting_sets(&self, batch: &mut Batch) {
+        if self.count_traffic {
+            counting().for_each(|set| self.declare_set(batch, set));
+        }
+    }
+
+    /// Count a packet for its service where the rule behind refuses it. A rule of its own, so that a packet without a
+    /// counter is refused all the same.
+    pub(super) fn count_refused(&self, batch: &mut Batch, chain: &str, refused: Code<'_>, door: Door) {
+        if self.count_traffic {
+            let key = key_of(door);
+            rule(batch, chain, refused.count_in(key, &SetName::Refused(door).name()));
         }
     }
 

@@ -137,6 +137,7 @@ impl TableSetup {
         for set in permanent() {
             self.declare_set(batch, set);
         }
+        self.declare_counting_sets(batch);
         for (name, hook) in base_chains() {
             batch.add_chain(&Chain { name, hook: Some(hook) });
         }
@@ -223,6 +224,7 @@ impl TableSetup {
             rule(batch, base, code.then(VerdictCode::Goto("firewall-check")));
         }
         rule(batch, "firewall-check", self.code().then(VerdictCode::Jump("firewall-ranges")));
+        self.count_refused(batch, "firewall-check", self.code(), Door::Vip);
         let kept_out = self.code().count(counter(Refusal::SourceRange));
         rule(batch, "firewall-check", kept_out.then(VerdictCode::Drop));
         for (base, next) in [
@@ -235,18 +237,26 @@ impl TableSetup {
         let first_redirected = || self.code().first_redirected().then(VerdictCode::Goto("affinity-record"));
         rule(batch, "input-new", first_redirected());
         let at_nodeport = || self.code().within(&[Field::Destination], "nodeport-addresses");
-        let code = at_nodeport().within(&NODE_PORT, "no-endpoint-drop-nodeports");
+        let dropped = || at_nodeport().within(&NODE_PORT, "no-endpoint-drop-nodeports");
+        self.count_refused(batch, "input-new", dropped(), Door::NodePort);
+        let code = dropped();
         let code = code.count(counter(Refusal::NoLocalEndpoints));
         rule(batch, "input-new", code.then(VerdictCode::Drop));
-        let code = at_nodeport().within(&NODE_PORT, "no-endpoint-reject-nodeports");
+        let rejected = || at_nodeport().within(&NODE_PORT, "no-endpoint-reject-nodeports");
+        self.count_refused(batch, "input-new", rejected(), Door::NodePort);
+        let code = rejected();
         let code = code.count(counter(Refusal::NoEndpoints));
         rule(batch, "input-new", code.then(VerdictCode::Goto("reject-it")));
         rule(batch, "forward-new", first_redirected());
         for chain in ["input-new", "forward-new"] {
-            let code = self.code().within(&VIP, "no-endpoint-drop-ips");
+            let dropped = || self.code().within(&VIP, "no-endpoint-drop-ips");
+            self.count_refused(batch, chain, dropped(), Door::Vip);
+            let code = dropped();
             let code = code.count(counter(Refusal::NoLocalEndpoints));
             rule(batch, chain, code.then(VerdictCode::Drop));
-            let code = self.code().within(&VIP, "no-endpoint-reject-ips");
+            let rejected = || self.code().within(&VIP, "no-endpoint-reject-ips");
+            self.count_refused(batch, chain, rejected(), Door::Vip);
+            let code = rejected();
             let code = code.count(counter(Refusal::NoEndpoints));
             rule(batch, chain, code.then(VerdictCode::Goto("reject-it")));
         }
@@ -429,7 +439,7 @@ pub(crate) fn is_permanent_chain(name: &str) -> bool {
         || ipvs_rules::is_permanent_chain(name)
 }
 
-fn key_of(door: Door) -> &'static [Field] {
+pub(super) fn key_of(door: Door) -> &'static [Field] {
     match door {
         Door::Vip => &VIP,
         Door::NodePort => &NODE_PORT,

@@ -33,17 +33,24 @@ pub enum Meter {
     Traffic(Direction),
     /// First packets: connections, or flows of protocols that have none.
     Connections,
+    /// Packets that were refused.
+    Refused,
 }
 
 impl Meter {
-    pub const ALL: [Meter; 3] =
-        [Meter::Traffic(Direction::Request), Meter::Traffic(Direction::Reply), Meter::Connections];
+    pub const ALL: [Meter; 4] = [
+        Meter::Traffic(Direction::Request),
+        Meter::Traffic(Direction::Reply),
+        Meter::Connections,
+        Meter::Refused,
+    ];
 
     fn word(self) -> &'static str {
         match self {
             Meter::Traffic(Direction::Request) => "request",
             Meter::Traffic(Direction::Reply) => "reply",
             Meter::Connections => "connections",
+            Meter::Refused => "refused",
         }
     }
 }
@@ -107,6 +114,7 @@ pub(crate) fn render(service: &str, port: &PortPlan, out: &mut Vec<Element>) {
             let (set, key) = match meter {
                 Meter::Traffic(direction) => (SetName::Traffic(door), key.direction(direction)),
                 Meter::Connections => (SetName::Connections(door), key),
+                Meter::Refused => (SetName::Refused(door), key),
             };
             out.push(Element { set, key, data: Data::Counter, label: Some(name.clone()) });
         }

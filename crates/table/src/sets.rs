@@ -69,6 +69,8 @@ pub enum SetName {
     Traffic(Door),
     /// Destination → counter of a service port's new connections; only where traffic is counted.
     Connections(Door),
+    /// Destination → counter of a service port's refused packets; only where traffic is counted.
+    Refused(Door),
 }
 
 /// The sets that exist from the start; `FirewallAllow` and what belongs to a pool come on demand.
@@ -90,7 +92,9 @@ pub(crate) fn beside_ipvs() -> [SetName; 4] {
 
 /// The maps that exist beside these where traffic is counted.
 pub(crate) fn counting() -> impl Iterator<Item = SetName> {
-    Door::BOTH.into_iter().flat_map(|door| [SetName::Traffic(door), SetName::Connections(door)])
+    Door::BOTH
+        .into_iter()
+        .flat_map(|door| [SetName::Traffic(door), SetName::Connections(door), SetName::Refused(door)])
 }
 
 /// Names of the maps that packets write and that outlive a rewrite.
@@ -131,6 +135,8 @@ impl SetName {
             Traffic(NodePort) => "traffic-nodeports",
             Connections(Vip) => "connections-ips",
             Connections(NodePort) => "connections-nodeports",
+            Refused(Vip) => "refused-ips",
+            Refused(NodePort) => "refused-nodeports",
             Masquerade(Vip) => "masquerade-ips",
             Masquerade(NodePort) => "masquerade-nodeports",
             Ipvs => "ipvs-ips",
@@ -163,7 +169,7 @@ impl SetName {
                 size: room_for_pins,
                 ..set
             },
-            SetName::Traffic(_) | SetName::Connections(_) => {
+            SetName::Traffic(_) | SetName::Connections(_) | SetName::Refused(_) => {
                 nft::Set { flags: SetFlags { counters: true, ..SetFlags::default() }, ..set }
             }
             _ => set,
@@ -181,7 +187,8 @@ impl SetName {
             SetName::NodeportIps | SetName::NodeIps => vec![address],
             SetName::Service(door) | SetName::Local(door) | SetName::Internal(door) => destination(door),
             SetName::Reject(door) | SetName::Drop(door) | SetName::Affine(door) => destination(door),
-            SetName::Connections(door) | SetName::Masquerade(door) => destination(door),
+            SetName::Connections(door) | SetName::Refused(door) => destination(door),
+            SetName::Masquerade(door) => destination(door),
             SetName::Traffic(door) => [destination(door), vec![Type::Direction]].concat(),
             SetName::Firewall | SetName::Ipvs => destination(Door::Vip),
             SetName::Endpoints(door) | SetName::InternalEndpoints(door) => {
@@ -211,7 +218,8 @@ impl SetName {
             | Members(door)
             | Masquerade(door)
             | Traffic(door)
-            | Connections(door) => Some(door),
+            | Connections(door)
+            | Refused(door) => Some(door),
             Firewall | FirewallAllow(_) | Ipvs => Some(Door::Vip),
             ClusterIps | ServiceCidrs | NodeIps | NodeportIps | Pool(_) | PoolMembers(_) | Pins(_)
             | Hairpin => None,

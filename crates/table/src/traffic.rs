@@ -27,6 +27,8 @@ pub struct PortTraffic {
     pub requests: Count,
     pub replies: Count,
     pub connections: u64,
+    /// Packets.
+    pub refused: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +53,7 @@ pub fn read_traffic<T: Transport>(
             Meter::Traffic(Direction::Request) => traffic.requests = count,
             Meter::Traffic(Direction::Reply) => traffic.replies = count,
             Meter::Connections => traffic.connections = count.packets,
+            Meter::Refused => traffic.refused = count.packets,
         }
     })?;
     Ok(found)

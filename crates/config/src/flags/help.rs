@@ -15,6 +15,7 @@ Usage:
   kube-proxy services                ask it what is programmed
   kube-proxy diff                    ask it whether the kernel holds what was written
   kube-proxy bundle [FILE]           write an archive for a bug report
+  kube-proxy trace ADDRESS[:PORT]    ask it to show new connections, where they go and why not
   kube-proxy check PATH...           check manifests before anything runs
   kube-proxy completion SHELL        completions for bash, zsh or fish
 

@@ -39,7 +39,7 @@ const DRAINING: Description = Description {
 };
 
 pub(super) const METRICS: [Description; 8] = {
-    let [packets, bytes, connections] = service_counters::METRICS;
+    let [packets, bytes, connections, _refused] = service_counters::METRICS;
     let [dropped, rejected] = refusals::METRICS;
     [packets, bytes, connections, SERVERS, DESTINATIONS, DRAINING, dropped, rejected]
 };

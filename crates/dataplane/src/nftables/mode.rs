@@ -100,9 +100,9 @@ static METRICS: ModeMetrics = ModeMetrics {
     upstream: &[],
     gated: Some(localhost::GATED),
     own: &{
-        let [packets, bytes, connections] = service_counters::METRICS;
+        let [packets, bytes, connections, refused] = service_counters::METRICS;
         let [held, limit] = fullness::METRICS;
         let [dropped, rejected] = refusals::METRICS;
-        [packets, bytes, connections, held, limit, dropped, rejected]
+        [packets, bytes, connections, refused, held, limit, dropped, rejected]
     },
 };

@@ -63,13 +63,13 @@ impl Follower {
             return None;
         }
         let packet = *self.ids.get_mut(&step.id)?;
-        let end = match (step.table == TABLE).then(|| reasons.of(step, now)).flatten() {
-            Some(end) => end,
-            None if step.is_dropped => {
-                let table = format!("{} {}", family_word(step.family), step.table);
-                End::DroppedElsewhere { table, chain: step.chain.to_owned() }
-            }
-            None => return None,
+        let end = if step.table == TABLE {
+            reasons.of(step, now)?
+        } else if step.is_dropped {
+            let table = format!("{} {}", family_word(step.family), step.table);
+            End::DroppedElsewhere { table, chain: step.chain.to_owned() }
+        } else {
+            return None;
         };
         let pending = self.pending.remove(&packet)?;
         self.told.insert(packet, now);
@@ -252,6 +252,7 @@ mod tests {
         assert_eq!(rig.step(dropping), Some(end));
         rig.step(entering(2, 1001));
         let stale = Step { is_dropped: true, ..step(2, TABLE, "affinity-stale") };
+        assert_eq!(rig.step(Step { rule: Some(6), ..stale }), None, "a rule that is gone since");
         assert_eq!(rig.step(stale), Some(End::StalePin));
     }
 

@@ -10,7 +10,7 @@ use super::End;
 use crate::{TABLE, nft_family};
 
 /// Rules that are not known are looked up no more often.
-const LOOKUP: Duration = Duration::from_millis(200);
+const LOOKUP: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
 pub(super) struct Reasons {
@@ -26,19 +26,21 @@ impl Reasons {
         Reasons { family, connection: Connection::open().ok(), rules: HashMap::new(), read: None }
     }
 
-    /// What this step of ours means for the packet; `None` if it goes on.
+    /// What this step of ours means for the packet; `None` if it goes on, or if the rule is gone since.
+    ///
+    /// A rule that refuses and does not count says by its chain what it is for.
     pub(super) fn of(&mut self, step: &Step<'_>, now: Instant) -> Option<End> {
         let handle = step.rule?;
         if !self.rules.contains_key(&handle) && self.read.is_none_or(|read| now >= read + LOOKUP) {
             self.read = Some(now);
             self.read_rules();
         }
-        match self.rules.get(&handle) {
-            Some(Some(end)) => Some(end.clone()),
-            _ if !step.is_dropped => None,
-            _ if step.chain == "reject-it" => Some(End::Rejected(Refusal::NotCarried)),
-            _ if step.chain.ends_with("-stale") => Some(End::StalePin),
-            _ => None,
+        match self.rules.get(&handle)? {
+            Some(end) => Some(end.clone()),
+            None if !step.is_dropped => None,
+            None if step.chain == "reject-it" => Some(End::Rejected(Refusal::NotCarried)),
+            None if step.chain.ends_with("-stale") => Some(End::StalePin),
+            None => None,
         }
     }
 

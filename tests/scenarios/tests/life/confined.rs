@@ -12,6 +12,7 @@ use test_support::{Carrier, Case, ManifestFolder, Verdict, patient};
 
 use super::places::at_cluster_ip;
 use super::stage::{BINARY, From, SOON, Stage};
+use super::trace::Watching;
 
 const NET_ADMIN: u64 = 1 << 12;
 const NET_RAW: u64 = 1 << 13;
@@ -124,6 +125,11 @@ fn enough(carrier: Carrier) {
     if carrier == Carrier::Userspace {
         super::userspace::faults::much(&stage);
     }
+    let to = at_cluster_ip(1, Family::V4);
+    let watching = Watching::start(&stage, &[&to.to_string(), "--for", "60s"]);
+    assert!(stage.answers(From::Guest, to));
+    assert_eq!(watching.next()["verdict"], "forward");
+    watching.kill();
     for path in ["/healthz", "/livez", "/readyz"] {
         assert_eq!(stage.agent().probe(path), Some(200), "{path}");
     }

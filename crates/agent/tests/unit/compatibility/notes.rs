@@ -98,6 +98,12 @@ pub(super) const ALL: &[Note] = &[
         More,
         "packets of a service port, with `--service-counters`",
     ),
+    note(
+        Metric,
+        "pointsman_service_refused_packets_total",
+        More,
+        "refused packets of a service port, with `--service-counters`",
+    ),
     note(Metric, "pointsman_service_bytes_total", More, "bytes of a service port, with `--service-counters`"),
     note(
         Metric,
@@ -129,6 +135,7 @@ pub(super) const ALL: &[Note] = &[
     note(Page, "metrics /pointsman/v1/ruleset", More, "the rules in the kernel, as `nft -j` prints them"),
     note(Page, "metrics /pointsman/v1/services", More, "what is programmed for each service"),
     note(Page, "metrics /pointsman/v1/status", More, "node, mode, health and the last syncs"),
+    note(Page, "metrics /pointsman/v1/trace", More, "new connections as the kernel sees them"),
     note(Page, "metrics /debug/service", More, "what is planned and programmed for a service"),
     note(Page, "metrics /debug/pprof/cmdline", More, "the command line"),
     note(Page, "metrics /debug/pprof/goroutine", Absent, OF_GO),

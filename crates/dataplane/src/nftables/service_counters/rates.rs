@@ -99,6 +99,7 @@ mod tests {
                 requests: Count { packets: count * scale, bytes: 100 * count * scale },
                 replies: Count::default(),
                 connections: count * scale,
+                refused: 0,
             };
             counts.iter().map(|(service, count)| (name(service), traffic(*count))).collect()
         };

@@ -31,7 +31,14 @@ const CONNECTIONS: Description = Description {
     help: "New connections (UDP: flows) to a service port that this node redirected",
 };
 
-pub(crate) const METRICS: [Description; 3] = [PACKETS, BYTES, CONNECTIONS];
+const REFUSED: Description = Description {
+    name: "pointsman_service_refused_packets_total",
+    kind: Kind::Counter,
+    labels: OF_PORT,
+    help: "Packets to a service port that were rejected or dropped: no endpoint, none on this node, or a source range",
+};
+
+pub(crate) const METRICS: [Description; 4] = [PACKETS, BYTES, CONNECTIONS, REFUSED];
 
 /// Of service ports that this node has redirected something for. The others would be most of all series: a node
 /// sees few of a large cluster's services.
@@ -51,6 +58,13 @@ pub(super) fn families(figures: &[Figures]) -> String {
     page.family(&CONNECTIONS);
     for (labels, traffic) in &seen {
         page.count(CONNECTIONS.name, labels, traffic.connections);
+    }
+    // Not every mode counts them.
+    if seen.iter().any(|(_, traffic)| traffic.refused > 0) {
+        page.family(&REFUSED);
+        for (labels, traffic) in seen.iter().filter(|(_, traffic)| traffic.refused > 0) {
+            page.count(REFUSED.name, labels, traffic.refused);
+        }
     }
     page.into_text()
 }
@@ -88,11 +102,12 @@ mod tests {
     }
 
     #[test]
-    fn a_port_with_traffic_has_five_series_and_one_without_none() {
+    fn a_port_with_traffic_has_its_series_and_one_without_none() {
         let traffic = PortTraffic {
             requests: Count { packets: 5, bytes: 500 },
             replies: Count { packets: 4, bytes: u64::MAX },
             connections: 1,
+            refused: 2,
         };
         let ports = [(name("default/web"), traffic), (name("default/idle"), PortTraffic::default())];
         let text = families(&[(Family::V4, ports.into()), (Family::V6, BTreeMap::new())]);
@@ -105,8 +120,9 @@ mod tests {
             format!("pointsman_service_bytes_total{{{labels},direction=\"request\"}} 500"),
             format!("pointsman_service_bytes_total{{{labels},direction=\"reply\"}} {}", u64::MAX),
             format!("pointsman_service_connections_total{{{labels}}} 1"),
+            format!("pointsman_service_refused_packets_total{{{labels}}} 2"),
         ];
         assert_eq!(samples, expected);
-        assert_eq!(text.matches("# TYPE").count(), 3);
+        assert_eq!(text.matches("# TYPE").count(), 4);
     }
 }

@@ -86,8 +86,8 @@ impl From<io::Error> for TraceError {
     }
 }
 
-/// Messages of half a second at the full rate; what exceeds it is lost.
-const RECEIVE_BUFFER: usize = 1 << 20;
+/// Room for the messages of a second at the full rate; what exceeds it is lost.
+const RECEIVE_BUFFER: usize = 4 << 20;
 /// Datagrams that are read before the caller has its turn.
 const AT_A_TIME: usize = 256;
 

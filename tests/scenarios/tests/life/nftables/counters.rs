@@ -22,6 +22,7 @@ const EACH: usize = 2;
 pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
         case("service counters say what was sent and received", exact),
+        case("service counters tell who is refused", refused),
         case("service counters outlive changes and restarts, not the service", lasting),
         case("services are listed with their rates", rates),
     ]
@@ -68,6 +69,31 @@ fn exact() {
     for ((name, family), connections) in connections {
         assert_counted(&stage, &witnesses, name, family, connections);
     }
+}
+
+fn refused() {
+    let mut stage = Stage::new();
+    put_open(&stage, WEB.0, WEB.1, WEB.2);
+    put_open(&stage, DNS.0, DNS.1, DNS.2);
+    stage.put_endpoints(DNS.1, DNS.2, &["a"]);
+    stage.start_with(&[COUNT]);
+    for family in Family::BOTH {
+        for to in ways(WEB.0, family) {
+            assert!(stage.tcp(From::Guest, to).by().is_none(), "{to}");
+        }
+        stage.who(DNS.2, From::Guest, at_cluster_ip(DNS.0, family));
+    }
+    for family in Family::BOTH {
+        let labels = "namespace=\"default\",service=\"web\",port=\"main\",protocol=\"TCP\"";
+        let series = format!("pointsman_service_refused_packets_total{{{labels},ip_family=\"{family}\"}}");
+        let wanted = ways(WEB.0, family).len() as f64;
+        let is_told = wait_until(SOON, || stage.metric(&series) == Some(wanted));
+        assert!(is_told, "{series}: {:?}, not {wanted}", stage.metric(&series));
+    }
+    let page = stage.agent().metrics().unwrap_or_default();
+    let of_others =
+        page.lines().filter(|line| line.starts_with("pointsman_service_refused") && line.contains("dns"));
+    assert_eq!(of_others.count(), 0);
 }
 
 /// Wait until the agent's counters of a service are what the clients sent and received.

@@ -6,6 +6,8 @@ mod watching;
 
 use test_support::Case;
 
+pub(crate) use watching::Watching;
+
 pub(crate) fn cases() -> Vec<Case<'static>> {
     seen::cases().into_iter().chain(lifecycle::cases()).collect()
 }

@@ -103,6 +103,8 @@ fn told(carrier: Carrier) {
         }
     }
     counted(&mut stage);
+    let damaged = stage.log().lines().any(|line| stage.rig().tells_of_damage(line));
+    assert!(!damaged, "a trace is no damage\n{}", stage.log());
 }
 
 /// What was refused above is counted by the same reasons.

@@ -12,7 +12,7 @@ use test_support::{SOON, patient};
 use super::super::nft;
 use super::super::stage::{BINARY, Stage};
 
-pub(super) struct Watching {
+pub(crate) struct Watching {
     child: Child,
     lines: Receiver<Value>,
     what: String,
@@ -20,7 +20,7 @@ pub(super) struct Watching {
 
 impl Watching {
     /// Begin, and wait until packets are followed.
-    pub(super) fn start(stage: &Stage, words: &[&str]) -> Watching {
+    pub(crate) fn start(stage: &Stage, words: &[&str]) -> Watching {
         let mut command = Command::new(BINARY.get().expect("main has found the binary"));
         command.arg("trace").args(words).args(["-o", "json"]);
         command.stdout(Stdio::piped()).stderr(Stdio::inherit());
@@ -40,13 +40,13 @@ impl Watching {
         watching
     }
 
-    pub(super) fn next(&self) -> Value {
+    pub(crate) fn next(&self) -> Value {
         let line = self.lines.recv_timeout(patient(SOON));
         line.unwrap_or_else(|why| panic!("trace {} says nothing: {why}", self.what))
     }
 
     /// All lines up to the end, and the exit code.
-    pub(super) fn rest(mut self) -> (Vec<Value>, Value, ExitStatus) {
+    pub(crate) fn rest(mut self) -> (Vec<Value>, Value, ExitStatus) {
         let mut lines = Vec::new();
         loop {
             let line = self.next();
@@ -58,7 +58,7 @@ impl Watching {
     }
 
     /// SIGKILL.
-    pub(super) fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
