@@ -211,7 +211,7 @@ impl Worker {
     }
 
     fn set_open(&mut self, is_open: bool) {
-        if std::mem::replace(&mut self.is_closed, !is_open) == !is_open {
+        if std::mem::replace(&mut self.is_closed, !is_open) != is_open {
             return;
         }
         let flags = if is_open { EventFlags::IN } else { EventFlags::empty() };

@@ -10,3 +10,4 @@ mod layout;
 mod monitor;
 mod refused;
 mod space;
+mod trace;

@@ -24,6 +24,9 @@ const MOST_TOLD: usize = 16 * 1024;
 struct Pending {
     since: Instant,
     entry: Entry,
+    /// It was recorded as a connection that goes where it was sent to. If that is this node, a rule may still refuse it: it
+    /// goes out through the loopback interface, and comes in again.
+    passed: Option<End>,
 }
 
 #[derive(Debug)]
@@ -94,7 +97,7 @@ impl Follower {
             "output" => Entry::Node,
             _ => Entry::Interface(step.interface),
         };
-        if self.pending.insert(packet, Pending { since: now, entry }).is_some() {
+        if self.pending.insert(packet, Pending { since: now, entry, passed: None }).is_some() {
             self.crowded += 1;
         }
     }
@@ -107,18 +110,24 @@ impl Follower {
         if !self.is_wanted(&packet) {
             return None;
         }
+        let end = end_of(flow);
+        if let (End::Passed { .. }, Some(pending)) = (&end, self.pending.get_mut(&packet)) {
+            pending.passed = Some(end);
+            return None;
+        }
         let pending = self.pending.remove(&packet);
         self.told.insert(packet, now);
-        sighting(&packet, pending.map(|pending| pending.entry), end_of(flow))
+        sighting(&packet, pending.map(|pending| pending.entry), end)
     }
 
-    /// Packets that nothing was heard of.
+    /// Packets that nothing more was heard of.
     pub(super) fn expire(&mut self, now: Instant) -> Vec<Sighting> {
         let is_old = |pending: &Pending| now >= pending.since + PATIENCE;
         let mut gone = Vec::new();
         while let Some((packet, pending)) = self.pending.take_oldest_if(is_old) {
             self.told.insert(packet, now);
-            gone.extend(sighting(&packet, Some(pending.entry), End::Vanished));
+            let end = pending.passed.unwrap_or(End::Vanished);
+            gone.extend(sighting(&packet, Some(pending.entry), end));
         }
         gone
     }
@@ -254,6 +263,19 @@ mod tests {
         let stale = Step { is_dropped: true, ..step(2, TABLE, "affinity-stale") };
         assert_eq!(rig.step(Step { rule: Some(6), ..stale }), None, "a rule that is gone since");
         assert_eq!(rig.step(stale), Some(End::StalePin));
+    }
+
+    #[test]
+    fn what_the_node_sends_to_itself_may_be_refused_behind_its_flow() {
+        let why = End::Rejected(Refusal::NoEndpoints);
+        let mut rig = Rig::new(Some(why.clone()));
+        rig.step(entering(1, 1000));
+        assert_eq!(rig.flow(1000, "10.96.0.1", 80), None);
+        assert_eq!(rig.step(step(1, TABLE_NAME, "input-new")), Some(why));
+        rig.step(entering(2, 1001));
+        assert_eq!(rig.flow(1001, "10.96.0.1", 80), None);
+        let passed = rig.follower.expire(rig.now + PATIENCE);
+        assert!(matches!(passed[..], [Sighting { end: End::Passed { .. }, .. }]), "{passed:?}");
     }
 
     #[test]

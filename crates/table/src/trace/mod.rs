@@ -154,7 +154,8 @@ impl Tracing {
     /// What was not heard of again: it may belong to a connection that began before.
     fn expire(&mut self, now: Instant, seen: &mut Vec<Sighting>) {
         for vanished in self.follower.expire(now) {
-            let recorded = self.flows.as_mut().and_then(|flows| find(flows, &vanished));
+            let flows = self.flows.as_mut().filter(|_| vanished.end == End::Vanished);
+            let recorded = flows.and_then(|flows| find(flows, &vanished));
             seen.push(match recorded {
                 Some(flow) => Sighting { end: follower::end_of(&flow), ..vanished },
                 None => vanished,

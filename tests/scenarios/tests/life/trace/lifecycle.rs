@@ -18,6 +18,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
     let mut cases = vec![
         case("a trace ends in time, and at most two go on", ends),
         case("a trace follows only what it was asked for", filtered),
+        case("what a rule of others drops is traced to their chain", elsewhere),
         case("nothing of a trace stays when the agent is killed", killed),
         case("a rewrite of the rules does not disturb a trace, nor a trace the agent", rewritten),
     ];
@@ -90,6 +91,20 @@ fn filtered() {
         let client: SocketAddr = line["client"].as_str().unwrap().parse().unwrap();
         assert_eq!((client.ip(), &line["verdict"]), (wanted, &verdict.into()), "{line}");
     }
+}
+
+fn elsewhere() {
+    let stage = stage(Carrier::Nftables);
+    let to = at_cluster_ip(1, Family::V4);
+    let policy = "add table inet policies\n\
+                  add chain inet policies forward { type filter hook forward priority 10; }\n\
+                  add rule inet policies forward tcp dport 8080 drop";
+    nft::load(&stage.sandbox.node, policy);
+    let watching = Watching::start(&stage, &[&to.to_string(), "--for", "60s"]);
+    ask(&stage, From::Guest, Protocol::Tcp, to);
+    let line = watching.next();
+    assert_eq!((&line["verdict"], &line["reason"]), (&"drop".into(), &"other_rule".into()), "{line}");
+    assert_eq!((&line["by"]["table"], &line["by"]["chain"]), (&"inet policies".into(), &"forward".into()));
 }
 
 fn killed() {

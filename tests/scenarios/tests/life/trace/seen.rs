@@ -14,6 +14,7 @@ use super::super::stage::{From, POD_PORT, PROMPT, Stage};
 use super::watching::{Watching, tables};
 
 const NODE_PORT: u16 = 30090;
+const CLOSED_NODE_PORT: u16 = 30093;
 /// Some of them are never answered.
 const BRIEFLY: Duration = Duration::from_millis(300);
 
@@ -42,7 +43,10 @@ pub(super) fn stage(carrier: Carrier) -> Stage {
     stage.put_endpoints("web", Protocol::Tcp, &["a", "c"]);
     stage.folder.put_service(&stage.service("dns", 2, Protocol::Udp));
     stage.put_endpoints("dns", Protocol::Udp, &["b"]);
-    stage.folder.put_service(&stage.service("empty", 3, Protocol::Tcp));
+    let empty = ServiceManifest::new("empty", &Family::BOTH.map(|family| cluster_ip(3, family)))
+        .with("type", "NodePort")
+        .port("main", Protocol::Tcp, PORT, CLOSED_NODE_PORT);
+    stage.folder.put_service(&empty);
     let local = stage.service("local", 4, Protocol::Tcp).with("externalTrafficPolicy", "Local");
     stage.folder.put_service(&local.external_ips(&Family::BOTH.map(external_ip)));
     stage.put_endpoints("local", Protocol::Tcp, &["c"]);
@@ -67,6 +71,14 @@ fn expected(family: Family) -> Vec<Expected> {
         one(From::Outside, Tcp, at_node_port(NODE_PORT, family), "outside", Ok(&["a", "c"])),
         one(From::Guest, Udp, at_cluster_ip(2, family), "pod", Ok(&["b"])),
         one(From::Guest, Tcp, at_cluster_ip(3, family), "pod", Err(("reject", "no_endpoints"))),
+        one(From::Node, Tcp, at_node_port(CLOSED_NODE_PORT, family), "node", Err(("reject", "no_endpoints"))),
+        one(
+            From::Outside,
+            Tcp,
+            at_node_port(CLOSED_NODE_PORT, family),
+            "outside",
+            Err(("reject", "no_endpoints")),
+        ),
         one(From::Outside, Tcp, at(balancer(family), PORT), "outside", Err(("drop", "source_range"))),
         one(
             From::Outside,
