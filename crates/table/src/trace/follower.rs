@@ -271,7 +271,7 @@ mod tests {
         let mut rig = Rig::new(Some(why.clone()));
         rig.step(entering(1, 1000));
         assert_eq!(rig.flow(1000, "10.96.0.1", 80), None);
-        assert_eq!(rig.step(step(1, TABLE_NAME, "input-new")), Some(why));
+        assert_eq!(rig.step(step(1, TABLE, "input-new")), Some(why));
         rig.step(entering(2, 1001));
         assert_eq!(rig.flow(1001, "10.96.0.1", 80), None);
         let passed = rig.follower.expire(rig.now + PATIENCE);

@@ -320,7 +320,18 @@ fn mode_iptables_may_run_programs_and_do_little_more() {
     let (usual, more) = (allowed(PROFILE), allowed(PROFILE_WITH_TOOLS));
     assert!(usual.is_subset(&more), "{:?}", usual.difference(&more));
     let added: Vec<&str> = more.difference(&usual).map(|(name, _)| name.as_str()).collect();
-    let wanted =
-        ["alarm", "clone", "dup2", "dup3", "flock", "pselect6", "sendmsg", "statfs", "wait4", "waitid"];
+    let wanted = [
+        "alarm",
+        "clock_getres",
+        "clone",
+        "dup2",
+        "dup3",
+        "flock",
+        "pselect6",
+        "sendmsg",
+        "statfs",
+        "wait4",
+        "waitid",
+    ];
     assert_eq!(added, wanted);
 }
