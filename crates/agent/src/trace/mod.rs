@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use dataplane::trace::{Ended, Matching, Missed, Sighting, Stopper, Tracing};
 use hyper::body::Bytes;
-
 use serde_json::Value;
 use tokio::sync::mpsc;
 

@@ -81,7 +81,7 @@ impl Rules {
                     ("nat", chain) if chain.starts_with("KUBE-SVC-") => {
                         drop(all.insert(at, self.pool(chain)))
                     }
-                    ("filter", "REJECT") => drop(all.entry(at).or_default()),
+                    ("filter", "KUBE-NO-ENDPOINTS") => drop(all.entry(at).or_default()),
                     _ => {}
                 }
             }
