@@ -97,7 +97,7 @@ pub(super) fn slow_readers(scene: &Scene, count: usize, each: Duration) -> Resul
     let before = scene.held()?;
     let alone = (stream()?, load::median_us(scene.caller()?, to)?);
     let readers = open(scene, Service::Web, count)?;
-    readers.iter().try_for_each(load::ask_for_much)?;
+    readers.iter().try_for_each(load::ask_in_vain)?;
     // Until every buffer on the way is full.
     let_pass(Duration::from_secs(2));
     let beside = (stream()?, load::median_us(scene.caller()?, to)?);

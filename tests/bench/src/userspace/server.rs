@@ -1,7 +1,7 @@
 //! An endpoint: one thread that serves any number of clients, so that it costs every proxy the same.
 //!
 //! A client says one byte. `q` is answered by the server's name, one byte, and the end; `e` by the name each time; `s` by
-//! zeros without end.
+//! zeros without end, and `l` by the same with little of them in the server's own buffers.
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -19,6 +19,7 @@ use sandbox::Namespace;
 use crate::Failure;
 
 const ZEROS: usize = 256 * 1024;
+const LITTLE: usize = 64 * 1024;
 /// Between two looks whether to go on.
 const LOOK: Duration = Duration::from_millis(50);
 const LISTENER: u64 = u64::MAX;
@@ -104,6 +105,10 @@ fn answer(mut client: &TcpStream, name: u8, is_streaming: bool, zeros: &[u8]) ->
         }
         (Ok(1), [b'e']) if client.write(&[name]).is_ok() => Next::Ask,
         (Ok(1), [b's']) => write(client, zeros),
+        (Ok(1), [b'l']) => {
+            let _is_larger = rustix::net::sockopt::set_socket_send_buffer_size(client, LITTLE);
+            write(client, zeros)
+        }
         (Err(error), _) if error.kind() == ErrorKind::WouldBlock => Next::Ask,
         _ => Next::End,
     }

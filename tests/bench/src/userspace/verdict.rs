@@ -21,7 +21,7 @@ pub(crate) fn judge(result: &UserspaceResult) -> Vec<Limit> {
         ratio("short connections beside HAProxy", forwarder.connections, haproxy.connections, 1.0);
     }
     let [alone, beside] = slow_readers.gigabits;
-    ratio("one stream beside slow readers", beside, alone, 0.7);
+    ratio("one stream beside slow readers", beside, alone, 0.5);
     let [alone, beside] = slow_readers.short_us;
     push(
         "a short connection beside slow readers",
