@@ -12,7 +12,7 @@ use test_support::flows::{self, Flow, explained};
 use test_support::packets::Rig;
 use test_support::packets::table::{AT_ONCE, Asked, SAMPLE, asked_in, cases, name, sampled};
 use test_support::world::World;
-use test_support::{Carrier, Case, Report, SettingsVariant, Verdict, binary};
+use test_support::{Carrier, Case, Report, SOON, SettingsVariant, Verdict, binary, wait_until};
 
 /// Behind the name of a flow.
 const EXPLAINED: &str = ", explained";
@@ -116,7 +116,13 @@ impl<'a> Part<'a> {
         let (variant, met) = (self.variant, self.met);
         let name = format!("{}{}{EXPLAINED}", self.prefix(), name(variant, flow, family));
         Case::new(name, move || {
-            let page = rig.agent.page(&explained::path(flow, world, family)).unwrap_or_default();
+            let path = explained::path(flow, world, family);
+            let mut page = String::new();
+            // A machine that is slow enough makes the agent ask for patience.
+            wait_until(SOON, || {
+                page = rig.agent.page(&path).unwrap_or_default();
+                !page.contains("try again later")
+            });
             met.lock().unwrap_or_else(PoisonError::into_inner).extend(explained::met(&page));
             match explained::judge(flow, variant, &page) {
                 Ok(()) => Verdict::Passed,
