@@ -191,6 +191,12 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_is_in_its_handshake_until_it_is_established() {
+        let in_state = |tcp_state| Flow { tcp_state, ..flow() }.is_in_handshake();
+        assert_eq!([None, Some(1), Some(2), Some(3)].map(in_state), [false, true, true, false]);
+    }
+
+    #[test]
     fn a_truncated_message_is_no_flow_or_one_without_its_end() {
         let whole = message(&flow());
         for length in 0..whole.len() {
