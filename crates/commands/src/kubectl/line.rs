@@ -150,7 +150,9 @@ impl Line {
                     *name = format!("{usual}/{name}");
                 }
             }
-            _ => self.remote.extend(namespace.map(|namespace| format!("--namespace={namespace}"))),
+            "services" => self.remote.extend(namespace.map(|namespace| format!("--namespace={namespace}"))),
+            // It says where the pod of --from is.
+            _ => {}
         }
         Ok(())
     }
@@ -182,7 +184,8 @@ impl Line {
     /// Whether the packet asked about is IPv6.
     pub(super) fn is_ipv6(&self) -> Option<bool> {
         let target = self.remote.iter().find(|word| !word.starts_with('-'))?;
-        match target.contains('[') {
+        // One colon follows a protocol, one comes before a port.
+        match target.contains('[') || target.matches(':').count() > 2 || target.contains("::") {
             true => Some(true),
             false => target.contains('.').then_some(false),
         }
@@ -262,6 +265,9 @@ mod tests {
         ] {
             assert_eq!(read(words).remote.join(" "), wanted, "{words}");
         }
+        let traced = read("trace fd00::1 --from pod/cart -n shop --for 5s");
+        assert_eq!((traced.remote.join(" ").as_str(), traced.is_ipv6()), ("fd00::1 --for=5s", Some(true)));
+        assert_eq!(read("trace udp:10.96.0.10").is_ipv6(), Some(false));
         let pod = |words: &str| read(words).from;
         let cart = |namespace: &str| {
             Some(Sender::Pod(Pod { namespace: namespace.to_owned(), name: "cart".to_owned() }))

@@ -22,7 +22,7 @@ Usage:
   kubectl pointsman explain ADDRESS:PORT --from pod/NAMESPACE/NAME
   kubectl pointsman explain service NAMESPACE/NAME[:PORT] --node NODE
   kubectl pointsman services -A --problems --node NODE
-  kubectl pointsman COMMAND --help         about one of bundle, check, diff, explain, services
+  kubectl pointsman COMMAND --help         about one of bundle, check, diff, explain, services, trace
 
 Flags, beside those of the command:
   --node NODE                      the node whose agent is asked; else the one of the pod that --from names; else the

@@ -18,8 +18,13 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
 }
 
 /// Every command that asks an agent, as it should be called.
-const COMMANDS: [&[&str]; 4] =
-    [&["explain", "10.96.0.1:80"], &["services"], &["diff"], &["bundle", "/nonexistent/bundle.tar"]];
+const COMMANDS: [&[&str]; 5] = [
+    &["explain", "10.96.0.1:80"],
+    &["services"],
+    &["diff"],
+    &["bundle", "/nonexistent/bundle.tar"],
+    &["trace", "10.96.0.1:80"],
+];
 
 /// What a command that fails says.
 fn line(namespace: &Namespace, words: &[&str]) -> String {
