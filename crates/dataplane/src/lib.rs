@@ -41,7 +41,7 @@ pub use mode::{
 };
 pub use model::Change;
 pub use nftables::service_counters::{PortRate, Rates, Traffic};
-pub use nftables::{PinSweep, pins};
+pub use nftables::{PinSweep, ServicePortName, pins};
 pub use pacing::Pacing;
 pub use programmed::{Programmed, Unserved};
 pub use reconciler::{

@@ -4,8 +4,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use config::version;
-use dataplane::nftables::ServicePortName;
-use dataplane::{Rates, Traffic};
+use dataplane::{Rates, ServicePortName, Traffic};
 use model::{Family, ServiceKey, TrafficPolicy};
 use serde_json::{Value, json};
 
