@@ -167,6 +167,12 @@ pub(super) const ALL: &[Note] = &[
     ),
     note(Flag, "udp-idle-timeout", More, IDLE_UDP),
     note(Field, "udpIdleTimeout", More, IDLE_UDP),
+    note(
+        Metric,
+        "pointsman_localhost_nodeport_left_out_listeners",
+        More,
+        "listeners on loopback addresses beyond the limit, which are not there",
+    ),
     note(Flag, "userspace-drain-timeout", More, DRAINING),
     note(Field, "userspaceDrainTimeout", More, DRAINING),
     note(Event, "UserspaceModeIsSlow", More, "on the Node: what mode userspace costs, and when to use it"),

@@ -1,6 +1,6 @@
 //! What the code has, from the tables that it runs by.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::{Duration, SystemTime};
 
@@ -93,19 +93,11 @@ impl Ours {
     fn metrics(&mut self) {
         let all_gates = FeatureGates(OF_A_PROXY.iter().map(|gate| (gate.name.to_owned(), true)).collect());
         let [_, slis] = Metrics::of_mode("nftables", &FeatureGates::default()).described();
-        let mut usual = BTreeSet::<&str>::new();
-        for mode in dataplane::MODES {
-            let [of_mode, _] = Metrics::new(mode.metrics(), &FeatureGates::default()).described();
-            usual.extend(of_mode.iter().map(|about| about.name));
-        }
         for mode in dataplane::MODES {
             for about in &Metrics::new(mode.metrics(), &all_gates).described()[0] {
                 let metric = self.add(What::Metric, about.name);
                 self.describe(about.name, about.kind.word(), about.labels);
-                self.help.insert(metric.clone(), about.help);
-                if !usual.contains(about.name) {
-                    self.limits.insert(metric, "absent: not yet".to_owned());
-                }
+                self.help.insert(metric, about.help);
             }
         }
         for about in &slis {
