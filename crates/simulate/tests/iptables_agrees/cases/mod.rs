@@ -10,7 +10,7 @@ use kernel::iptables::Table;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Taken,
-    /// Kernels that check rules which the same script deletes refuse it: 6.1 does with iptables-nft. Never written here.
+    /// Some kernels refuse it, with one variant of the tools: Linux 6.1 does. Never written here.
     TakenByNew,
     Refused,
     /// A tool may put up with it. It is a mistake or a thing that is never written here, and the simulator does not.
