@@ -8,7 +8,7 @@ use crate::targets;
 use crate::{FAILED, GOOD, NOT_GOOD, Outcome, client, complain, print};
 
 pub(super) const USAGE: &str = "\
-Explain what becomes of a packet: which service has the address, what the client counts as, which endpoints are used and
+Explain what happens to a packet: which service has the address, what the client counts as, which endpoints are used and
 why not the others, whether the source is kept, and whether the kernel holds what was planned.
 
 Usage:
@@ -23,7 +23,7 @@ Flags:
   --config FILE                    --metrics-bind-address of the agent say [127.0.0.1:10249]
   --metrics-bind-address ADDRESS
 
-Exit code: 0 if the packet is forwarded (without --from: whoever sends it), 3 if it is not, 1 if there is no answer.
+Exit code: 0 if the packet is forwarded (without --from: for any client), 3 if it is not, 1 if there is no answer.
 ";
 
 pub(super) fn run(arguments: Arguments) -> Outcome {

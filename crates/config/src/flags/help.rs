@@ -11,7 +11,7 @@ Usage:
   kube-proxy --config FILE           in a cluster, as kubeadm starts it
   kube-proxy [flags]                 in a cluster, or with --kubeconfig from outside
   kube-proxy --manifests PATH        without a cluster
-  kube-proxy explain ADDRESS:PORT    ask the agent on this node what becomes of a packet, and why
+  kube-proxy explain ADDRESS:PORT    ask the agent on this node what happens to a packet, and why
   kube-proxy services                ask it what is programmed
   kube-proxy diff                    ask it whether the kernel holds what was written
   kube-proxy bundle [FILE]           write an archive for a bug report

@@ -96,7 +96,7 @@ fn destinations(html: &mut Html, explained: &Value) {
     if each.is_empty() {
         return;
     }
-    html.raw("<h3>What becomes of a packet</h3><table><thead><tr><th scope=\"col\">To</th><th scope=\"col\">Address is its</th>");
+    html.raw("<h3>What happens to a packet</h3><table><thead><tr><th scope=\"col\">To</th><th scope=\"col\">Address is its</th>");
     html.raw("<th scope=\"col\">From a pod here</th><th scope=\"col\">From the node</th><th scope=\"col\">From outside</th>");
     html.raw("<th scope=\"col\">Kernel</th></tr></thead><tbody>");
     for one in each {

@@ -11,9 +11,9 @@ pub(super) fn list(html: &mut Html, listing: &Listing, wanted: &Wanted) {
     if listing.rows.is_empty() {
         html.raw("<p class=\"empty\">");
         html.raw(match (wanted.only_problems, wanted.search.is_empty()) {
-            (true, true) => "No service refuses anybody.",
+            (true, true) => "No service refuses clients.",
             (_, false) => "No service matches.",
-            (false, true) => "There is no service yet.",
+            (false, true) => "There are no services yet.",
         });
         html.raw("</p>");
         return;

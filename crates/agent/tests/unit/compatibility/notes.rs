@@ -129,7 +129,7 @@ pub(super) const ALL: &[Note] = &[
     note(Page, "metrics /pointsman/page.css", More, "the style of that page"),
     note(Page, "metrics /pointsman/page.js", More, "its script"),
     note(Page, "metrics /pointsman/v1/diff", More, "what the kernel holds against what was written"),
-    note(Page, "metrics /pointsman/v1/explain", More, "what becomes of a packet, and why"),
+    note(Page, "metrics /pointsman/v1/explain", More, "what happens to a packet, and why"),
     note(Page, "metrics /pointsman/v1/facts", More, "what this node is, for a bug report"),
     note(Page, "metrics /pointsman/v1/log", More, "the last lines of the log"),
     note(Page, "metrics /pointsman/v1/ruleset", More, "the rules in the kernel, as `nft -j` prints them"),

@@ -27,7 +27,7 @@ const COMMANDS: [(&str, &str, &[&str]); 6] = [
     ("check", "Check manifests before anything runs", &["-"]),
     ("completion", "Print the completions of a shell", &["bash", "zsh", "fish"]),
     ("diff", "Compare the kernel with what was written", &["--output"]),
-    ("explain", "Ask the agent what becomes of a packet", &["service"]),
+    ("explain", "Ask the agent what happens to a packet", &["service"]),
     ("services", "Ask the agent what is programmed", &["--problems", "--all-namespaces"]),
 ];
 
