@@ -30,8 +30,10 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) const MOST_ROWS: usize = 40;
 /// Services that are looked through for problems in one answer of the sync thread: less than half a millisecond.
 pub(crate) const MOST_JUDGED: usize = 500;
-/// Services that are compared with the kernel in one answer of the sync thread: about a millisecond.
+/// Services that are compared with the kernel in one answer of the sync thread, about a millisecond; and addresses of
+/// them after which it is enough, because a service may have many.
 pub(crate) const MOST_INSPECTED: usize = 8;
+const ENOUGH_LOOKS: usize = 16;
 /// Ports of a service that an answer describes, and addresses of each of them.
 const MOST_PORTS: usize = 100;
 const MOST_ADDRESSES: usize = 20;
@@ -51,7 +53,7 @@ pub(crate) enum Question {
     /// Compare all of a family with the kernel, where the mode does that at once.
     InspectAll(Family, Reply<Option<Look>>),
     /// Compare these services with the kernel, at most [`MOST_INSPECTED`] of them.
-    InspectServices(Vec<ServiceKey>, Reply<Vec<(ServiceKey, Look)>>),
+    InspectServices(Vec<ServiceKey>, Reply<InspectedServices>),
 }
 
 #[derive(Debug)]
@@ -175,11 +177,12 @@ impl Asker {
         self.ask(|reply| Question::InspectAll(family, reply)).await
     }
 
-    /// At most [`MOST_INSPECTED`] of them.
+    /// The first of them, [`MOST_INSPECTED`] at most.
     pub(crate) async fn inspect_services(
         &self,
         services: &[ServiceKey],
-    ) -> Result<Vec<(ServiceKey, Look)>, Unanswered> {
+    ) -> Result<InspectedServices, Unanswered> {
+        let services = services.get(..MOST_INSPECTED).unwrap_or(services);
         self.ask(|reply| Question::InspectServices(services.to_vec(), reply)).await
     }
 
@@ -195,19 +198,26 @@ impl Asker {
     }
 }
 
-/// What the kernel holds for the addresses of some services, in both families.
+/// How many services were looked at, from the first on, and what the kernel holds for their addresses.
+pub(crate) type InspectedServices = (usize, Vec<(ServiceKey, Look)>);
+
+/// Look at services, in both families, until it is enough. At least one is looked at.
 pub(crate) fn inspect<B: Backend>(
     services: &[ServiceKey],
     reconciler: &mut Reconciler<B>,
-) -> Vec<(ServiceKey, Look)> {
-    let services = services.iter().take(MOST_INSPECTED);
-    let pairs = services.flat_map(|service| Family::BOTH.map(|family| (service, family)));
-    pairs
-        .flat_map(|(service, family)| {
-            let looks = reconciler.inspect_service(family, service).into_iter();
-            looks.map(|look| (service.clone(), look)).collect::<Vec<_>>()
-        })
-        .collect()
+) -> InspectedServices {
+    let (mut count, mut looks) = (0, Vec::new());
+    for service in services.iter().take(MOST_INSPECTED) {
+        for family in Family::BOTH {
+            let found = reconciler.inspect_service(family, service).into_iter();
+            looks.extend(found.map(|look| (service.clone(), look)));
+        }
+        count += 1;
+        if looks.len() >= ENOUGH_LOOKS {
+            break;
+        }
+    }
+    (count, looks)
 }
 
 /// One service, by [`Family::index`].

@@ -57,12 +57,17 @@ impl<'a> RenderedPort<'a> {
 
     /// The elements of the port but those of its own pools; sorted by set and key, without duplicates.
     pub fn common(&self) -> Vec<Element> {
+        self.elements_of(&self.port.destinations)
+    }
+
+    /// The same for some of its destinations, which a port may have very many of.
+    pub fn elements_of(&self, destinations: &[Destination]) -> Vec<Element> {
         let mut out = Vec::new();
         let label: Rc<str> = match &*self.port.name {
             "" => self.service.into(),
             name => format!("{}:{name}", self.service).into(),
         };
-        for destination in &self.port.destinations {
+        for destination in destinations {
             DestinationRenderer::new(self, destination, &label, &mut out).render();
         }
         if self.count_traffic {

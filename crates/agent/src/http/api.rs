@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
 use super::api_status::{self, Identity, STATUS};
-use super::{Context, api_diff, api_services, api_trace};
+use super::{Context, api_diff, api_services, api_trace, looking};
 use crate::explain::{self, Read};
 use crate::questions::{Asker, ExplainRequest, Sender, Unanswered};
 use commands::paths::{DIFF, EXPLAIN, SERVICES, TRACE, VERSION_HEADER};
@@ -159,12 +159,10 @@ async fn ask(
     let mut explanations = sync_thread.explain(request.clone()).await.map_err(unanswered)?;
     let mut read = Vec::with_capacity(explanations.each.len());
     for look in explain::take_looks(&mut explanations) {
-        let Some(look) = look else {
-            read.push(None);
-            continue;
-        };
-        let outcome = tokio::task::spawn_blocking(move || look.finish()).await;
-        read.push(Some(outcome.unwrap_or_else(|error| Err(error.into()))));
+        read.push(match look {
+            Some(look) => Some(looking::finish(look).await),
+            None => None,
+        });
     }
     Ok((explanations, read))
 }

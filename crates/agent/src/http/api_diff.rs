@@ -7,7 +7,8 @@ use model::{Family, ServiceKey};
 use serde_json::{Value, json};
 
 use super::api::{Refused, bad, parameter, unanswered};
-use crate::questions::{Asker, MOST_INSPECTED};
+use super::looking;
+use crate::questions::Asker;
 
 /// Services that one answer compares, where they are compared one by one.
 const LARGEST_PAGE: usize = 400;
@@ -30,8 +31,10 @@ pub(super) async fn diff(query: &str, sync_thread: &Asker) -> Result<Value, Refu
         next = names.get(LARGEST_PAGE - 1).filter(|_| names.len() > LARGEST_PAGE).map(ToString::to_string);
         names.truncate(LARGEST_PAGE);
         services = names.len();
-        for some in names.chunks(MOST_INSPECTED) {
-            one_by_one(&mut total, some, sync_thread).await?;
+        let mut rest = &names[..];
+        while !rest.is_empty() {
+            let done = some_of(&mut total, rest, sync_thread).await?;
+            rest = rest.get(done.max(1)..).unwrap_or_default();
         }
     }
     let is_meant = |one: &&Difference| wanted.is_none() || one.service.as_deref() == wanted.as_deref();
@@ -63,23 +66,23 @@ async fn at_once(total: &mut Inspection, sync_thread: &Asker) -> Result<bool, Re
     Ok(is_done)
 }
 
-async fn one_by_one(total: &mut Inspection, some: &[ServiceKey], sync_thread: &Asker) -> Result<(), Refused> {
-    for (service, look) in sync_thread.inspect_services(some).await.map_err(unanswered)? {
+/// Compare the first of these services. Returns how many that were.
+async fn some_of(
+    total: &mut Inspection,
+    services: &[ServiceKey],
+    sync_thread: &Asker,
+) -> Result<usize, Refused> {
+    let (done, looks) = sync_thread.inspect_services(services).await.map_err(unanswered)?;
+    for (service, look) in looks {
         let mut found = finish(look).await?;
         found.differences.iter_mut().for_each(|one| one.service = Some(service.clone()));
         total.add(found);
     }
-    Ok(())
+    Ok(done)
 }
 
 async fn finish(look: Look) -> Result<Inspection, Refused> {
-    let outcome = match look {
-        Look::Done(outcome) => outcome,
-        later => tokio::task::spawn_blocking(move || later.finish())
-            .await
-            .unwrap_or_else(|error| Err(error.into())),
-    };
-    outcome.map_err(|error| {
+    looking::finish(look).await.map_err(|error| {
         (StatusCode::SERVICE_UNAVAILABLE, format!("cannot read the kernel's rules: {error}"))
     })
 }

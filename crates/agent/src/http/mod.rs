@@ -13,6 +13,7 @@ mod api_trace;
 mod checks;
 mod debug;
 mod facts;
+mod looking;
 mod page;
 mod pages;
 mod probes;

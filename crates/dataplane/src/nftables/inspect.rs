@@ -58,7 +58,8 @@ fn expected(setup: &TableSetup, inspected: &Inspected<'_>) -> Vec<Element> {
         element.set == SetName::Hairpin
             || element.set.door() == Some(door) && element.key.as_slice().starts_with(key.as_slice())
     };
-    let mut elements: Vec<Element> = rendered.common().into_iter().filter(is_of_destination).collect();
+    let elements = rendered.elements_of(std::slice::from_ref(owner.destination));
+    let mut elements: Vec<Element> = elements.into_iter().filter(is_of_destination).collect();
     table::render_own_pool(&rendered, &mut |element| {
         if elements.len() <= MOST_READ {
             elements.push(element);

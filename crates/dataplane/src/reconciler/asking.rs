@@ -8,8 +8,8 @@ use super::{Applied, Known, Reconciler};
 use crate::backend::Backend;
 use crate::inspection::{Inspected, Look, Owner};
 
-/// Addresses of one service that are looked at.
-const MOST_LOOKS: usize = 64;
+/// Addresses of one service that are looked at: each may be a hundred elements to read, while the sync thread waits.
+const MOST_LOOKS: usize = 16;
 
 impl<B: Backend> Reconciler<B> {
     /// The service that has an address and port.
