@@ -39,6 +39,11 @@ const MOST_THREADS: usize = 4;
 /// Between two looks whether everything has drained.
 const DRAINING: Duration = Duration::from_millis(20);
 
+/// Whether there is a way for clients of this protocol.
+pub fn carries(protocol: Protocol) -> bool {
+    protocol != Protocol::Sctp
+}
+
 /// What all threads share.
 pub struct Shared {
     pub directory: Arc<Directory>,

@@ -202,7 +202,7 @@ fn places((protocol, port): (Protocol, u16), addresses: &[IpAddr]) -> impl Itera
 
 /// Those that a forwarder can carry.
 fn node_ports(plan: Option<&ServicePlan>) -> BTreeSet<(Protocol, u16)> {
-    let carried = ports_of(plan).iter().filter(|port| port.protocol != Protocol::Sctp);
+    let carried = ports_of(plan).iter().filter(|port| forwarder::carries(port.protocol));
     let numbers = carried.flat_map(|port| {
         port.destinations.iter().filter_map(|destination| match destination.at {
             Address::NodePort(number) => Some((port.protocol, number)),

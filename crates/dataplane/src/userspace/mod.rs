@@ -6,9 +6,10 @@ mod metrics;
 mod mode;
 mod node;
 mod redirect;
+mod refusals;
 mod rules;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,6 +26,7 @@ use crate::inspection::{Inspected, Look, Owner};
 use crate::nftables::Nftables;
 use forwarder::Directory;
 use redirect::Doors;
+use refusals::Refusals;
 use rules::{ForwarderRules, own_mark};
 
 pub(crate) use mode::MODE;
@@ -53,7 +55,7 @@ pub struct Userspace<N, G> {
     /// Where the forwarder listens, once it does.
     doors: [Option<Doors>; 2],
     mark: u32,
-    refused: Refusals,
+    refused: [Refusals; 2],
 }
 
 impl<N: nft::Transport, G: Ground> Userspace<N, G> {
@@ -68,7 +70,7 @@ impl<N: nft::Transport, G: Ground> Userspace<N, G> {
         for family in Family::BOTH {
             rules.add(family, Arc::new(ForwarderRules { mark, address: ground::address(family) }));
         }
-        Userspace { rules, ground, directory, doors: [None; 2], mark, refused: Refusals::default() }
+        Userspace { rules, ground, directory, doors: [None; 2], mark, refused: Default::default() }
     }
 
     /// The table, for tests that look from outside.
@@ -111,7 +113,7 @@ impl<N: nft::Transport, G: Ground> Backend for Userspace<N, G> {
         let redirected: HashMap<ServiceKey, ServicePlan> = redirected.collect();
         let node = with_loopback(node);
         self.directory.replace(family, plans, &node);
-        plans.iter().for_each(|(service, plan)| self.refused.note(service, Some(plan)));
+        self.refused[family.index()].replace(plans);
         self.rules.rewrite(family, &redirected, &node)
     }
 
@@ -135,7 +137,8 @@ impl<N: nft::Transport, G: Ground> Backend for Userspace<N, G> {
             .collect();
         let committed = self.rules.apply(family, &led, (&node[0], &node[1]))?;
         self.directory.let_go(family, changes);
-        changes.iter().for_each(|change| self.refused.note(change.service, change.new));
+        let refused = &mut self.refused[family.index()];
+        changes.iter().for_each(|change| refused.note(change.service, change.new));
         Ok(committed)
     }
 
@@ -149,7 +152,7 @@ impl<N: nft::Transport, G: Ground> Backend for Userspace<N, G> {
     }
 
     fn take_unserved(&mut self) -> Vec<(ServiceKey, &'static str)> {
-        std::mem::take(&mut self.refused.untold)
+        self.refused.iter_mut().flat_map(Refusals::take).collect()
     }
 
     fn configure(&mut self, family: Family, setup: &Setup) -> bool {
@@ -243,28 +246,5 @@ impl Leads {
     /// All that the forwarder knows, in words and in order.
     pub fn describe(&self) -> Vec<String> {
         self.directory.describe()
-    }
-}
-
-/// Services with ports that the forwarder does not carry, each reported once.
-#[derive(Default)]
-struct Refusals {
-    known: HashSet<ServiceKey>,
-    untold: Vec<(ServiceKey, &'static str)>,
-}
-
-const NO_SCTP: &str = "Mode userspace does not forward SCTP; connections to the SCTP ports of this service are rejected. Use mode nftables";
-
-/// So many are remembered.
-const MOST_REFUSALS: usize = 1_000;
-
-impl Refusals {
-    fn note(&mut self, service: &ServiceKey, plan: Option<&ServicePlan>) {
-        let is_sctp = |plan: &ServicePlan| plan.ports.iter().any(|port| port.protocol == Protocol::Sctp);
-        if !plan.is_some_and(is_sctp) {
-            self.known.remove(service);
-        } else if self.known.len() < MOST_REFUSALS && self.known.insert(service.clone()) {
-            self.untold.push((service.clone(), NO_SCTP));
-        }
     }
 }
