@@ -188,7 +188,9 @@ impl<N: nft::Transport, G: Ground> Backend for Userspace<N, G> {
 
     fn fate(&self, protocol: Protocol, planned: Fate) -> Fate {
         match planned {
-            Fate::Forward { .. } if protocol == Protocol::Sctp => Fate::Reject(Refusal::NotCarried),
+            Fate::Forward { .. } | Fate::Drop(Refusal::NoLocalEndpoints) if !forwarder::carries(protocol) => {
+                Fate::Reject(Refusal::NotCarried)
+            }
             Fate::Forward { pool, .. } => {
                 Fate::Forward { pool, masquerade: Some(MasqueradeCause::OwnConnection) }
             }

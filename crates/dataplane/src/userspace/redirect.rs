@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use model::{
-    Change, Destination, Masquerade, PlannedEndpoint, Pool, PortPlan, Protocol, Routing, ServicePlan,
-    Verdict, merged_ports, ports_of,
+    Change, Destination, Masquerade, PlannedEndpoint, Pool, PortPlan, Routing, ServicePlan, Verdict,
+    merged_ports, ports_of,
 };
 
 /// Where the forwarder listens, for each pool.
@@ -42,7 +42,7 @@ pub(super) fn change(change: &Change<'_>, doors: Doors) -> [Option<ServicePlan>;
 }
 
 pub(super) fn redirected(port: &PortPlan, doors: Doors) -> PortPlan {
-    let is_carried = port.protocol != Protocol::Sctp;
+    let is_carried = forwarder::carries(port.protocol);
     let pool = |pool: Pool| -> Box<[PlannedEndpoint]> {
         let door = doors[pool as usize];
         let used = is_carried && port.uses(pool) && !port.pool(pool).is_empty();
@@ -50,10 +50,10 @@ pub(super) fn redirected(port: &PortPlan, doors: Doors) -> PortPlan {
             used.then(|| PlannedEndpoint { ip: door.ip(), port: door.port(), may_be_own_client: false });
         door.into_iter().collect()
     };
-    let destinations = port.destinations.iter().map(|at| Destination {
-        routing: if is_carried { led(at.routing) } else { refused(at.routing) },
-        ..at.clone()
-    });
+    let destinations = port
+        .destinations
+        .iter()
+        .map(|at| Destination { routing: if is_carried { led(at.routing) } else { REFUSED }, ..at.clone() });
     PortPlan {
         name: port.name.clone(),
         protocol: port.protocol,
@@ -73,21 +73,13 @@ fn led(routing: Routing) -> Routing {
     }
 }
 
-/// The forwarder does not carry SCTP.
-fn refused(routing: Routing) -> Routing {
-    let refused = |verdict| match verdict {
-        Verdict::Forward(_) => Verdict::Reject,
-        other => other,
-    };
-    match routing {
-        Routing::Same(verdict, masquerade) => Routing::Same(refused(verdict), masquerade),
-        Routing::Split { outside, .. } => Routing::Same(refused(outside), Masquerade::Outsiders),
-    }
-}
+/// Of ports that are not carried: everybody is rejected, also those whom policy Local would drop. The table has no way to
+/// reject some clients of an address and to drop others. `Userspace::fate` says the same.
+const REFUSED: Routing = Routing::Same(Verdict::Reject, Masquerade::Outsiders);
 
 #[cfg(test)]
 mod tests {
-    use model::{Address, Role, ServiceKey};
+    use model::{Address, Protocol, Role, ServiceKey};
 
     use super::*;
 
@@ -134,5 +126,28 @@ mod tests {
         assert_eq!((names(before), names(after)), (vec!["c".to_owned()], vec!["d".to_owned()]));
         let [before, after] = change(&Change { service: &key, old: None, new: Some(&new) }, doors);
         assert_eq!((before, after.unwrap().ports.len()), (None, 3));
+    }
+
+    #[test]
+    fn a_port_that_is_not_carried_is_rejected_whatever_was_planned() {
+        let doors = ["169.254.84.85:20850", "169.254.84.85:20851"].map(|door| door.parse().unwrap());
+        let all = Verdict::Forward(Pool::Cluster);
+        let here = Verdict::Forward(Pool::Local);
+        let routings = [
+            Routing::Same(all, Masquerade::Everyone),
+            Routing::Same(Verdict::Drop, Masquerade::Outsiders),
+            Routing::Same(Verdict::Reject, Masquerade::Outsiders),
+            Routing::Split { outside: here, inside: all },
+            Routing::Split { outside: Verdict::Drop, inside: all },
+        ];
+        for routing in routings {
+            let planned = port("a", 80, &[1]);
+            let at = Destination { routing, ..planned.destinations[0].clone() };
+            let planned =
+                PortPlan { protocol: Protocol::Sctp, destinations: [at].into(), ..(*planned).clone() };
+            let redirected = redirected(&planned, doors);
+            assert_eq!(redirected.destinations[0].routing, REFUSED, "{routing:?}");
+            assert_eq!(redirected.cluster_pool.len() + redirected.local_pool.len(), 0, "{routing:?}");
+        }
     }
 }

@@ -80,7 +80,15 @@ impl Oracle {
         }
     }
 
-    pub(crate) fn ask(&self, from: Position, source: IpAddr, protocol: Protocol, to: SocketAddr) -> Answer {
+    /// What becomes of it in one mode.
+    pub(crate) fn ask(
+        &self,
+        carrier: Carrier,
+        from: Position,
+        source: IpAddr,
+        protocol: Protocol,
+        to: SocketAddr,
+    ) -> Answer {
         let at_vip = self.destinations.get(&(protocol, Address::Vip(to.ip(), to.port())));
         let at_node = || {
             let serves = self.node.nodeport_ips.contains(&to.ip());
@@ -97,6 +105,7 @@ impl Oracle {
             Routing::Split { outside, .. } => (outside, false),
         };
         match verdict {
+            _ if carrier.is_a_process() && protocol == Protocol::Sctp => Answer::Rejected,
             Verdict::Reject => Answer::Rejected,
             Verdict::Drop => Answer::Dropped,
             Verdict::Forward(pool) => Answer::Forwarded {
@@ -136,16 +145,6 @@ impl Oracle {
 }
 
 impl Answer {
-    /// What becomes of it in one mode.
-    pub(crate) fn by(self, carrier: Carrier, protocol: Protocol) -> Answer {
-        match self {
-            Answer::Forwarded { .. } if carrier.is_a_process() && protocol == Protocol::Sctp => {
-                Answer::Rejected
-            }
-            other => other,
-        }
-    }
-
     pub(crate) fn forwards(&self) -> bool {
         matches!(self, Answer::Forwarded { .. })
     }

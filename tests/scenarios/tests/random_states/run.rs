@@ -134,8 +134,8 @@ impl<B: Simulated> History<B> {
         let packet = self.packet_of(from, source, protocol, to);
         let host = Host::new(node_addresses());
         let journey = rules.walk(&host, packet, &mut |below| self.dice.below(below));
-        let answers = oracles
-            .map(|oracles| oracles[family.index()].ask(from, source, protocol, to).by(B::CARRIER, protocol));
+        let answers =
+            oracles.map(|oracles| oracles[family.index()].ask(B::CARRIER, from, source, protocol, to));
         let right =
             |answer: &Answer| check(answer, B::CARRIER, from, source, protocol, to, &journey.outcome).is_ok();
         let is_served = || {
@@ -159,7 +159,7 @@ impl<B: Simulated> History<B> {
         let family = Family::of(to.ip());
         let source = from.address(family);
         let oracle = &oracles[family.index()];
-        let answer = oracle.ask(from, source, protocol, to).by(B::CARRIER, protocol);
+        let answer = oracle.ask(B::CARRIER, from, source, protocol, to);
         let explained = {
             let planner = planner(&self.state, self.variant);
             let packet = (from, source, protocol, to);
@@ -242,8 +242,6 @@ fn check(
     let right = match (answer, outcome) {
         (Answer::Rejected, Outcome::Rejected(how)) => *how == rejection(over),
         (Answer::Dropped, Outcome::Dropped) => true,
-        // Not carried at all: where clients outside are dropped, so is everybody.
-        (Answer::Rejected, Outcome::Dropped) => carrier.is_a_process() && over == Protocol::Sctp,
         (Answer::Untouched, Outcome::Delivered(delivery) | Outcome::Local(delivery)) => {
             (delivery.to, delivery.port, delivery.source) == (to.ip(), to.port(), source)
         }
