@@ -212,9 +212,7 @@ impl Lane {
         match outcome {
             Ok(synced) => {
                 self.succeeded(&work, &synced, (started, ended), cost);
-                for (service, note) in reconciler.backend().take_unserved() {
-                    self.limits.tell_unserved(&service, note);
-                }
+                self.limits.report_shortfalls(reconciler.backend().take_shortfalls(self.family));
                 self.measure(&synced, ended - started, reconciler);
                 self.report_success(&synced, ended - started);
                 Some(synced)

@@ -1,9 +1,11 @@
-//! Tells people which services ask for more than one service may have: once, in the log and in an event on the service.
+//! Tells people which services ask for more than one service may have, or for what the mode leaves out: once, in the log
+//! and in an event on the service.
 
 use std::collections::HashSet;
 use std::time::Instant;
 
 use cluster::apiserver::Recorder;
+use dataplane::Shortfall;
 use model::{Excess, Family, ServiceKey};
 
 use crate::events;
@@ -14,11 +16,12 @@ pub(crate) struct Limits {
     family: Family,
     recorder: Recorder,
     notices: Notices<ServiceKey, Excess>,
+    shortfalls: Notices<(ServiceKey, &'static str), ()>,
 }
 
 impl Limits {
     pub(crate) fn new(family: Family, recorder: Recorder) -> Limits {
-        Limits { family, recorder, notices: Notices::default() }
+        Limits { family, recorder, notices: Notices::default(), shortfalls: Notices::default() }
     }
 
     /// `is_all`: every service that is too large is among these.
@@ -52,10 +55,30 @@ impl Limits {
         self.recorder.record(events::too_large(service, note));
     }
 
-    /// The mode leaves something of the service out; it says so once.
-    pub(crate) fn tell_unserved(&self, service: &ServiceKey, note: &'static str) {
-        tracing::warn!(family = %self.family, %service, "{note}");
-        self.recorder.record(events::not_served(service, note));
+    /// What the mode began to leave out, or no longer does, and what waits to be told.
+    pub(crate) fn report_shortfalls(&mut self, news: Vec<Shortfall>) {
+        self.report_shortfalls_at(news, Instant::now());
+    }
+
+    fn report_shortfalls_at(&mut self, news: Vec<Shortfall>, now: Instant) {
+        for Shortfall { service, note, is_over } in news {
+            let key = (service, note);
+            if !is_over {
+                if !self.shortfalls.is_named(&key) {
+                    self.shortfalls.put_off(&key, ());
+                }
+            } else if self.shortfalls.end(&key) {
+                tracing::info!(
+                    family = %self.family, service = %key.0,
+                    "Resolved: the mode no longer leaves anything of the service out"
+                );
+            }
+        }
+        let due = self.shortfalls.take_due(self.shortfalls.room(), now, |(service, _)| service);
+        for ((service, note), ()) in &due {
+            tracing::warn!(family = %self.family, %service, "{note}");
+            self.recorder.record(events::not_served(service, note));
+        }
     }
 
     fn resolve(&mut self, service: &ServiceKey) {
@@ -112,5 +135,42 @@ mod tests {
         let lines = |part: &str| log.lines().filter(|line| line.contains(part)).count();
         assert_eq!(lines("quiet/web"), 1, "{log}");
         assert!((1..=100).contains(&lines("loud/")), "{} lines", lines("loud/"));
+    }
+
+    #[test]
+    fn what_the_mode_leaves_out_of_a_service_that_comes_and_goes_is_told_a_few_times() {
+        let mut limits = Limits::new(Family::V6, Recorder::nowhere());
+        let (start, note) = (Instant::now(), "Mode x does not forward SCTP");
+        let news = |service: &str, is_over| vec![Shortfall { service: service.into(), note, is_over }];
+        let (_, log) = heard(&["v=2"], || {
+            for _ in 0..100 {
+                limits.report_shortfalls_at(news("loud/web", false), start);
+                limits.report_shortfalls_at(news("loud/web", true), start);
+            }
+            limits.report_shortfalls_at(news("quiet/web", false), start);
+            limits.report_shortfalls_at(news("quiet/web", false), start);
+        });
+        let lines = |part: &str| log.lines().filter(|line| line.contains(part)).count();
+        assert!((1..=3).contains(&(lines("loud/web") / 2)), "{log}");
+        assert_eq!(lines("quiet/web"), 1, "{log}");
+        assert_eq!(lines("IPv6"), log.lines().count(), "{log}");
+        assert_eq!(limits.shortfalls.known().count(), 1);
+    }
+
+    #[test]
+    fn what_the_mode_leaves_out_is_told_later_if_many_came_at_once_unless_it_is_over() {
+        let mut limits = Limits::new(Family::V4, Recorder::nowhere());
+        let start = Instant::now();
+        let news = |number, is_over| {
+            let service = format!("loud/s{number:02}").into();
+            Shortfall { service, note: "Mode x does not forward SCTP", is_over }
+        };
+        let (_, log) = heard(&["v=2"], || {
+            limits.report_shortfalls_at((0..20).map(|number| news(number, false)).collect(), start);
+            limits.report_shortfalls_at((10..19).map(|number| news(number, true)).collect(), start);
+            limits.report_shortfalls_at(Vec::new(), start + std::time::Duration::from_secs(600));
+        });
+        assert_eq!(log.lines().count(), 11, "{log}");
+        assert!(log.contains("loud/s19") && !log.contains("loud/s18"), "{log}");
     }
 }

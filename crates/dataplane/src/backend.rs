@@ -10,6 +10,7 @@ use crate::check_pace::Looks;
 use crate::drift::TellDrift;
 use crate::inspection::{Inspected, Inspection, Look};
 use crate::nftables::{Pin, PinSweep};
+use crate::shortfall::Shortfall;
 use model::{Change, Family, Fate, LocalDetector, ModeSettings, NodePlan, Protocol, ServiceKey, ServicePlan};
 
 /// What a commit took.
@@ -109,9 +110,9 @@ pub trait Backend {
         self.base().map(|base| base.doors(family)).unwrap_or_default()
     }
 
-    /// Services of which the mode leaves something out, each once, and why: "Mode x does not ...".
-    fn take_unserved(&mut self) -> Vec<(ServiceKey, &'static str)> {
-        self.base_mut().map(Backend::take_unserved).unwrap_or_default()
+    /// Services of which the mode began to leave something out in this family, or no longer does, since the last call.
+    fn take_shortfalls(&mut self, family: Family) -> Vec<Shortfall> {
+        self.base_mut().map(|base| base.take_shortfalls(family)).unwrap_or_default()
     }
 
     /// What the rules depend on from the next rewrite on. Returns whether a rewrite is due.

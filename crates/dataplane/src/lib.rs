@@ -22,6 +22,7 @@ mod pacing;
 mod pieces;
 mod programmed;
 mod reconciler;
+mod shortfall;
 mod slots;
 pub mod userspace;
 
@@ -47,4 +48,5 @@ pub use programmed::{Programmed, Unserved};
 pub use reconciler::{
     Answer, Explained, HEAVIEST_PLANNED, Holder, Inquiry, Phases, Reconciler, Refusing, Synced,
 };
+pub use shortfall::Shortfall;
 pub use table::{ruleset, trace};

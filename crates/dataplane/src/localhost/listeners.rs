@@ -10,19 +10,16 @@ use std::sync::atomic::Ordering;
 use model::{Address, Change, Family, NodePlan, Pool, Protocol, ServiceKey, ServicePlan, ports_of};
 
 use super::Figures;
+use super::left_out::LeftOut;
+use crate::shortfall::Shortfall;
 use forwarder::{Forwarder, FrontId, Means};
 
 /// Listeners of a family at once.
 const MOST: usize = 4_000;
 /// Of those that failed, so many are tried again at each look.
 const RETRIED: usize = 64;
-/// Services that are reported because some of their ports are left out.
-const MOST_TOLD: usize = 100;
 
-const LEFT_OUT: &str = "Too many node ports are served on loopback addresses; those of this service are served on other \
-                        addresses only";
-
-type Key = (Protocol, SocketAddr);
+pub(super) type Key = (Protocol, SocketAddr);
 
 /// Of one family.
 pub(super) struct Listeners {
@@ -32,12 +29,10 @@ pub(super) struct Listeners {
     /// Another process has the port, or there are no descriptors.
     failed: BTreeSet<Key>,
     /// One more than [`MOST`].
-    left_out: BTreeMap<Key, ServiceKey>,
+    left_out: LeftOut,
     /// Where the last retry ended.
     retried: Option<Key>,
     has_told: bool,
-    told: BTreeSet<ServiceKey>,
-    untold: Vec<ServiceKey>,
 }
 
 impl Listeners {
@@ -47,11 +42,9 @@ impl Listeners {
             figures,
             open: HashMap::new(),
             failed: BTreeSet::new(),
-            left_out: BTreeMap::new(),
+            left_out: LeftOut::new(),
             retried: None,
             has_told: false,
-            told: BTreeSet::new(),
-            untold: Vec::new(),
         }
     }
 
@@ -117,19 +110,19 @@ impl Listeners {
 
     fn note(&self) {
         self.figures.open[self.family.index()].store(self.open.len(), Ordering::Relaxed);
-        self.figures.left_out[self.family.index()].store(self.left_out.len(), Ordering::Relaxed);
+        self.figures.left_out[self.family.index()].store(self.left_out.keys.len(), Ordering::Relaxed);
     }
 
     fn count_failure(&self) {
         self.figures.failures[self.family.index()].fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn take_untold(&mut self) -> impl Iterator<Item = (ServiceKey, &'static str)> {
-        std::mem::take(&mut self.untold).into_iter().map(|service| (service, LEFT_OUT))
+    pub(super) fn take_shortfalls(&mut self) -> Vec<Shortfall> {
+        self.left_out.shortfalls.take()
     }
 
     fn known(&self) -> impl Iterator<Item = Key> {
-        self.open.keys().chain(&self.failed).chain(self.left_out.keys()).copied()
+        self.open.keys().chain(&self.failed).chain(self.left_out.keys.keys()).copied()
     }
 
     fn open(&mut self, forwarder: &Forwarder, key: Key, service: &ServiceKey) {
@@ -137,8 +130,9 @@ impl Listeners {
             return;
         }
         if self.open.len() + self.failed.len() >= MOST {
-            return self.leave_out(key, service);
+            return self.left_out.insert(key, service);
         }
+        self.left_out.remove(&key);
         match listen(forwarder, key) {
             Ok(front) => drop(self.open.insert(key, front)),
             Err(error) => {
@@ -158,20 +152,6 @@ impl Listeners {
         }
     }
 
-    fn leave_out(&mut self, key: Key, service: &ServiceKey) {
-        if self.left_out.is_empty() {
-            tracing::error!(
-                %service, limit = MOST,
-                "Too many node ports to serve on loopback addresses; the rest is served on other addresses only, see \
-                 pointsman_localhost_nodeport_left_out_listeners"
-            );
-        }
-        self.left_out.insert(key, service.clone());
-        if self.told.len() < MOST_TOLD && self.told.insert(service.clone()) {
-            self.untold.push(service.clone());
-        }
-    }
-
     fn close(&mut self, forwarder: &Forwarder, key: &Key) {
         if let Some(front) = self.open.remove(key) {
             forwarder.close(front);
@@ -185,7 +165,6 @@ impl Listeners {
         while self.open.len() + self.failed.len() < MOST
             && let Some((key, service)) = self.left_out.pop_first()
         {
-            self.told.remove(&service);
             self.open(forwarder, key, &service);
         }
     }

@@ -3,6 +3,7 @@
 //!
 //! Any mode asks for it by wrapping its backend. Nothing is started before the first listener is needed.
 
+mod left_out;
 mod listeners;
 mod metrics;
 
@@ -17,6 +18,7 @@ use forwarder::{Forwarder, Refused, Shared};
 use listeners::Listeners;
 
 use crate::backend::{Backend, Committed, Setup, SyncError};
+use crate::shortfall::Shortfall;
 
 pub(crate) use metrics::{GATED, collector};
 
@@ -167,10 +169,10 @@ impl<B: Backend> Backend for Listening<B> {
         before.nodeport_listeners != after.nodeport_listeners || self.mode.is_rewritten_for(before, after)
     }
 
-    fn take_unserved(&mut self) -> Vec<(ServiceKey, &'static str)> {
-        let mut unserved = self.mode.take_unserved();
-        unserved.extend(self.listeners.iter_mut().flat_map(Listeners::take_untold));
-        unserved
+    fn take_shortfalls(&mut self, family: Family) -> Vec<Shortfall> {
+        let mut shortfalls = self.mode.take_shortfalls(family);
+        shortfalls.extend(self.listeners[family.index()].take_shortfalls());
+        shortfalls
     }
 
     fn configure(&mut self, family: Family, setup: &Setup) -> bool {

@@ -24,6 +24,7 @@ use crate::backend::{Backend, Committed, Setup, SyncError};
 use crate::check_pace::Looks;
 use crate::inspection::{Inspected, Look, Owner};
 use crate::nftables::Nftables;
+use crate::shortfall::Shortfall;
 use forwarder::Directory;
 use redirect::Doors;
 use refusals::Refusals;
@@ -151,8 +152,8 @@ impl<N: nft::Transport, G: Ground> Backend for Userspace<N, G> {
         self.doors[family.index()].as_ref().map_or(&[], |doors| doors)
     }
 
-    fn take_unserved(&mut self) -> Vec<(ServiceKey, &'static str)> {
-        self.refused.iter_mut().flat_map(Refusals::take).collect()
+    fn take_shortfalls(&mut self, family: Family) -> Vec<Shortfall> {
+        self.refused[family.index()].take()
     }
 
     fn configure(&mut self, family: Family, setup: &Setup) -> bool {

@@ -1,37 +1,40 @@
 //! Services with ports that the forwarder does not carry, each reported once while it has them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use model::{ServiceKey, ServicePlan};
 
+use crate::shortfall::{Shortfall, Shortfalls};
+
 const NO_SCTP: &str = "Mode userspace does not forward SCTP; connections to the SCTP ports of this service are rejected. Use mode nftables";
 
-/// Of one family. It knows no more than the services that are there.
-#[derive(Default)]
-pub(super) struct Refusals {
-    known: HashSet<ServiceKey>,
-    untold: Vec<(ServiceKey, &'static str)>,
+/// Of one family.
+pub(super) struct Refusals(Shortfalls);
+
+impl Default for Refusals {
+    fn default() -> Refusals {
+        Refusals(Shortfalls::new(NO_SCTP))
+    }
 }
 
 impl Refusals {
     /// There are just these services.
     pub(super) fn replace(&mut self, plans: &HashMap<ServiceKey, ServicePlan>) {
-        self.known.retain(|service| plans.contains_key(service));
+        self.0.retain(|service| plans.contains_key(service));
         plans.iter().for_each(|(service, plan)| self.note(service, Some(plan)));
     }
 
     pub(super) fn note(&mut self, service: &ServiceKey, plan: Option<&ServicePlan>) {
         let is_refused =
             |plan: &ServicePlan| plan.ports.iter().any(|port| !forwarder::carries(port.protocol));
-        if !plan.is_some_and(is_refused) {
-            self.known.remove(service);
-        } else if self.known.insert(service.clone()) {
-            self.untold.push((service.clone(), NO_SCTP));
+        match plan.is_some_and(is_refused) {
+            true => self.0.begin(service),
+            false => self.0.end(service),
         }
     }
 
-    pub(super) fn take(&mut self) -> Vec<(ServiceKey, &'static str)> {
-        std::mem::take(&mut self.untold)
+    pub(super) fn take(&mut self) -> Vec<Shortfall> {
+        self.0.take()
     }
 }
 
@@ -59,14 +62,28 @@ mod tests {
     #[test]
     fn services_that_a_rewrite_leaves_out_are_forgotten() {
         let mut refusals = Refusals::default();
+        let count = |news: &[Shortfall]| {
+            let over = news.iter().filter(|shortfall| shortfall.is_over).count();
+            (news.len() - over, over)
+        };
         for turn in 0..3 {
             let plans: HashMap<ServiceKey, ServicePlan> =
                 (0..1_000).map(|number| (format!("ns-{turn}/{number}").into(), sctp())).collect();
             refusals.replace(&plans);
-            assert_eq!(refusals.take().len(), 1_000, "{turn}");
+            let gone = if turn == 0 { 0 } else { 1_000 };
+            assert_eq!(count(&refusals.take()), (1_000, gone), "{turn}");
             refusals.replace(&plans);
-            assert_eq!(refusals.take().len(), 0, "they are known");
-            assert_eq!(refusals.known.len(), 1_000);
+            assert_eq!(refusals.take(), [], "they are known");
         }
+    }
+
+    #[test]
+    fn of_what_changed_often_only_the_last_counts() {
+        let (mut refusals, service) = (Refusals::default(), ServiceKey::from("default/web"));
+        for _ in 0..100 {
+            refusals.note(&service, Some(&sctp()));
+            refusals.note(&service, None);
+        }
+        assert_eq!(refusals.take(), [Shortfall { service, note: NO_SCTP, is_over: true }]);
     }
 }
