@@ -136,7 +136,8 @@ impl Entries {
             }
             None => Arc::new(Port::new(label, plan)),
         };
-        for destination in &plan.destinations {
+        let is_own = |at: Address| matches!(at, Address::Vip(ip, _) if crate::is_own(ip));
+        for destination in plan.destinations.iter().filter(|destination| !is_own(destination.at)) {
             let entry = Entry { port: port.clone(), inside: inside(destination.routing) };
             self.ports.insert((plan.protocol, destination.at), entry);
         }

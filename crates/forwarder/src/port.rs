@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use model::{Pool, PortPlan};
 
+use crate::is_own;
+
 /// So many clients of a port are remembered; more are led by their address alone.
 const MOST_PINS: usize = 65_536;
 /// How long an endpoint that could not be reached is passed over, if there is another.
@@ -171,8 +173,9 @@ impl Port {
 impl Offer {
     fn of(plan: &PortPlan) -> Offer {
         let sorted = |pool| {
-            // One that is the node's own loopback could be a listener of ours.
-            let endpoints = plan.pool(pool).iter().filter(|endpoint| !endpoint.ip.is_loopback());
+            // One that is the node's own loopback could be a listener of ours, as one at our own address is.
+            let is_other = |ip: IpAddr| !ip.is_loopback() && !is_own(ip);
+            let endpoints = plan.pool(pool).iter().filter(|endpoint| is_other(endpoint.ip));
             let mut endpoints: Vec<SocketAddr> =
                 endpoints.map(|endpoint| SocketAddr::new(endpoint.ip, endpoint.port)).collect();
             endpoints.sort_unstable();

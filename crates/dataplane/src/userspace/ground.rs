@@ -3,7 +3,7 @@
 //! Nobody else listens there, no interface needs an address (a redirect to the interface's own would drop packets that
 //! come by one without), and no port of the node is taken.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use ipnet::IpNet;
 use kernel::link::{LinkError, Links, LocalRoute, TABLE_LOCAL};
@@ -16,17 +16,12 @@ const PROTOCOL: u8 = 85;
 /// What IPv6 makes of none.
 const METRIC: u32 = 1024;
 const LOOPBACK: &str = "lo";
-/// Link-local: no router passes it on. The other one is from a random unique local prefix.
-const ADDRESSES: [IpAddr; 2] = [
-    IpAddr::V4(Ipv4Addr::new(169, 254, 84, 85)),
-    IpAddr::V6(Ipv6Addr::new(0xfdc7, 0x6b1e, 0x84f3, 0, 0, 0, 0, 0x55)),
-];
 /// Always the same ports, so that the rules of the last agent lead to this one as soon as it listens. Where a program
 /// listens on such a port at every address, the next pair is taken.
 const PORTS: [u16; 8] = [20_850, 20_852, 20_854, 20_856, 20_858, 20_860, 20_862, 20_864];
 
 pub(super) fn address(family: Family) -> IpAddr {
-    ADDRESSES[family.index()]
+    forwarder::ADDRESSES[family.index()]
 }
 
 /// Where the forwarder may listen, for each pool, the usual place first.

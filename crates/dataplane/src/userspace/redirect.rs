@@ -3,11 +3,11 @@
 //!
 //! So the flat table of mode nftables needs to know nothing of the forwarder: it picks one of one endpoint.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use model::{
-    Change, Destination, Masquerade, PlannedEndpoint, Pool, PortPlan, Routing, ServicePlan, Verdict,
+    Address, Change, Destination, Masquerade, PlannedEndpoint, Pool, PortPlan, Routing, ServicePlan, Verdict,
     merged_ports, ports_of,
 };
 
@@ -17,7 +17,7 @@ pub(crate) type Doors = [SocketAddr; 2];
 pub(super) fn plan(plan: &ServicePlan, doors: Doors) -> ServicePlan {
     let ports = plan.ports.iter().map(|port| redirected(port, doors)).collect();
     let ServicePlan { cluster_ip, health_check_port, excess, .. } = *plan;
-    ServicePlan { cluster_ip, health_check_port, ports, excess }
+    ServicePlan { cluster_ip: not_own(cluster_ip), health_check_port, ports, excess }
 }
 
 /// Before and after, without the ports that stay as they are: the table has nothing to do for these, and a large service
@@ -36,9 +36,18 @@ pub(super) fn change(change: &Change<'_>, doors: Doors) -> [Option<ServicePlan>;
     }
     let with = |plan: Option<&ServicePlan>, ports: Vec<Arc<PortPlan>>| {
         let ServicePlan { cluster_ip, health_check_port, excess, .. } = *plan?;
-        Some(ServicePlan { cluster_ip, health_check_port, ports: ports.into(), excess })
+        Some(ServicePlan { cluster_ip: not_own(cluster_ip), health_check_port, ports: ports.into(), excess })
     };
     [with(change.old, before), with(change.new, after)]
+}
+
+/// Rules for the forwarder's own address would meet the redirected clients of all services.
+pub(super) fn is_own(at: Address) -> bool {
+    matches!(at, Address::Vip(ip, _) if forwarder::is_own(ip))
+}
+
+fn not_own(cluster_ip: Option<IpAddr>) -> Option<IpAddr> {
+    cluster_ip.filter(|ip| !forwarder::is_own(*ip))
 }
 
 pub(super) fn redirected(port: &PortPlan, doors: Doors) -> PortPlan {
@@ -53,6 +62,7 @@ pub(super) fn redirected(port: &PortPlan, doors: Doors) -> PortPlan {
     let destinations = port
         .destinations
         .iter()
+        .filter(|destination| !is_own(destination.at))
         .map(|at| Destination { routing: if is_carried { led(at.routing) } else { REFUSED }, ..at.clone() });
     PortPlan {
         name: port.name.clone(),

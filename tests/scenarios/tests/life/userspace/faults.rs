@@ -7,11 +7,11 @@ use kernel::conntrack::{Conntrack, Filter};
 use kernel::process::limit_open_files;
 use model::{Family, Protocol};
 use sandbox::probe::{self, Hold, Pulse};
-use test_support::{Carrier, Case, ServiceManifest, let_pass, wait_until};
+use test_support::{Carrier, Case, EndpointManifest, ServiceManifest, SliceManifest, let_pass, wait_until};
 
 use super::super::places::{PORT, at_cluster_ip, cluster_ip};
 use super::super::rig::in_mode;
-use super::super::stage::{From, GUEST, POD_PORT, PROMPT, SOON, Stage, answer};
+use super::super::stage::{From, GUEST, NODE, POD_PORT, PROMPT, SOON, Stage, answer};
 use super::{case, peers};
 
 const OPEN: &str = "pointsman_userspace_open_connections{ip_family=\"IPv4\",protocol=\"tcp\"}";
@@ -23,6 +23,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
         case("out of descriptors, new connections wait", out_of_descriptors),
         case("another process has the usual ports", usual_ports_taken),
         in_mode(Carrier::Nftables, "a node port that is taken on localhost is served once it is free", taken),
+        case("a service or endpoint at the forwarder's own address harms nobody", own_address),
         case("an endpoint that never answers keeps nobody else", never_answers),
         case("clients that never read keep nobody else", never_read),
         case("a client port is used for two services in turn", one_port),
@@ -73,6 +74,37 @@ fn out_of_descriptors(carrier: Carrier) {
     stage.put_endpoints("web", Protocol::Tcp, &["b"]);
     stage.await_answer(Protocol::Tcp, From::Guest, to, "b");
     assert!(matches!(hold.ping(answer()), Pulse::Alive(_)), "{}", stage.log());
+}
+
+/// A tenant may write both: rules for that address would meet the clients of all services on the node, and an endpoint there
+/// would lead the forwarder to itself without end.
+fn own_address(carrier: Carrier) {
+    let mut stage = start(carrier);
+    let evil = ServiceManifest::new("evil", &Family::BOTH.map(|family| cluster_ip(3, family)));
+    let evil = evil.external_ips(&forwarder::ADDRESSES);
+    stage.folder.put_service(&evil.port("main", Protocol::Tcp, DOOR, 0).port("udp", Protocol::Udp, DOOR, 0));
+    stage.await_said("is the one at which kube-proxy itself listens");
+    for family in Family::BOTH {
+        for from in [From::Node, From::Guest, From::Outside] {
+            assert_eq!(stage.who(Protocol::Tcp, from, at_cluster_ip(1, family)), "a", "{family} {from:?}");
+        }
+    }
+    let slice = |family: Family| {
+        let endpoint = EndpointManifest::new(forwarder::ADDRESSES[family.index()], NODE);
+        let slice = SliceManifest::new("evil", "own", family).endpoint(&endpoint);
+        slice.port("main", Protocol::Tcp, DOOR).port("udp", Protocol::Udp, DOOR)
+    };
+    Family::BOTH.map(|family| stage.folder.put_slice(&slice(family)));
+    stage.put_endpoints("web", Protocol::Tcp, &["b"]);
+    stage.await_answer(Protocol::Tcp, From::Node, at_cluster_ip(1, Family::V4), "b");
+    for family in Family::BOTH {
+        stage.await_answer(Protocol::Tcp, From::Node, at_cluster_ip(1, family), "b");
+        let to = SocketAddr::new(cluster_ip(3, family), DOOR);
+        assert_eq!(stage.tcp(From::Guest, to).by(), None, "{family}");
+    }
+    let opened = "pointsman_userspace_connections_total{ip_family=\"IPv4\",protocol=\"tcp\"}";
+    let count = stage.metric(opened).unwrap();
+    assert!(count < 200.0, "{count} connections were opened\n{}", stage.log());
 }
 
 fn usual_ports_taken(carrier: Carrier) {
