@@ -40,9 +40,10 @@ fn line(refused: &Refused, known: usize) -> String {
         Refusal::NoLocalEndpoints => {
             format!("drops {who}{family} at {}: policy Local, and no endpoint on this node", refused.at)
         }
-        // The service decides nothing of these.
-        Refusal::SourceRange | Refusal::UnlistedPort | Refusal::UnallocatedAddress | Refusal::NotCarried => {
-            String::new()
+        Refusal::NotCarried => {
+            format!("rejects {who}{family}: this mode does not carry the protocol; use another mode for it")
         }
+        // The service decides nothing of these.
+        Refusal::SourceRange | Refusal::UnlistedPort | Refusal::UnallocatedAddress => String::new(),
     }
 }

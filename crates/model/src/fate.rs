@@ -152,7 +152,13 @@ impl Destination {
             Routing::Split { inside, .. } if client.is_pod == Some(true) => (inside, None),
             Routing::Split { outside, .. } => (outside, None),
         };
-        match verdict {
+        verdict.fate(masquerade)
+    }
+}
+
+impl Verdict {
+    fn fate(self, masquerade: Option<MasqueradeCause>) -> Fate {
+        match self {
             Verdict::Forward(pool) => Fate::Forward { pool, masquerade },
             Verdict::Reject => Fate::Reject(Refusal::NoEndpoints),
             Verdict::Drop => Fate::Drop(Refusal::NoLocalEndpoints),
@@ -163,14 +169,21 @@ impl Destination {
 impl Destination {
     /// Whom the service refuses here because of its endpoints, and why: everybody, or (`true`) only clients outside.
     pub fn refusal(&self) -> Option<(Refusal, bool)> {
-        let refusal = |verdict| match verdict {
-            Verdict::Forward(_) => None,
-            Verdict::Reject => Some(Refusal::NoEndpoints),
-            Verdict::Drop => Some(Refusal::NoLocalEndpoints),
+        self.refusal_by(|planned| planned)
+    }
+
+    /// The same where a mode makes something else of what is planned. If it refuses clients inside, it refuses everybody.
+    pub fn refusal_by(&self, mode: impl Fn(Fate) -> Fate) -> Option<(Refusal, bool)> {
+        let refusal = |verdict: Verdict| match mode(verdict.fate(None)) {
+            Fate::Reject(why) | Fate::Drop(why) => Some(why),
+            Fate::Forward { .. } | Fate::NotOurs => None,
         };
         match self.routing {
             Routing::Same(verdict, _) => refusal(verdict).map(|why| (why, false)),
-            Routing::Split { outside, .. } => refusal(outside).map(|why| (why, true)),
+            Routing::Split { outside, inside } => {
+                let everybody = refusal(inside).map(|why| (why, false));
+                everybody.or_else(|| refusal(outside).map(|why| (why, true)))
+            }
         }
     }
 }
@@ -246,6 +259,13 @@ mod tests {
         assert_eq!(empty.refusal(), Some((Refusal::NoEndpoints, false)));
         assert_eq!(none_here.refusal(), Some((Refusal::NoLocalEndpoints, true)));
         assert_eq!(split.refusal(), None);
+        let carries_nothing = |fate| match fate {
+            Fate::Forward { .. } => Fate::Reject(Refusal::NotCarried),
+            other => other,
+        };
+        for refused in [&split, &none_here] {
+            assert_eq!(refused.refusal_by(carries_nothing), Some((Refusal::NotCarried, false)));
+        }
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl ServiceRow {
             source_ranges: service.source_ranges.len(),
             known: Family::BOTH.map(|family| state.endpoint_count(key, family)),
             port_count: service.ports.len(),
-            ports: ports(service, &plans),
+            ports: ports(service, &plans, reconciler),
             lost: lost(key, service, reconciler),
             excess: excess.unwrap_or_default(),
         })
@@ -113,12 +113,19 @@ pub(crate) fn has_problems<B: Backend>(
         let ports = service.ports.iter().take(MOST_PORTS);
         let mut planned = ports.filter_map(|port| plan.port(&port.name, port.protocol));
         !plan.excess.is_none()
-            || planned.any(|port| port.destinations.iter().any(|to| to.refusal().is_some()))
+            || planned.any(|port| {
+                let mut all = port.destinations.iter();
+                all.any(|to| reconciler.refusal(port.protocol, to).is_some())
+            })
     };
     plans.any(refuses) || has_lost(key, service, reconciler)
 }
 
-fn ports(service: &Service, plans: &[Option<&ServicePlan>; 2]) -> Vec<PortRow> {
+fn ports<B: Backend>(
+    service: &Service,
+    plans: &[Option<&ServicePlan>; 2],
+    reconciler: &Reconciler<B>,
+) -> Vec<PortRow> {
     let row = |port: &model::ServicePort| {
         let planned = plans.map(|plan| plan.and_then(|plan| plan.port(&port.name, port.protocol)));
         let usable = |plan: &std::sync::Arc<PortPlan>| plan.cluster_pool.len().max(plan.local_pool.len());
@@ -130,7 +137,9 @@ fn ports(service: &Service, plans: &[Option<&ServicePlan>; 2]) -> Vec<PortRow> {
             node_port: port.node_port.map(|number| number.get()),
             usable: planned.map(|plan| plan.map(usable)),
             refused: refused
-                .flat_map(|(family, plan)| plan.map(|plan| refused_at(family, plan)).unwrap_or_default())
+                .flat_map(|(family, plan)| {
+                    plan.map(|plan| refused_at(family, plan, reconciler)).unwrap_or_default()
+                })
                 .collect(),
         }
     };
@@ -138,10 +147,10 @@ fn ports(service: &Service, plans: &[Option<&ServicePlan>; 2]) -> Vec<PortRow> {
 }
 
 /// One of each kind.
-fn refused_at(family: Family, port: &PortPlan) -> Vec<Refused> {
+fn refused_at<B: Backend>(family: Family, port: &PortPlan, reconciler: &Reconciler<B>) -> Vec<Refused> {
     let mut found: Vec<Refused> = Vec::new();
     for destination in port.destinations.iter() {
-        let Some((why, only_outside)) = destination.refusal() else { continue };
+        let Some((why, only_outside)) = reconciler.refusal(port.protocol, destination) else { continue };
         if !found.iter().any(|known| (known.why, known.only_outside) == (why, only_outside)) {
             found.push(Refused { family, why, only_outside, at: destination.at });
         }

@@ -1,9 +1,12 @@
+use std::net::SocketAddr;
 use std::sync::mpsc::RecvTimeoutError;
 
 use cluster::apiserver::Recorder;
 use cluster::{ClusterPlanner, EndpointRecord, Kind, Object, ObjectKey, SliceRecord, Value};
 use config::FeatureGates;
 use dataplane::nftables::Nftables;
+use dataplane::userspace::{Ground, Userspace};
+use dataplane::{Backend, Setup, SyncError};
 use model::{
     LocalDetector, NodePortAddresses, NodeView, Service, ServicePort, Settings, SlicePort, TrafficPolicy,
 };
@@ -70,15 +73,19 @@ fn an_agent_that_stops_says_so() {
 
 /// `default/web` with IPv4 alone: two ports, and as many endpoints as given, the first of which is not ready.
 fn fill(state: &mut ClusterState, endpoints: u8) {
-    let port = |name: &str, number| ServicePort {
-        name: name.into(),
-        protocol: Protocol::Tcp,
-        port: number,
-        node_port: None,
-    };
+    let ports = [port("http", Protocol::Tcp, 80), port("metrics", Protocol::Tcp, 9090)];
+    apply_service(state, ports.into());
+    apply_slice(state, "web-1", (1..=endpoints).map(endpoint).collect());
+}
+
+fn port(name: &str, protocol: Protocol, port: u16) -> ServicePort {
+    ServicePort { name: name.into(), protocol, port, node_port: None }
+}
+
+fn apply_service(state: &mut ClusterState, ports: Vec<ServicePort>) {
     let service = Service {
         cluster_ips: ["10.96.0.1".parse().unwrap()].into(),
-        ports: [port("http", 80), port("metrics", 9090)].into(),
+        ports: ports.into(),
         external_ips: ["192.0.2.1".parse().unwrap()].into(),
         load_balancer_ips: [].into(),
         source_ranges: [].into(),
@@ -90,7 +97,6 @@ fn fill(state: &mut ClusterState, endpoints: u8) {
     };
     let key = ObjectKey::new(Kind::Service, "default", "web");
     state.apply(Object { key, value: Value::Service(Box::new(service)) });
-    apply_slice(state, "web-1", (1..=endpoints).map(endpoint).collect());
 }
 
 fn endpoint(last: u8) -> EndpointRecord {
@@ -105,10 +111,19 @@ fn endpoint(last: u8) -> EndpointRecord {
 }
 
 fn apply_slice(state: &mut ClusterState, name: &str, endpoints: Vec<EndpointRecord>) {
+    apply_slice_over(Protocol::Tcp, state, name, endpoints);
+}
+
+fn apply_slice_over(
+    protocol: Protocol,
+    state: &mut ClusterState,
+    name: &str,
+    endpoints: Vec<EndpointRecord>,
+) {
     let slice = SliceRecord {
         service: "default/web".into(),
         family: Family::V4,
-        ports: [SlicePort { name: "http".into(), protocol: Protocol::Tcp, port: 8080 }].into(),
+        ports: [SlicePort { name: "http".into(), protocol, port: 8080 }].into(),
         endpoints,
         triggered_ms: None,
     };
@@ -118,15 +133,21 @@ fn apply_slice(state: &mut ClusterState, name: &str, endpoints: Vec<EndpointReco
 
 const SETTINGS: Settings = Settings { masquerade_all: false, ignore_external_ips: false };
 
-struct World {
+struct World<B> {
     state: ClusterState,
     node: NodeView,
-    reconciler: Reconciler<Nftables<Simulator>>,
+    reconciler: Reconciler<B>,
     lanes: [Lane; 2],
 }
 
-impl World {
-    fn new() -> World {
+impl World<Nftables<Simulator>> {
+    fn new() -> World<Nftables<Simulator>> {
+        World::with(Nftables::new(Simulator::new(), &LocalDetector::None, 1 << 14))
+    }
+}
+
+impl<B: Backend> World<B> {
+    fn with(backend: B) -> World<B> {
         let metrics = Metrics::of_mode("nftables", &FeatureGates::default());
         let lane = |family| {
             Lane::new(family, Duration::ZERO, metrics.sync().of(family).clone(), Recorder::nowhere())
@@ -134,7 +155,7 @@ impl World {
         World {
             state: ClusterState::default(),
             node: NodeView::default(),
-            reconciler: Reconciler::new(Nftables::new(Simulator::new(), &LocalDetector::None, 1 << 14)),
+            reconciler: Reconciler::new(backend),
             lanes: Family::BOTH.map(lane),
         }
     }
@@ -215,4 +236,50 @@ fn a_large_service_is_not_planned_for_a_question() {
     }
     let v4 = world.v4();
     assert_eq!((v4.known_endpoints, &v4.planned), (6_003, &Rules::Unknown));
+}
+
+/// A forwarder that listens always at the same place.
+struct Doors;
+
+impl Ground for Doors {
+    fn open(&mut self, _: Family) -> Result<[SocketAddr; 2], SyncError> {
+        Ok([20_850, 20_851].map(|port| SocketAddr::from(([169, 254, 84, 85], port))))
+    }
+
+    fn is_intact(&mut self, _: Family) -> bool {
+        true
+    }
+
+    fn configure(&mut self, _: &model::UserspaceSettings, _: u32) {}
+}
+
+/// What people read of `default/web`, if it is listed among services with problems.
+fn problems<B: Backend>(world: &mut World<B>, protocol: Protocol) -> Option<Vec<String>> {
+    apply_service(&mut world.state, vec![port("http", protocol, 80)]);
+    apply_slice_over(protocol, &mut world.state, "web-1", vec![endpoint(2)]);
+    world.lanes.iter_mut().for_each(|lane| lane.mark(&["default/web".into()], false));
+    world.sync();
+    let key = "default/web".into();
+    let row = ServiceRow::of(&key, &world.state, &world.reconciler, &world.lanes).expect("the service");
+    let lines = crate::problems::of_port(&row, &row.ports[0]);
+    has_problems(&key, &world.state, &world.reconciler).then_some(lines)
+}
+
+#[test]
+fn a_port_that_the_mode_does_not_carry_is_a_problem() {
+    let setup = Setup {
+        detector: LocalDetector::None,
+        masquerade_mark: 1 << 14,
+        drop_invalid: true,
+        of_mode: Default::default(),
+    };
+    let mut carried = World::new();
+    let mut forwarded = World::with(Userspace::new(Simulator::new(), Doors, &setup));
+    assert_eq!(problems(&mut carried, Protocol::Sctp), None);
+    assert_eq!(problems(&mut forwarded, Protocol::Tcp), None);
+    let lines = problems(&mut forwarded, Protocol::Sctp).expect("a problem");
+    assert_eq!(
+        lines,
+        ["rejects all clients: this mode does not carry the protocol; use another mode for it"]
+    );
 }

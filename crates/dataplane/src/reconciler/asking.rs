@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use model::{Address, Claim, Destination, Family, PortPlan, Ports, Protocol, ServiceKey};
+use model::{Address, Claim, Destination, Family, PortPlan, Ports, Protocol, Refusal, ServiceKey};
 
 use super::{Applied, Known, Reconciler};
 use crate::backend::Backend;
@@ -15,6 +15,12 @@ impl<B: Backend> Reconciler<B> {
     /// The service that has an address and port.
     pub fn owner(&self, family: Family, claim: Claim) -> Option<&ServiceKey> {
         self.families[family.index()].claims.owner(claim)
+    }
+
+    /// Whom the mode refuses at a destination that is planned like this, and why: everybody, or (`true`) only clients
+    /// outside.
+    pub fn refusal(&self, protocol: Protocol, planned: &Destination) -> Option<(Refusal, bool)> {
+        planned.refusal_by(|fate| self.backend.fate(protocol, fate))
     }
 
     /// Services that want it too and do not have it: how many, and the first of them.
