@@ -7,6 +7,7 @@ mod counts;
 mod directory;
 mod front;
 mod parked;
+mod pins;
 mod pipes;
 mod port;
 mod slab;

@@ -1,6 +1,5 @@
 //! One service port as the forwarder sees it: its endpoints, whose turn it is, and which client belongs to which endpoint.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::net::{IpAddr, SocketAddr};
@@ -11,9 +10,8 @@ use std::time::{Duration, Instant};
 use model::{Pool, PortPlan};
 
 use crate::is_own;
+use crate::pins::{Pin, Pins};
 
-/// So many clients of a port are remembered; more are led by their address alone.
-const MOST_PINS: usize = 65_536;
 /// How long an endpoint that could not be reached is passed over, if there is another.
 const PASSED_OVER: Duration = Duration::from_secs(5);
 /// So many endpoints of a port are passed over at once.
@@ -26,7 +24,7 @@ pub struct Port {
     pub open: AtomicUsize,
     offer: RwLock<Arc<Offer>>,
     turn: [AtomicUsize; 2],
-    pins: Mutex<HashMap<IpAddr, Pin>>,
+    pins: Mutex<Pins>,
     suspects: Mutex<Vec<(SocketAddr, Instant)>>,
     has_suspects: AtomicBool,
 }
@@ -43,11 +41,6 @@ impl fmt::Debug for Port {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {:?}", self.label, self.offer())
     }
-}
-
-struct Pin {
-    endpoint: SocketAddr,
-    until: Instant,
 }
 
 impl Port {
@@ -67,7 +60,9 @@ impl Port {
     pub fn update(&self, plan: &PortPlan) {
         let offer = Arc::new(Offer::of(plan));
         if offer.affinity.is_none() {
-            self.pins().clear();
+            // Nobody waits while they are freed.
+            let pins = std::mem::take(&mut *self.pins());
+            drop(pins);
         }
         *self.offer.write().unwrap_or_else(PoisonError::into_inner) = offer;
     }
@@ -76,7 +71,7 @@ impl Port {
         self.offer.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn pins(&self) -> MutexGuard<'_, HashMap<IpAddr, Pin>> {
+    fn pins(&self) -> MutexGuard<'_, Pins> {
         self.pins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -116,7 +111,7 @@ impl Port {
     }
 
     /// The endpoint that the client had. One whose time is over takes the next in turn, one that is new here the one that its
-    /// address leads to: the same after a restart.
+    /// address leads to: the same after a restart. That takes a while for many endpoints, so pins are not locked meanwhile.
     fn pick_sticky(
         &self,
         (pool, endpoints): (Pool, &[SocketAddr]),
@@ -126,27 +121,22 @@ impl Port {
         is_good: impl Fn(&SocketAddr) -> bool,
         now: Instant,
     ) -> Option<SocketAddr> {
-        let mut pins = self.pins();
-        let had = pins.get(&client);
+        let had = self.pins().get(client);
         let is_over = had.is_some_and(|pin| pin.until <= now);
-        let pinned = had.filter(|pin| pin.until > now).map(|pin| pin.endpoint);
-        let pinned = pinned.filter(|at| endpoints.binary_search(at).is_ok() && is_open(at));
+        let is_pinned = |pin: &Pin| {
+            pin.until > now && endpoints.binary_search(&pin.endpoint).is_ok() && is_open(&pin.endpoint)
+        };
         let nearest = |usable: &dyn Fn(&SocketAddr) -> bool| {
             let usable = endpoints.iter().filter(|endpoint| usable(endpoint));
             usable.max_by_key(|endpoint| weight(client, endpoint)).copied()
         };
-        let endpoint = match pinned {
-            Some(endpoint) => endpoint,
+        let endpoint = match had.filter(is_pinned) {
+            Some(pin) => pin.endpoint,
             None if is_over => self.next_in_turn(pool, endpoints, &is_open, &is_good)?,
             None => nearest(&is_good).or_else(|| nearest(&is_open))?,
         };
-        if pins.len() >= MOST_PINS && !pins.contains_key(&client) {
-            pins.retain(|_, pin| pin.until > now);
-        }
-        if pins.len() < MOST_PINS || pins.contains_key(&client) {
-            pins.insert(client, Pin { endpoint, until: now + lasts });
-        }
-        Some(endpoint)
+        let pin = Pin { endpoint, until: now + lasts };
+        Some(self.pins().settle(client, pin, now, is_pinned))
     }
 
     /// The endpoint could not be reached.
