@@ -39,7 +39,7 @@ pub enum Refused {
     Descriptors,
     /// No endpoint answered, or there is none.
     Endpoints,
-    /// No service has the address any more.
+    /// No service has the address any more, or conntrack does not tell which one is meant.
     Unknown,
 }
 

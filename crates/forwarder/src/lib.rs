@@ -68,6 +68,16 @@ pub struct Shared {
 }
 
 impl Shared {
+    fn new(descriptors: u64) -> Shared {
+        Shared {
+            directory: Arc::default(),
+            counts: Counts::default(),
+            limits: Limits::of(descriptors),
+            mark: AtomicU32::new(0),
+            udp_idle_ms: AtomicU64::new(30_000),
+        }
+    }
+
     fn mark(&self) -> u32 {
         self.mark.load(Ordering::Relaxed)
     }
@@ -102,13 +112,7 @@ impl Forwarder {
     /// Start the threads, in the network namespace of the calling thread.
     pub fn start() -> io::Result<Forwarder> {
         let descriptors = kernel::process::open_files().unwrap_or(1024);
-        let shared = Arc::new(Shared {
-            directory: Arc::default(),
-            counts: Counts::default(),
-            limits: Limits::of(descriptors),
-            mark: AtomicU32::new(0),
-            udp_idle_ms: AtomicU64::new(30_000),
-        });
+        let shared = Arc::new(Shared::new(descriptors));
         let count = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
         let mut forwarder = Forwarder { shared, threads: Vec::new(), fronts: AtomicU32::new(0) };
         for number in 0..count {

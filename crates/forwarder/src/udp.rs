@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use kernel::conntrack::{Conntrack, Tuple};
+use kernel::conntrack::{Conntrack, ConntrackError, Tuple};
 use model::{Family, Pool, Protocol};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
@@ -76,21 +76,21 @@ impl Datagrams {
         [self.next_sweep, self.parked.next()].into_iter().flatten().min()
     }
 
-    /// Where a redirected client wanted to go.
-    fn original(&mut self, door: SocketAddr, client: SocketAddr) -> Option<SocketAddr> {
-        if self.conntrack.is_none() {
-            self.conntrack = Conntrack::open().ok();
-        }
-        let udp = Protocol::Udp.number();
+    /// Where a redirected client wanted to go; `None` if there is no record of it.
+    fn original(
+        &mut self,
+        door: SocketAddr,
+        client: SocketAddr,
+    ) -> Result<Option<SocketAddr>, ConntrackError> {
+        // After an error a new socket is opened, the next time.
+        let mut conntrack = match self.conntrack.take() {
+            Some(conntrack) => conntrack,
+            None => Conntrack::open()?,
+        };
         let reply = Tuple::new((door.ip(), door.port()), (client.ip(), client.port()));
-        match self.conntrack.as_mut()?.find_by_reply(udp, &reply) {
-            Ok(flow) => flow.map(|flow| SocketAddr::new(flow.original.dst, flow.original.dport)),
-            Err(_) => {
-                // A new socket, the next time.
-                self.conntrack = None;
-                None
-            }
-        }
+        let flow = conntrack.find_by_reply(Protocol::Udp.number(), &reply)?;
+        self.conntrack = Some(conntrack);
+        Ok(flow.map(|flow| SocketAddr::new(flow.original.dst, flow.original.dport)))
     }
 }
 
@@ -163,14 +163,31 @@ impl Worker {
             return true;
         }
         let (client, to) = (flow.client, flow.to);
-        self.datagrams.original(door, client) == Some(to)
+        self.datagrams.original(door, client).is_ok_and(|meant| meant == Some(to))
+    }
+
+    /// Where a new client of these doors wants to go. Without an answer its datagram is lost, and it may send another one.
+    fn ask_original(&mut self, family: Family, door: SocketAddr, client: SocketAddr) -> Option<SocketAddr> {
+        let why = match self.datagrams.original(door, client) {
+            Ok(Some(to)) => return Some(to),
+            Ok(None) => "it has no record of the client".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        self.shared.counts.of(family, Protocol::Udp).refuse(Refused::Unknown);
+        if let Some(count) = self.complaints.conntrack.note(self.now) {
+            tracing::error!(
+                %family, count, error = why,
+                "Failed to learn from conntrack which service UDP clients mean; dropping their datagrams"
+            );
+        }
+        None
     }
 
     fn begin_flow(&mut self, id: u32, front: &Front, client: SocketAddr) -> Option<(u32, u16)> {
-        let directory = &self.shared.directory;
+        let directory = self.shared.directory.clone();
         let (to, meant) = match front.means {
             Means::Original(door) => {
-                let to = self.datagrams.original(door, client)?;
+                let to = self.ask_original(front.family, door, client)?;
                 (to, directory.find(Protocol::Udp, to).map(|port| (port, Some(front.pool))))
             }
             Means::NodePort(at) => (at, directory.find_node_port(front.family, Protocol::Udp, at.port())),
@@ -319,5 +336,29 @@ impl Worker {
         let over = self.datagrams.flows.iter().filter(|(_, _, flow)| is_over(flow));
         let over: Vec<(u32, u16)> = over.map(|(index, age, _)| (index, age)).collect();
         over.into_iter().for_each(|(index, age)| self.end_flow(index, age));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Shared;
+    use crate::worker::Inbox;
+
+    /// There is no record in conntrack, or it may not be asked: which of them depends on who runs the test.
+    #[test]
+    fn datagrams_of_a_client_that_conntrack_does_not_tell_are_counted_and_said_once() {
+        let (client, door) = ("127.0.0.1:9".parse().unwrap(), "127.0.0.1:0".parse().unwrap());
+        let shared = Arc::new(Shared::new(1024));
+        let mut worker = Worker::new(shared.clone(), Inbox::new().unwrap()).unwrap();
+        let front = Front::open(Protocol::Udp, Pool::Cluster, Means::Original(door)).unwrap();
+        (0..5).for_each(|_| worker.forward(0, &front, client, b"x"));
+        assert_eq!(shared.counts.of(Family::V4, Protocol::Udp).refused(Refused::Unknown), 5);
+        let next = worker.now + Duration::from_secs(10);
+        assert_eq!(
+            worker.complaints.conntrack.note(next),
+            Some(5),
+            "the first was said, and this is another"
+        );
     }
 }

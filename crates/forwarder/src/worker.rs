@@ -85,6 +85,7 @@ pub(crate) struct Complaints {
     pub(crate) descriptors: Complaint,
     pub(crate) limit: Complaint,
     pub(crate) endpoints: Complaint,
+    pub(crate) conntrack: Complaint,
 }
 
 impl Worker {
