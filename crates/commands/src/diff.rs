@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::arguments::Arguments;
 use crate::paths::DIFF;
 use crate::targets;
-use crate::{GOOD, NOT_GOOD, Outcome, client, print};
+use crate::{GOOD, NOT_GOOD, Outcome, client, print, print_document};
 
 pub(super) const USAGE: &str = "\
 Compare what the kernel holds with what the agent wrote there, service by service. Nothing is changed.
@@ -53,7 +53,9 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
         }
     }
     match is_json {
-        true => print(&format!("{:#}\n", json!({ "compared": compared, "differences": differences }))),
+        true => {
+            print_document(&format!("{:#}\n", json!({ "compared": compared, "differences": differences })))
+        }
         false => print(&text(compared, &differences)),
     }
     Ok(if differences.is_empty() { GOOD } else { NOT_GOOD })

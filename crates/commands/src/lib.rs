@@ -15,6 +15,7 @@ mod table;
 pub mod targets;
 mod trace;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
@@ -84,10 +85,29 @@ fn run_here(name: &str, words: Vec<String>) -> Outcome {
     (command.run)(arguments)
 }
 
-/// The reader that closed the pipe has read enough.
+/// For people.
 fn print(text: &str) {
+    print_document(&harmless(text, true));
+}
+
+/// For programs, as it is. The reader that closed the pipe has read enough.
+fn print_document(text: &str) {
     use std::io::Write;
     let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// Names come from objects that anybody may have written: nothing in them may move the cursor, set colours or turn the
+/// direction of the text. Where lines are not ours, they may not begin one either.
+fn harmless(text: &str, keeps_lines: bool) -> Cow<'_, str> {
+    let is_harmful = |c: char| {
+        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        turns || c.is_control() && !(keeps_lines && matches!(c, '\n' | '\t'))
+    };
+    if !text.contains(is_harmful) {
+        return text.into();
+    }
+    let escaped = |c: char| if is_harmful(c) { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escaped).collect::<String>().into()
 }
 
 fn complain(line: &str) {
@@ -98,5 +118,17 @@ fn to_stderr(line: &str) {
     #[expect(clippy::print_stderr, reason = "commands speak to people, not to the log")]
     {
         eprintln!("{line}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_does_not_reach_the_terminal_as_it_is() {
+        assert_eq!(harmless("a\u{1b}[31mred\u{202e}\n", true), "a\\u{1b}[31mred\\u{202e}\n");
+        assert_eq!(harmless("x\ny\r", false), "x\\ny\\r");
+        assert!(matches!(harmless("default/web\n", true), Cow::Borrowed(_)));
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::arguments::Arguments;
 use crate::paths::SERVICES;
 use crate::table::Table;
-use crate::{GOOD, NOT_GOOD, Outcome, client, print};
+use crate::{GOOD, NOT_GOOD, Outcome, client, print_document};
 
 pub(super) const USAGE: &str = "\
 List what is programmed for services on this node.
@@ -62,7 +62,8 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
             Form::Wide | Form::Json | Form::Yaml => with_rates(agent, &parameters)?,
         };
         if shown.as_ref() != Some(&services) {
-            print(&text(&services, form));
+            // Cells of tables are harmless already, and the others are for programs.
+            print_document(&text(&services, form));
         }
         if !arguments.has("watch") {
             let is_problem = arguments.has("problems") && !services.is_empty();

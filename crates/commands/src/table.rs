@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::harmless;
+
 /// Columns are two spaces apart.
 const GAP: usize = 2;
 
@@ -15,7 +17,7 @@ impl Table {
     }
 
     pub(super) fn row(&mut self, row: Vec<String>) {
-        self.rows.push(row);
+        self.rows.push(row.into_iter().map(|cell| harmless(&cell, false).into_owned()).collect());
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::arguments::Arguments;
 use crate::paths::TRACE;
 use crate::targets;
-use crate::{GOOD, NOT_GOOD, Outcome, client, complain, print};
+use crate::{GOOD, NOT_GOOD, Outcome, client, complain, print, print_document};
 
 pub(super) const USAGE: &str = "\
 Watch new connections to an address as they pass through the kernel of this node, a line each: the client, the address, the
@@ -55,7 +55,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
     client::follow(arguments.agent()?, TRACE, &parameters, lasts, |mut line| {
         if is_json {
             line.as_object_mut().map(|fields| fields.remove("text"));
-            print(&format!("{line}\n"));
+            print_document(&format!("{line}\n"));
         } else {
             tell(&line, to, lasts.as_secs_f64());
         }

@@ -14,13 +14,15 @@ pub struct Limits {
 /// No more than this, however many descriptors there are.
 const MOST_TCP: usize = 250_000;
 const MOST_UDP: usize = 125_000;
-/// Descriptors for everything else: listeners, pipes, the rest of the agent.
-const RESERVED: u64 = 4096;
+/// Descriptors for everything else: pipes, parked sockets, the rest of the agent.
+const RESERVED: u64 = 6_144;
 
 impl Limits {
-    /// A connection takes two descriptors, a flow of UDP one; TCP gets two thirds of them.
-    pub fn of(descriptors: u64) -> Limits {
-        let share = descriptors.saturating_sub(RESERVED.min(descriptors / 2)) / 3;
+    /// A connection takes two descriptors, a flow of UDP one; TCP gets two thirds of them. Listeners take what they may, so
+    /// that probes are answered even if all of this is in use.
+    pub fn of(descriptors: u64, listeners: usize) -> Limits {
+        let reserved = RESERVED.saturating_add(listeners as u64);
+        let share = descriptors.saturating_sub(reserved.min(descriptors / 4 * 3)) / 3;
         let share = usize::try_from(share).unwrap_or(usize::MAX);
         Limits { tcp: share.min(MOST_TCP), udp: share.min(MOST_UDP) }
     }
@@ -100,10 +102,12 @@ mod tests {
     #[test]
     fn limits_fit_the_descriptors() {
         for descriptors in [64, 1024, 65_536, 1_048_576, u64::MAX] {
-            let Limits { tcp, udp } = Limits::of(descriptors);
+            let Limits { tcp, udp } = Limits::of(descriptors, 0);
             assert!(tcp > 0 && udp > 0, "{descriptors}");
             assert!((2 * tcp + udp) as u64 <= descriptors, "{descriptors}");
         }
-        assert!(Limits::of(65_536).tcp > 20_000);
+        assert!(Limits::of(65_536, 0).tcp > 19_000);
+        let Limits { tcp, udp } = Limits::of(20_000, 8_000);
+        assert!(2 * tcp + udp + 8_000 + 5_000 < 20_000, "there is room for listeners, pipes and probes");
     }
 }

@@ -68,11 +68,11 @@ pub struct Shared {
 }
 
 impl Shared {
-    fn new(descriptors: u64) -> Shared {
+    fn new(limits: Limits) -> Shared {
         Shared {
             directory: Arc::default(),
             counts: Counts::default(),
-            limits: Limits::of(descriptors),
+            limits,
             mark: AtomicU32::new(0),
             udp_idle_ms: AtomicU64::new(30_000),
         }
@@ -109,10 +109,10 @@ pub struct Forwarder {
 pub struct FrontId(u32);
 
 impl Forwarder {
-    /// Start the threads, in the network namespace of the calling thread.
-    pub fn start() -> io::Result<Forwarder> {
+    /// Start the threads, in the network namespace of the calling thread. So many fronts may be opened.
+    pub fn start(fronts: usize) -> io::Result<Forwarder> {
         let descriptors = kernel::process::open_files().unwrap_or(1024);
-        let shared = Arc::new(Shared::new(descriptors));
+        let shared = Arc::new(Shared::new(Limits::of(descriptors, fronts)));
         let count = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
         let mut forwarder = Forwarder { shared, threads: Vec::new(), fronts: AtomicU32::new(0) };
         for number in 0..count {

@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn datagrams_of_a_client_that_conntrack_does_not_tell_are_counted_and_said_once() {
         let (client, door) = ("127.0.0.1:9".parse().unwrap(), "127.0.0.1:0".parse().unwrap());
-        let shared = Arc::new(Shared::new(1024));
+        let shared = Arc::new(Shared::new(crate::Limits::of(1024, 0)));
         let mut worker = Worker::new(shared.clone(), Inbox::new().unwrap()).unwrap();
         let front = Front::open(Protocol::Udp, Pool::Cluster, Means::Original(door)).unwrap();
         (0..5).for_each(|_| worker.forward(0, &front, client, b"x"));

@@ -50,14 +50,15 @@ pub(super) fn of_kubeconfig(error: KubeconfigError) -> String {
     }
 }
 
-/// A URL without user and password.
+/// A URL without user, password, query and fragment: each may hold a secret. A password may have a `/` in it that should
+/// have been escaped.
 pub fn masked(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else {
-        return url.rsplit('@').next().unwrap_or(url).to_owned();
-    };
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let host = authority.rsplit('@').next().unwrap_or(authority);
-    format!("{scheme}://{host}{path}")
+    let url = url.split(['?', '#']).next().unwrap_or(url);
+    let without_user = |text: &str| text.rsplit('@').next().unwrap_or(text).to_owned();
+    match url.split_once("://") {
+        Some((scheme, rest)) => format!("{scheme}://{}", without_user(rest)),
+        None => without_user(url),
+    }
 }
 
 /// The first "line N" and "column N".

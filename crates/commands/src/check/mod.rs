@@ -10,7 +10,7 @@ use cluster::manifests::{Consequence, ManifestSource, raw_documents};
 use cluster::{ClusterState, Update};
 
 use crate::arguments::Arguments;
-use crate::{FAILED, GOOD, Outcome, print};
+use crate::{FAILED, GOOD, Outcome, harmless, print};
 
 pub(super) const USAGE: &str = "\
 Check manifests of Services, EndpointSlices, Nodes and ServiceCIDRs: what cannot be read, fields that are misspelt,
@@ -46,7 +46,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
     }
     findings.extend(services::problems(&state, arguments.value("node")));
     let counts = state.counts();
-    print(&findings.iter().map(|line| format!("{line}\n")).collect::<String>());
+    print(&findings.iter().map(|line| format!("{}\n", harmless(line, false))).collect::<String>());
     let (services, slices) = (counts.services, counts.slices);
     print(&format!("Services: {services}, slices: {slices}, problems: {}\n", findings.len()));
     Ok(if findings.is_empty() { GOOD } else { FAILED })
@@ -66,15 +66,20 @@ fn load(path: &Path, state: &mut ClusterState) -> Result<Vec<String>, String> {
     Ok(findings)
 }
 
+/// As files may be.
+const LONGEST_PIPE: u64 = 256 << 20;
+
 /// What a pipe says, in a file until it is checked.
 struct Piped(PathBuf);
 
 impl Piped {
     fn read() -> Result<Piped, String> {
         let mut text = String::new();
-        std::io::stdin()
-            .read_to_string(&mut text)
-            .map_err(|error| format!("cannot read the pipe: {error}"))?;
+        let mut pipe = std::io::stdin().take(LONGEST_PIPE + 1);
+        pipe.read_to_string(&mut text).map_err(|error| format!("cannot read the pipe: {error}"))?;
+        if text.len() as u64 > LONGEST_PIPE {
+            return Err(format!("the pipe has more than {} MiB; check it in parts", LONGEST_PIPE >> 20));
+        }
         let is_json = text.trim_start().starts_with('{');
         let name =
             format!("kube-proxy-check-{}.{}", std::process::id(), if is_json { "json" } else { "yaml" });

@@ -15,7 +15,7 @@ use crate::shortfall::Shortfall;
 use forwarder::{Forwarder, FrontId, Means};
 
 /// Listeners of a family at once.
-const MOST: usize = 4_000;
+pub(super) const MOST: usize = 4_000;
 /// Of those that failed, so many are tried again at each look.
 const RETRIED: usize = 64;
 

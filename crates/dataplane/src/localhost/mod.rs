@@ -122,7 +122,7 @@ impl<B> Listening<B> {
     /// Listen for just these services.
     fn listen(&mut self, family: Family, plans: &HashMap<ServiceKey, ServicePlan>, node: &NodePlan) {
         let is_needed = self.forwarder.running().is_some() || !node.nodeport_listeners.is_empty();
-        if is_needed && let Some(forwarder) = self.forwarder.start(Forwarder::start) {
+        if is_needed && let Some(forwarder) = self.forwarder.start(|| Forwarder::start(2 * listeners::MOST)) {
             forwarder.shared.set_udp_idle(self.udp_idle);
             let _is_known = self.figures.shared.set(forwarder.shared.clone());
             forwarder.shared.directory.replace(family, plans, node);

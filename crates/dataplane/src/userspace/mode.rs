@@ -78,7 +78,7 @@ impl Prepared for Ready {
         let cannot = |what: &'static str| move |error| Unavailable::because(what, error);
         let rules = nft::Connection::open().map_err(cannot("cannot open a netlink socket"))?;
         let own_port = rules.port();
-        let forwarder = Forwarder::start().map_err(cannot("cannot start the forwarder"))?;
+        let forwarder = Forwarder::start(0).map_err(cannot("cannot start the forwarder"))?;
         let node = Node::new(forwarder);
         let shared = node.shared();
         let mut backend = Userspace::with(rules, node, options.setup, shared.directory.clone());

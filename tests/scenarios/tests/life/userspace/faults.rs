@@ -94,7 +94,7 @@ fn own_address(carrier: Carrier) {
         let slice = SliceManifest::new("evil", "own", family).endpoint(&endpoint);
         slice.port("main", Protocol::Tcp, DOOR).port("udp", Protocol::Udp, DOOR)
     };
-    Family::BOTH.map(|family| stage.folder.put_slice(&slice(family)));
+    Family::BOTH.iter().for_each(|family| stage.folder.put_slice(&slice(*family)));
     stage.put_endpoints("web", Protocol::Tcp, &["b"]);
     stage.await_answer(Protocol::Tcp, From::Node, at_cluster_ip(1, Family::V4), "b");
     for family in Family::BOTH {
