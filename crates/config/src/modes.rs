@@ -111,6 +111,7 @@ impl Default for Userspace {
 }
 
 const IPTABLES: Effect = Effect::Only(&[Mode::Iptables]);
+const IPTABLES_AND_IPVS: Effect = Effect::Only(&[Mode::Iptables, Mode::Ipvs]);
 const IPTABLES_AND_USERSPACE: Effect = Effect::Only(&[Mode::Iptables, Mode::Userspace]);
 const NOT_NFTABLES: Effect = Effect::Only(&[Mode::Iptables, Mode::Ipvs, Mode::Userspace]);
 const USERSPACE: Effect = Effect::Only(&[Mode::Userspace]);
@@ -129,11 +130,11 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "The bit of the packet mark that requests masquerading, 0 to 31. Not used with --proxy-mode=nftables, whose \
          bit is nftables.masqueradeBit in the file.",
     ),
-    setting("iptables.masqueradeAll", Rewrite, |c| &mut c.of_mode.iptables.masquerade_all).effect(NOT_NFTABLES).flag(
+    setting("iptables.masqueradeAll", Rewrite, |c| &mut c.of_mode.iptables.masquerade_all).effect(IPTABLES_AND_IPVS).flag(
         Group::Traffic,
         "masquerade-all",
         "",
-        "Masquerade all cluster-IP traffic, not only that from outside the cluster.",
+        "Masquerade all cluster-IP traffic, not only that from outside the cluster. Mode userspace does so anyway.",
     ),
     setting("iptables.localhostNodePorts", Rewrite, |c| &mut c.of_mode.iptables.localhost_node_ports).effect(IPTABLES).flag(
         Group::Traffic,
@@ -204,11 +205,12 @@ pub(crate) const SETTINGS: &[Setting] = &[
         "DURATION",
         "Timeout of idle UDP flows; 0 keeps the node's setting.",
     ),
-    setting("udpIdleTimeout", Live, |c| &mut c.of_mode.userspace.udp_idle_timeout).omit_default().effect(USERSPACE).flag(
+    setting("udpIdleTimeout", Live, |c| &mut c.of_mode.userspace.udp_idle_timeout).omit_default().flag(
         Group::Mode(Mode::Userspace),
         "udp-idle-timeout",
         "DURATION",
-        "Timeout of idle UDP flows; 30s if unset.",
+        "Timeout of idle UDP flows; 30s if unset. In other modes it applies to node ports on loopback addresses that \
+         have listeners.",
     ),
     setting("userspaceDrainTimeout", Live, |c| &mut c.of_mode.userspace.drain_timeout).omit_default().effect(USERSPACE).flag(
         Group::Mode(Mode::Userspace),

@@ -130,3 +130,17 @@ fn a_default_that_was_given_for_nftables_counts() {
     assert_eq!(completed.configuration.of_mode.nftables, Nftables::default());
     assert_eq!(ineffective(&completed), ["iptables.masqueradeBit", "iptables.syncPeriod"]);
 }
+
+/// The forwarder that mode userspace has also serves listeners on loopback addresses, and masquerades all that it carries.
+#[test]
+fn other_modes_read_the_timeout_of_udp_and_mode_userspace_masquerades_anyway() {
+    let idle = |mode: &str| {
+        idle(with(&format!("mode: {mode}\nudpIdleTimeout: 5s\niptables: {{masqueradeAll: true}}\n")))
+    };
+    for mode in ["iptables", "ipvs"] {
+        assert_eq!(idle(mode), Vec::<String>::new(), "{mode}");
+    }
+    for mode in ["nftables", "userspace"] {
+        assert_eq!(idle(mode), ["iptables.masqueradeAll"], "{mode}");
+    }
+}

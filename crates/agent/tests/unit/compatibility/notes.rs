@@ -42,8 +42,8 @@ const CHECKED_SCHEDULER: &str = "an unknown name, or a kernel without its module
 const LOOKS: &str =
     "all virtual servers are checked once in this time; routes, routing rules and nf_tables at once";
 
-const IDLE_UDP: &str =
-    "of mode userspace, as old releases of upstream had it; 30s by default instead of 250ms";
+const IDLE_UDP: &str = "of mode userspace, as old releases of upstream had it, and of listeners on loopback addresses in other modes; 30s by \
+     default instead of 250ms";
 const DRAINING: &str = "how long mode userspace waits for open connections when it stops";
 
 pub(super) const ALL: &[Note] = &[
