@@ -55,9 +55,15 @@ pub(super) fn of_kubeconfig(error: KubeconfigError) -> String {
 pub fn masked(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or(url);
     let without_user = |text: &str| text.rsplit('@').next().unwrap_or(text).to_owned();
-    match url.split_once("://") {
-        Some((scheme, rest)) => format!("{scheme}://{}", without_user(rest)),
-        None => without_user(url),
+    let Some((scheme, rest)) = url.split_once("://") else { return without_user(url) };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    // Behind the colon of a host is a port.
+    let port = authority.rsplit_once(':').map_or("", |(_, port)| port);
+    let is_whole =
+        authority.contains('@') || authority.ends_with(']') || port.bytes().all(|c| c.is_ascii_digit());
+    match is_whole {
+        true => format!("{scheme}://{}{path}", without_user(authority)),
+        false => format!("{scheme}://{}", without_user(rest)),
     }
 }
 
@@ -90,5 +96,19 @@ mod tests {
         let text = "apiVersion: v1\nclusters: SECRET\n";
         let error = kube::config::Kubeconfig::from_yaml(text).err().map(of_kubeconfig).unwrap_or_default();
         assert!(error.contains("line 2") && !error.contains("SECRET"), "{error}");
+    }
+
+    #[test]
+    fn secrets_in_urls_are_left_out() {
+        for (url, shown) in [
+            ("https://u:pw@host:6443/x@y?token=a#b", "https://host:6443/x@y"),
+            ("https://host:6443/x@y", "https://host:6443/x@y"),
+            ("https://[fd00::1]:6443/", "https://[fd00::1]:6443/"),
+            ("https://[fd00::1]/a@b", "https://[fd00::1]/a@b"),
+            ("https://u:SEC/RET@192.0.2.1:6443", "https://192.0.2.1:6443"),
+            ("u:pw@host", "host"),
+        ] {
+            assert_eq!(masked(url), shown, "{url}");
+        }
     }
 }
