@@ -13,7 +13,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
         case("wrong arguments are one line, of every command", wrong_arguments),
         case("no agent, a stranger and one that refuses are one line each, of every command", strangers),
-        case("an agent of another version is told of, and answers", other_version),
+        case("an agent of another version answers, and a line says so", other_version),
     ]
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
     every_mode("connections are traced and refused ones counted by reason", told)
 }
 
-/// What is asked, and what is told of it.
+/// What is asked, and what the trace says.
 struct Expected {
     from: From,
     protocol: Protocol,
