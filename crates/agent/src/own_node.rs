@@ -280,7 +280,7 @@ mod tests {
         let cidrs = LocalDetector::Cidrs(vec!["10.1.0.0/24".parse().unwrap()]);
         assert_eq!(node.detector(), Some(cidrs.clone()));
         node.observe(None);
-        assert_eq!(node.detector(), Some(cidrs), "a Node that registers anew takes nothing away");
+        assert_eq!(node.detector(), Some(cidrs), "a Node that registers again takes nothing away");
     }
 
     #[test]

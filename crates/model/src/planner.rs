@@ -8,7 +8,7 @@ use crate::{Family, NodePlan, NotUsed, Pool, PortPlan, Service, ServiceKey, Serv
 pub trait Planner {
     /// `None` if there is no such service.
     fn plan(&self, service: &ServiceKey, family: Family) -> Option<Planned>;
-    /// About how much the service asks of the kernel. Whoever can say it without planning should.
+    /// About how much the service asks of the kernel. Override it where this is known without planning.
     fn weight(&self, service: &ServiceKey) -> usize {
         let weight = |family| self.plan(service, family).map_or(0, |planned| planned.plan.weight());
         Family::BOTH.map(weight).into_iter().max().unwrap_or_default()

@@ -97,7 +97,7 @@ mod tests {
         let waits: Vec<u128> =
             (0..5).map(|_| backoff.failed(Trouble::Unreachable, 1.0).as_millis()).collect();
         assert_eq!(waits, [200, 400, 800, 1000, 1000]);
-        assert_eq!(backoff.failed(Trouble::Answered, 1.0).as_millis(), 200, "another trouble begins anew");
+        assert_eq!(backoff.failed(Trouble::Answered, 1.0).as_millis(), 200, "another trouble starts over");
         let last = (0..20).map(|_| backoff.failed(Trouble::Answered, 1.0)).last();
         assert_eq!(last, Some(LONGEST_REJECTED));
         backoff.succeeded();

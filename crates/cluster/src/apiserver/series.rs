@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn other_reasons_are_other_stories_and_forgotten_ones_begin_anew() {
+    fn another_reason_starts_its_own_series_and_a_forgotten_one_starts_over() {
         let now = SystemTime::UNIX_EPOCH;
         let mut series = Series::default();
         let Some(Writing::Create { name, .. }) = series.observe(event("a"), now) else {

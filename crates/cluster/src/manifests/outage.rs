@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_grow_to_a_limit_and_begin_anew_afterwards() {
+    fn waits_grow_to_a_limit_and_start_over_afterwards() {
         let (mut outage, path) = (Outage::default(), Path::new("m"));
         let errors = [io::ErrorKind::OutOfMemory, io::ErrorKind::PermissionDenied];
         let waits: Vec<Duration> =

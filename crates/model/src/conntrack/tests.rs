@@ -161,7 +161,7 @@ fn a_set_keeps_up_with_later_changes() {
     let cases: [Case<'_>; 5] = [
         ("there and back", &[Some(&a), Some(&b), Some(&a)], &[2, 3]),
         ("replaced, then deleted", &[Some(&a), Some(&b), None], &[1, 2, 3]),
-        ("deleted and created anew", &[Some(&a), None, Some(&b)], &[1, 3]),
+        ("deleted and created again", &[Some(&a), None, Some(&b)], &[1, 3]),
         ("deleted twice", &[Some(&a), None, None], &[1]),
         ("shrunk, then grown again", &[Some(&c), Some(&a), Some(&c)], &[3]),
     ];

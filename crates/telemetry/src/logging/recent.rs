@@ -1,4 +1,4 @@
-//! The last lines of the log, for a bug report: whoever reads the log may not be there to ask.
+//! The last lines of the log, for a bug report: the log itself may be gone by then.
 
 use std::collections::VecDeque;
 

@@ -25,7 +25,7 @@ use rates::Reading;
 
 /// How much traffic services have.
 pub trait Traffic: Send + Sync {
-    /// From the last two readings; `None` until there are two of late. Whoever asks has them read again.
+    /// From the last two readings; `None` until there are two recent ones. A question makes the agent read them again.
     fn rates(&self) -> Option<Arc<Rates>>;
 }
 

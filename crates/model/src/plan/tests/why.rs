@@ -19,7 +19,7 @@ fn explained(pool: Pool, slices: &[EndpointSlice<'_>]) -> Vec<(u8, Result<(), No
     let plan = plan_v4(&service, slices);
     let port = plan.ports.first().expect("a port");
     let explained = explain_endpoints(port, pool, slices, &node(), Family::V4);
-    // Whoever is said to be used is, and nobody else.
+    // What is said to be used is used, and nothing else.
     let used = explained.iter().filter(|one| one.used.is_ok());
     let used: Vec<(IpAddr, Option<u16>)> = used.map(|one| (one.ip, one.port)).collect();
     let planned: Vec<_> = port.pool(pool).iter().map(|one| (one.ip, Some(one.port))).collect();

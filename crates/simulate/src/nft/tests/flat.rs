@@ -133,7 +133,7 @@ fn affinity_pins_a_client_until_its_time_is_up() {
     assert_eq!(to(&mut simulator, 1, 0), Some(ip(POD)));
     assert!(simulator.has_element(TableFamily::Ip, TABLE, "affinity", &pinned));
     simulator.set_now(PIN_MS - 1);
-    assert_eq!(to(&mut simulator, 2, 1), Some(ip(POD)), "the pin holds, and its time starts anew");
+    assert_eq!(to(&mut simulator, 2, 1), Some(ip(POD)), "the pin holds, and its time starts over");
     simulator.set_now(2 * PIN_MS - 2);
     assert_eq!(to(&mut simulator, 3, 1), Some(ip(POD)));
     simulator.set_now(3 * PIN_MS - 2);

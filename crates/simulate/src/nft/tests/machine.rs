@@ -200,7 +200,7 @@ fn packets_write_refresh_and_delete_elements() {
     assert_eq!(pins(&mut simulator), [(vec![0x13, 0x88, 0, 0], Some(500))]);
     simulator.set_now(300);
     send(&mut simulator, Packet { source_port: 1, ..packet() });
-    assert_eq!(pins(&mut simulator), [(vec![0x13, 0x88, 0, 0], Some(500))], "data stays, time starts anew");
+    assert_eq!(pins(&mut simulator), [(vec![0x13, 0x88, 0, 0], Some(500))], "data stays, time starts over");
     simulator.set_now(800);
     assert_eq!(pins(&mut simulator), []);
     send(&mut simulator, packet());

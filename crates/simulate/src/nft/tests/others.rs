@@ -80,7 +80,7 @@ fn the_generation_tells_of_changes_and_only_of_them() {
 }
 
 #[test]
-fn a_set_declared_anew_takes_on_the_size() {
+fn a_set_declared_again_takes_on_the_size() {
     let mut simulator = Simulator::new();
     let flags = SetFlags::default();
     let mut declare = |size, key: u8| {
