@@ -1,6 +1,6 @@
 //! A transport that counts what it commits, to tell our commits from those of others.
 
-use kernel::nft::{Batch, CommitError, CounterReading, DumpedElement, Error, Table, TableFamily, Transport};
+use kernel::nft::{Batch, CommitError, Layer, Transport};
 
 pub(crate) struct Counted<T> {
     pub(crate) inner: T,
@@ -22,7 +22,13 @@ impl<T: Transport> Counted<T> {
     }
 }
 
-impl<T: Transport> Transport for Counted<T> {
+impl<T: Transport> Layer for Counted<T> {
+    type Inner = T;
+
+    fn inner(&mut self) -> &mut T {
+        &mut self.inner
+    }
+
     fn commit(&mut self, batch: &Batch) -> Result<(), CommitError> {
         if self.since.is_none() {
             self.since = self.inner.generation().ok().map(|generation| (generation, 0));
@@ -34,64 +40,5 @@ impl<T: Transport> Transport for Counted<T> {
             *ours = ours.wrapping_add(1);
         }
         Ok(())
-    }
-
-    fn generation(&mut self) -> Result<u32, Error> {
-        self.inner.generation()
-    }
-
-    fn tables(&mut self, family: TableFamily) -> Result<Vec<Table>, Error> {
-        self.inner.tables(family)
-    }
-
-    fn sets(&mut self, family: TableFamily, table: &str) -> Result<Vec<String>, Error> {
-        self.inner.sets(family, table)
-    }
-
-    fn chains(&mut self, family: TableFamily, table: &str) -> Result<Vec<String>, Error> {
-        self.inner.chains(family, table)
-    }
-
-    fn set_size(&mut self, family: TableFamily, table: &str, set: &str) -> Result<Option<usize>, Error> {
-        self.inner.set_size(family, table, set)
-    }
-
-    fn dump_elements(
-        &mut self,
-        family: TableFamily,
-        table: &str,
-        set: &str,
-        each: &mut dyn FnMut(DumpedElement<'_>),
-    ) -> Result<(), Error> {
-        self.inner.dump_elements(family, table, set, each)
-    }
-
-    fn find_element(
-        &mut self,
-        family: TableFamily,
-        table: &str,
-        set: &str,
-        key: &[u8],
-        each: &mut dyn FnMut(DumpedElement<'_>),
-    ) -> Result<bool, Error> {
-        self.inner.find_element(family, table, set, key, each)
-    }
-
-    fn packets_counted(
-        &mut self,
-        family: TableFamily,
-        table: &str,
-        counter: &str,
-    ) -> Result<Option<u64>, Error> {
-        self.inner.packets_counted(family, table, counter)
-    }
-
-    fn counters(
-        &mut self,
-        family: TableFamily,
-        table: &str,
-        each: &mut dyn FnMut(CounterReading<'_>),
-    ) -> Result<(), Error> {
-        self.inner.counters(family, table, each)
     }
 }

@@ -29,4 +29,4 @@ pub use monitor::{ChangedTable, Monitor, Notification, Process, Stopper};
 pub use object::{Chain, ElementData, Hook, HookKind, Rule, Set, SetFlags, TableFamily, VERDICT};
 pub use probe::{OLDEST_KERNEL, ProbeError, connect_if_present, kernel_release, probe};
 pub use trace::{Heard, Packet, Step, TraceError, Tracer, Wait, Wanted};
-pub use transport::{CounterReading, DumpedElement, Table, Transport};
+pub use transport::{CounterReading, DumpedElement, Layer, Table, Transport};

@@ -79,6 +79,81 @@ pub trait Transport {
     ) -> Result<(), Error>;
 }
 
+/// A transport on top of another one that only changes how batches are committed, for example by counting them.
+pub trait Layer {
+    type Inner: Transport;
+
+    fn inner(&mut self) -> &mut Self::Inner;
+
+    /// [`Transport::commit`] of the whole.
+    fn commit(&mut self, batch: &Batch) -> Result<(), CommitError>;
+}
+
+impl<L: Layer> Transport for L {
+    fn commit(&mut self, batch: &Batch) -> Result<(), CommitError> {
+        Layer::commit(self, batch)
+    }
+
+    fn generation(&mut self) -> Result<u32, Error> {
+        self.inner().generation()
+    }
+
+    fn tables(&mut self, family: TableFamily) -> Result<Vec<Table>, Error> {
+        self.inner().tables(family)
+    }
+
+    fn sets(&mut self, family: TableFamily, table: &str) -> Result<Vec<String>, Error> {
+        self.inner().sets(family, table)
+    }
+
+    fn chains(&mut self, family: TableFamily, table: &str) -> Result<Vec<String>, Error> {
+        self.inner().chains(family, table)
+    }
+
+    fn set_size(&mut self, family: TableFamily, table: &str, set: &str) -> Result<Option<usize>, Error> {
+        self.inner().set_size(family, table, set)
+    }
+
+    fn dump_elements(
+        &mut self,
+        family: TableFamily,
+        table: &str,
+        set: &str,
+        each: &mut dyn FnMut(DumpedElement<'_>),
+    ) -> Result<(), Error> {
+        self.inner().dump_elements(family, table, set, each)
+    }
+
+    fn find_element(
+        &mut self,
+        family: TableFamily,
+        table: &str,
+        set: &str,
+        key: &[u8],
+        each: &mut dyn FnMut(DumpedElement<'_>),
+    ) -> Result<bool, Error> {
+        self.inner().find_element(family, table, set, key, each)
+    }
+
+    fn packets_counted(
+        &mut self,
+        family: TableFamily,
+        table: &str,
+        counter: &str,
+    ) -> Result<Option<u64>, Error> {
+        self.inner().packets_counted(family, table, counter)
+    }
+
+    fn counters(
+        &mut self,
+        family: TableFamily,
+        table: &str,
+        each: &mut dyn FnMut(CounterReading<'_>),
+    ) -> Result<(), Error> {
+        self.inner().counters(family, table, each)
+    }
+}
+
 /// What a counter has counted since it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CounterReading<'a> {
