@@ -71,6 +71,14 @@ impl Router {
         self.with(Route { path, is_tree: false, is_listed: false, handler: Handler::Slow(Box::new(page)) })
     }
 
+    /// The index names the last page, too.
+    pub fn listed(mut self) -> Router {
+        if let Some(last) = self.0.last_mut() {
+            last.is_listed = true;
+        }
+        self
+    }
+
     /// `path` ends with a slash; it and everything below it.
     pub fn tree(self, path: &'static str, page: impl Fn(Asked) -> Slow + 'static) -> Router {
         self.with(Route { path, is_tree: true, is_listed: true, handler: Handler::Slow(Box::new(page)) })
@@ -142,12 +150,13 @@ mod tests {
     fn paths_are_exact_but_for_trees() {
         let page = |_: &Parts| answer::text(StatusCode::OK, "page");
         let slow = |_: Asked| -> Slow { Box::pin(async { answer::text(StatusCode::OK, "slow") }) };
-        let router = Router::default().page("/a", page).tree("/debug/", slow).unlisted("/", page);
+        let router = Router::default().page("/a", page).slow("/b", slow).slow("/c", slow).listed();
+        let router = router.tree("/debug/", slow).unlisted("/", page);
         let found = |path| router.find(path).is_some();
         let wanted = [("/a", true), ("/", true), ("/debug/", true), ("/debug/x/y", true)];
         for (path, there) in wanted.into_iter().chain([("/a/", false), ("/debug", false), ("/ab", false)]) {
             assert_eq!(found(path), there, "{path}");
         }
-        assert_eq!(router.paths().collect::<Vec<_>>(), ["/a", "/debug/"]);
+        assert_eq!(router.paths().collect::<Vec<_>>(), ["/a", "/c", "/debug/"]);
     }
 }

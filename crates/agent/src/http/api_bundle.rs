@@ -1,8 +1,6 @@
 //! What `kube-proxy bundle` collects beside pages that are there anyway: the rules in the kernel, facts about the node and
 //! the last lines of the log. Everything is read by another thread, one after the other, and bounded.
 
-use std::rc::Rc;
-
 use commands::paths::{FACTS, LOG, RULESET, TRUNCATED_HEADER};
 use config::{Options, version};
 use dataplane::Holdings;
@@ -14,7 +12,7 @@ use tokio::sync::Semaphore;
 
 use super::api::{Refused, bad, guarded, headed, parameter, pretty, respond};
 use super::api_status::Identity;
-use super::{Context, facts};
+use super::{Context, facts, looking};
 use crate::logging::{self, start};
 use web::answer::{self, Answer};
 use web::router::Router;
@@ -24,23 +22,18 @@ const MOST_OBJECTS: usize = 20_000;
 /// Text of the elements of one set, of saved tables.
 const MOST_TEXT: usize = 8 << 20;
 
+/// Answers may be large: one is read at a time.
+static READINGS: Semaphore = Semaphore::const_new(1);
+
 /// As nf_tables calls them.
 const FAMILIES: [(&str, Family); 2] = [("ip", Family::V4), ("ip6", Family::V6)];
 
 pub(super) fn parts(router: Router, identity: &Identity, options: &Options, context: &Context) -> Router {
     let holdings = dataplane::mode(options.mode.word()).map(|mode| mode.holdings()).unwrap_or_default();
     let mode = options.mode.word();
-    // Answers may be large; one is enough at a time.
-    let turn = Rc::new(Semaphore::new(1));
     let about = facts::About::new(options, context);
-    let router = guarded(router, RULESET, identity, move |query| {
-        let turn = turn.clone();
-        async move {
-            // It is never closed.
-            let _turn = turn.acquire().await;
-            ruleset(&query, mode, holdings).await
-        }
-    });
+    let router =
+        guarded(router, RULESET, identity, move |query| async move { ruleset(&query, mode, holdings).await });
     let router = guarded(router, FACTS, identity, move |_| {
         let about = about.clone();
         async move { respond(blocking(move || Ok(about.read())).await.map(|facts| pretty(&facts))) }
@@ -51,7 +44,7 @@ pub(super) fn parts(router: Router, identity: &Identity, options: &Options, cont
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Unread> + Send + 'static,
 ) -> Result<T, Refused> {
-    let done = tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.into()));
+    let done = looking::in_turn(&READINGS, work).await.unwrap_or_else(|error| Err(error.into()));
     done.map_err(|error| {
         (StatusCode::SERVICE_UNAVAILABLE, format!("cannot read the kernel's rules: {error}"))
     })

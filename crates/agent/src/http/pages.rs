@@ -5,14 +5,17 @@ use std::time::UNIX_EPOCH;
 use config::Options;
 use hyper::StatusCode;
 use hyper::http::request::Parts;
+use tokio::sync::Semaphore;
 
 use super::api_status::Identity;
 use super::profiles;
-use super::{Context, api, api_bundle, debug, page, service_page};
+use super::{Context, api, api_bundle, debug, looking, page, service_page};
 use web::answer::{self, Answer};
 use web::router::Router;
 
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
+
+static SCRAPES: Semaphore = Semaphore::const_new(1);
 
 pub(super) fn router(options: &Options, context: &Context) -> Router {
     let mode = options.mode.word();
@@ -24,7 +27,8 @@ pub(super) fn router(options: &Options, context: &Context) -> Router {
             healthz(parts)
         })
         .unlisted("/healthz/ping", |_| answer::text(StatusCode::OK, "ok"))
-        .page("/metrics", move |_| measured(&metrics, metrics.metrics.text()))
+        .slow("/metrics", move |_| Box::pin(scraped(metrics.clone())))
+        .listed()
         .page("/metrics/slis", move |_| measured(&slis, slis.metrics.slis()))
         .page("/proxyMode", move |_| answer::text(StatusCode::OK, mode));
     let router = match options.pages.has_profiles {
@@ -44,6 +48,15 @@ fn healthz(parts: &Parts) -> Answer {
     let query = parts.uri.query().unwrap_or_default();
     let is_verbose = query.split('&').any(|pair| pair.split('=').next() == Some("verbose"));
     answer::text(StatusCode::OK, if is_verbose { "[+]ping ok\nhealthz check passed\n" } else { "ok" })
+}
+
+/// Some values are asked of the kernel, and probes must not wait for its answer.
+async fn scraped(context: Context) -> Answer {
+    let metrics = context.metrics.clone();
+    match looking::in_turn(&SCRAPES, move || metrics.text()).await {
+        Ok(text) => measured(&context, text),
+        Err(error) => answer::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
+    }
 }
 
 fn measured(context: &Context, text: String) -> Answer {
