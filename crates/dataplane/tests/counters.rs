@@ -155,7 +155,7 @@ fn counts_outlive_changes_rewrites_and_restarts_but_not_the_service() {
     assert_eq!(counted(&mut reconciler, "default/web"), None);
     fixture.add("default/web", web(), &PODS);
     sync(&mut reconciler, &fixture, &["default/web"]);
-    assert_eq!(counted(&mut reconciler, "default/web"), Some((0, 0)), "a new service begins anew");
+    assert_eq!(counted(&mut reconciler, "default/web"), Some((0, 0)), "a new service starts at zero");
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn rewrites_that_fail_again_and_again_leave_each_destination_once() {
     let set: StaleSet = synced.stale.into_iter().collect();
     let is_stale = |flow| set.is_stale(&flow, |_| false);
     for last in 1..=SERVICES {
-        assert!(is_stale(flow(last, 200)), "s{last}: an endpoint of before");
+        assert!(is_stale(flow(last, 200)), "s{last}: a previous endpoint");
     }
     assert!(!is_stale(flow(1, 7)), "it is live");
     assert!(!is_stale(flow(5, 99)), "it is live");

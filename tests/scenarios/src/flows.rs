@@ -31,7 +31,7 @@ pub enum Source {
     Rewritten,
     /// Kept for pods of this node, rewritten for others: the rule of cluster IPs.
     ByDetector,
-    /// An address of the node, whoever the client is: a process opens connections of its own to endpoints.
+    /// An address of the node for every client: a process opens connections of its own to endpoints.
     OfTheNode,
 }
 

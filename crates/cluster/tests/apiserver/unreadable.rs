@@ -236,12 +236,12 @@ fn an_object_is_complained_about_once() {
         let changes: Vec<u8> = (0..500)
             .flat_map(|i| event(encoding, "MODIFIED", &service(&name, "10.0.0.one", 11 + i)))
             .collect();
-        let mended = event(encoding, "MODIFIED", &service(&name, "10.0.0.2", 600));
+        let repaired = event(encoding, "MODIFIED", &service(&name, "10.0.0.2", 600));
         let body = [stream(encoding, 10, &[service(&name, "10.0.0.1", 3)]), changes].concat();
         let answers = vec![
             Answer::ok(encoding, body, End::Cut),
             Answer::ok(encoding, list(encoding, 0, "", &[]), End::Cut),
-            Answer::ok(encoding, mended, End::Silence),
+            Answer::ok(encoding, repaired, End::Silence),
         ];
         let source = follow(encoding, answers);
         source.await_services(&format!("{name}=10.0.0.2"));

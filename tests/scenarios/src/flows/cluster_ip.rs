@@ -49,7 +49,7 @@ fn ports(flows: &mut Vec<Flow>) {
 }
 
 fn policy(flows: &mut Vec<Flow>) {
-    let why = "internalTrafficPolicy Local: only endpoints of this node, whoever calls";
+    let why = "internalTrafficPolicy Local: only endpoints of this node, for every client";
     for from in [Guest, EndpointB, Node, Far, Outside] {
         flows.push(Flow::new(from, Tcp, cluster("inner"), Answered(A, ByDetector), why));
     }

@@ -120,7 +120,7 @@ impl Oracle {
         }
     }
 
-    /// All endpoints behind a destination, whoever the client is.
+    /// All endpoints behind a destination, for any client.
     pub(crate) fn endpoints(&self, protocol: Protocol, to: SocketAddr) -> Vec<(IpAddr, u16)> {
         let at = [Address::Vip(to.ip(), to.port()), Address::NodePort(to.port())];
         let owned = at.iter().filter_map(|at| self.destinations.get(&(protocol, *at)));

@@ -16,7 +16,7 @@ pub struct SimulatedGround<O> {
     laid: [BTreeSet<IpNet>; 2],
     /// What another kube-proxy left on the device.
     pub foreign: HashSet<IpAddr>,
-    /// Whoever looks on while it changes.
+    /// The observer of every step of a change.
     pub onlooker: O,
 }
 

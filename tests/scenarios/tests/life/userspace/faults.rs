@@ -31,7 +31,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
     ]
 }
 
-/// Service 1 is answered by `a`, the other one by whoever listens in the pod of the guest.
+/// Service 1 is answered by `a`, the other one by the process that listens in the pod of the guest.
 fn start(carrier: Carrier) -> Stage {
     let mut stage = Stage::of(carrier);
     stage.folder.put_service(&stage.service("web", 1, Protocol::Tcp));

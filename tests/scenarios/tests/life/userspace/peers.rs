@@ -29,7 +29,7 @@ pub(crate) fn serve(namespace: &Namespace, port: u16, serve: fn(TcpStream)) {
     });
 }
 
-/// Sends without end, whoever reads.
+/// Sends without end, whether or not anything is read.
 pub(crate) fn flood(mut client: TcpStream) {
     let zeros = vec![0; 64 * 1024];
     while client.write_all(&zeros).is_ok() {}
