@@ -10,6 +10,7 @@ use model::Protocol;
 
 use crate::code::{Code, Field};
 use crate::layout::{OUTPUT, PREROUTING, PROTOCOLS, TableSetup, key_of, original_key, rule};
+use crate::meter::Counting;
 use crate::sets::{Door, SetName, counting};
 
 /// Behind the redirection, before anything that may drop.
@@ -40,15 +41,13 @@ impl TableSetup {
 
     /// The maps, before the rules that count in them.
     pub(crate) fn declare_counting_sets(&self, batch: &mut Batch) {
-        if self.count_traffic {
-            counting().for_each(|set| self.declare_set(batch, set));
-        }
+        counting(self.counting).for_each(|set| self.declare_set(batch, set));
     }
 
     /// Count a packet for its service where the rule behind refuses it. A rule of its own, so that a packet without a
     /// counter is refused all the same.
     pub(super) fn count_refused(&self, batch: &mut Batch, chain: &str, refused: Code<'_>, door: Door) {
-        if self.count_traffic {
+        if self.counting != Counting::Nothing {
             let key = key_of(door);
             rule(batch, chain, refused.count_in(key, &SetName::Refused(door).name()));
         }

@@ -8,6 +8,7 @@ use model::ServicePlan;
 use crate::class::{Class, Draw, Kind};
 use crate::counting_rules;
 use crate::layout::TableSetup;
+use crate::meter::Counting;
 use crate::pinning::{Members, Pinning, writing_chain};
 use crate::pool::PoolId;
 use crate::render::{RenderedPort, Route};
@@ -165,13 +166,14 @@ impl Declared {
     /// The names of all sets there will be.
     pub(crate) fn sets(&self, setup: &TableSetup) -> HashSet<String> {
         let on_demand = self.iter().flat_map(Demand::sets);
-        let counting = counting().filter(|_| setup.count_traffic);
+        let counting = counting(setup.counting);
         setup.permanent_sets().chain(on_demand).chain(counting).map(|set| set.name().into_owned()).collect()
     }
 
     /// The names of the chains that come on demand.
-    pub(crate) fn chains(&self, count_traffic: bool) -> HashSet<String> {
-        let counting = counting_rules::CHAINS.iter().filter(|_| count_traffic).map(|name| (*name).to_owned());
+    pub(crate) fn chains(&self, counting: Counting) -> HashSet<String> {
+        let is_counted = counting == Counting::Everything;
+        let counting = counting_rules::CHAINS.iter().filter(|_| is_counted).map(|name| (*name).to_owned());
         self.iter().flat_map(Demand::chains).chain(counting).collect()
     }
 }

@@ -76,11 +76,15 @@ impl TableSetup {
         ];
         for (set, why, verdict) in answers {
             let (vips, ports) = (set(Door::Vip).name(), set(Door::NodePort).name());
-            let at_vip = self.code().new_connection().within(&VIP, &vips);
-            rule(batch, UNSERVED_CHAIN, at_vip.count(counter(why)).then(verdict));
-            let at_node = self.code().new_connection().within(&[Field::Destination], "nodeport-addresses");
-            let at_node = at_node.within(&NODE_PORT, &ports).count(counter(why));
-            rule(batch, UNSERVED_CHAIN, at_node.then(verdict));
+            let at_vip = || self.code().new_connection().within(&VIP, &vips);
+            self.count_refused(batch, UNSERVED_CHAIN, at_vip(), Door::Vip);
+            rule(batch, UNSERVED_CHAIN, at_vip().count(counter(why)).then(verdict));
+            let at_node = || {
+                let new = self.code().new_connection().within(&[Field::Destination], "nodeport-addresses");
+                new.within(&NODE_PORT, &ports)
+            };
+            self.count_refused(batch, UNSERVED_CHAIN, at_node(), Door::NodePort);
+            rule(batch, UNSERVED_CHAIN, at_node().count(counter(why)).then(verdict));
         }
     }
 

@@ -15,6 +15,7 @@ use model::{Family, LocalDetector, PortPlan, Protocol, Refusal};
 use crate::class::{Class, Draw, Kind};
 use crate::code::{Code, Field, NODE_PORT, VIP};
 use crate::ipvs_rules;
+use crate::meter::Counting;
 use crate::pinning::{Members, Pinning, writing_chain};
 use crate::pool::PoolId;
 use crate::refusals::counter;
@@ -50,8 +51,8 @@ pub struct TableSetup {
     pub detector: LocalDetector,
     /// The packet mark that asks for masquerade, as a value (bit 14: 0x4000).
     pub masquerade_mark: u32,
-    /// Count packets, bytes and connections of every service port.
-    pub count_traffic: bool,
+    /// What is counted of every service port.
+    pub counting: Counting,
     /// How many pins each of the two maps holds at most. When one is full, new clients go unpinned.
     pub room_for_pins: u32,
     pub picker: Picker,

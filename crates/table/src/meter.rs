@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::rc::Rc;
 
-use model::{PortPlan, Protocol, ServicePlan};
+use model::{Destination, PortPlan, Protocol, ServicePlan};
 
 use crate::element::{Data, Element};
 use crate::render::destination_key;
@@ -55,6 +55,26 @@ impl Meter {
     }
 }
 
+/// Which counters every service port has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counting {
+    #[default]
+    Nothing,
+    /// Refused packets alone, where something else counts the traffic.
+    Refused,
+    Everything,
+}
+
+impl Counting {
+    pub(crate) fn meters(self) -> &'static [Meter] {
+        match self {
+            Counting::Nothing => &[],
+            Counting::Refused => &[Meter::Refused],
+            Counting::Everything => &Meter::ALL,
+        }
+    }
+}
+
 /// The name of a counter: `request/namespace/name/protocol/port`. The last part may be empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MeterName<'a> {
@@ -97,19 +117,25 @@ impl fmt::Display for MeterName<'_> {
 }
 
 /// The counters of one service.
-pub(crate) fn names(service: &str, plan: &ServicePlan) -> BTreeSet<String> {
+pub(crate) fn names(service: &str, plan: &ServicePlan, counting: Counting) -> BTreeSet<String> {
     let of_port = |port: &PortPlan| -> Vec<String> {
-        Meter::ALL.into_iter().filter_map(|meter| MeterName::of(meter, service, port)).collect()
+        counting.meters().iter().filter_map(|meter| MeterName::of(*meter, service, port)).collect()
     };
     plan.ports.iter().flat_map(|port| of_port(port)).collect()
 }
 
-/// The elements that lead from a service port's destinations to its counters. They do not depend on endpoints.
-pub(crate) fn render(service: &str, port: &PortPlan, out: &mut Vec<Element>) {
-    for meter in Meter::ALL {
+/// The elements that lead from destinations of a service port to its counters. They do not depend on endpoints.
+pub(crate) fn render(
+    service: &str,
+    port: &PortPlan,
+    destinations: &[Destination],
+    counting: Counting,
+    out: &mut Vec<Element>,
+) {
+    for meter in counting.meters().iter().copied() {
         let Some(name) = MeterName::of(meter, service, port) else { continue };
         let name: Rc<str> = name.into();
-        for destination in &port.destinations {
+        for destination in destinations {
             let (door, key) = destination_key(destination.at, port.protocol);
             let (set, key) = match meter {
                 Meter::Traffic(direction) => (SetName::Traffic(door), key.direction(direction)),

@@ -15,7 +15,7 @@ use crate::bytes::Fields;
 use crate::class::{Class, Draw, Kind, kind_of};
 use crate::element::{Data, Element};
 use crate::layout::TableSetup;
-use crate::meter;
+use crate::meter::{self, Counting};
 use crate::pinning::{Members, Pinning};
 use crate::pool::{OwnPools, pin_seconds};
 use crate::sets::{Door, SetName};
@@ -29,7 +29,7 @@ pub struct RenderedPort<'a> {
     pub own: OwnPools,
     /// Of each own pool the endpoint that stands in for a slot that is gone: always the same, whatever the order.
     stand_ins: [Option<PlannedEndpoint>; 2],
-    count_traffic: bool,
+    counting: Counting,
     /// IPVS picks its endpoints, except for pods of this node that call it by an address of policy Local.
     by_ipvs: bool,
 }
@@ -51,8 +51,8 @@ impl<'a> RenderedPort<'a> {
         let own = OwnPools::of(service, port, drawn);
         let stand_ins =
             Pool::BOTH.map(|pool| own.get(pool).and_then(|_| port.pool(pool).iter().min().copied()));
-        let (seconds, count_traffic) = (pin_seconds(port), setup.count_traffic);
-        RenderedPort { service, port, seconds, own, stand_ins, count_traffic, by_ipvs }
+        let (seconds, counting) = (pin_seconds(port), setup.counting);
+        RenderedPort { service, port, seconds, own, stand_ins, counting, by_ipvs }
     }
 
     /// The elements of the port but those of its own pools; sorted by set and key, without duplicates.
@@ -70,9 +70,7 @@ impl<'a> RenderedPort<'a> {
         for destination in destinations {
             DestinationRenderer::new(self, destination, &label, &mut out).render();
         }
-        if self.count_traffic {
-            meter::render(self.service, self.port, &mut out);
-        }
+        meter::render(self.service, self.port, destinations, self.counting, &mut out);
         out.sort_unstable_by(Element::order);
         out.dedup_by(|a, b| a.place() == b.place());
         out

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use kernel::nft::{self, SetFlags, VERDICT};
 use model::Family;
 
+use crate::meter::Counting;
 use crate::pool::PoolId;
 use crate::user_data::{own_slot_typeof, slot_typeof};
 
@@ -91,10 +92,13 @@ pub(crate) fn beside_ipvs() -> [SetName; 4] {
 }
 
 /// The maps that exist beside these where traffic is counted.
-pub(crate) fn counting() -> impl Iterator<Item = SetName> {
-    Door::BOTH
-        .into_iter()
-        .flat_map(|door| [SetName::Traffic(door), SetName::Connections(door), SetName::Refused(door)])
+pub(crate) fn counting(what: Counting) -> impl Iterator<Item = SetName> {
+    let maps: &[fn(Door) -> SetName] = match what {
+        Counting::Nothing => &[],
+        Counting::Refused => &[SetName::Refused],
+        Counting::Everything => &[SetName::Traffic, SetName::Connections, SetName::Refused],
+    };
+    Door::BOTH.into_iter().flat_map(|door| maps.iter().map(move |map| map(door)))
 }
 
 /// Names of the maps that packets write and that outlive a rewrite.

@@ -13,11 +13,12 @@ use crate::diff::{Difference, SharedKey, SharedOwners};
 use crate::element::{Data, Element};
 use crate::inherit::{self, InheritedPin};
 use crate::layout::{Picker, TABLE, TableSetup, is_permanent_chain};
+use crate::meter::{self, Counting};
 use crate::pool::PoolId;
 use crate::render::{RenderedPort, of_service};
 use crate::sets::{SetName, holds_pins};
 use crate::sweep::SplitBefore;
-use crate::{meter, node, own_pool, refusals};
+use crate::{node, own_pool, refusals};
 
 /// Elements that are gathered before they are written out set by set.
 const CHUNK: usize = 4096;
@@ -70,7 +71,7 @@ impl Table {
         // Rules name them.
         refusals::counters().iter().for_each(|name| batch.add_counter(name));
         setup.declare(&mut batch);
-        if setup.count_traffic {
+        if setup.counting == Counting::Everything {
             setup.declare_counting(&mut batch);
         }
         let mut table = Table { has_affinity: declared.has_timeouts(), ..Table::default() };
@@ -108,9 +109,7 @@ impl Table {
                 difference.of(common(&before).unwrap_or_default(), common(&after).unwrap_or_default());
                 own_pool::compare(before.as_ref(), after.as_ref(), &mut difference);
             }
-            if setup.count_traffic {
-                counters.note(change);
-            }
+            counters.note(change, setup.counting);
         }
         difference.settle(&mut self.owners);
         self.elements += difference.added.len();
@@ -269,9 +268,12 @@ struct CounterChanges {
 }
 
 impl CounterChanges {
-    fn note(&mut self, change: &Change<'_>) {
+    fn note(&mut self, change: &Change<'_>, counting: Counting) {
+        if counting == Counting::Nothing {
+            return;
+        }
         let names = |plan: Option<&ServicePlan>| {
-            plan.map(|plan| meter::names(change.service, plan)).unwrap_or_default()
+            plan.map(|plan| meter::names(change.service, plan, counting)).unwrap_or_default()
         };
         let (before, after) = (names(change.old), names(change.new));
         self.added.extend(after.difference(&before).cloned());
@@ -281,8 +283,7 @@ impl CounterChanges {
 
 /// Every counter there will be.
 fn counters(setup: &TableSetup, plans: &HashMap<ServiceKey, ServicePlan>) -> BTreeSet<String> {
-    let counted = plans.iter().filter(|_| setup.count_traffic);
-    counted.flat_map(|(service, plan)| meter::names(service, plan)).collect()
+    plans.iter().flat_map(|(service, plan)| meter::names(service, plan, setup.counting)).collect()
 }
 
 /// Take everything away but the pins, the counters and the base chains, and what served timeouts, prefix lengths and pool
@@ -300,7 +301,7 @@ fn clear(batch: &mut Batch, sets: &[String], chains: &[String], (wanted, setup):
             batch.delete_set(name);
         }
     }
-    let wanted_chains = wanted.chains(setup.count_traffic);
+    let wanted_chains = wanted.chains(setup.counting);
     for name in chains.iter().filter(|name| !is_permanent_chain(name) && !wanted_chains.contains(*name)) {
         batch.delete_chain(name);
     }

@@ -70,7 +70,7 @@ impl Carrier {
                 name: "ipvs",
                 mode: "ipvs",
                 flags: &["--proxy-mode=ipvs", "--nodeport-addresses=primary"],
-                variants: &SettingsVariant::OF_EVERY_MODE,
+                variants: &SettingsVariant::ALL,
                 tools: None,
             },
             Carrier::Userspace => Entry {

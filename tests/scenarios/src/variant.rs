@@ -31,7 +31,7 @@ impl SettingsVariant {
         SettingsVariant::ServiceCounters,
     ];
 
-    /// Counting traffic is for nftables mode.
+    /// Counting is for the modes nftables and ipvs.
     pub const OF_EVERY_MODE: [SettingsVariant; 5] = [
         SettingsVariant::ClusterCidr,
         SettingsVariant::InterfacePrefix,

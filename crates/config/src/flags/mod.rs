@@ -231,7 +231,7 @@ fn idle(orders: &Orders, completed: &Completed) -> Vec<String> {
     }
     if orders.service_counters && *mode == Mode::Iptables {
         warnings.push(format!(
-            "--service-counters has no effect in mode {}: traffic of services is counted in the modes nftables and ipvs",
+            "--service-counters has no effect in mode {}: it counts in the modes nftables, ipvs and userspace",
             mode.word()
         ));
     }

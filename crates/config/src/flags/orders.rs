@@ -69,7 +69,8 @@ pub(super) const ORDERS: &[Order] = &[
         "service-counters",
         "",
         "Count packets, bytes and connections of every service port in the kernel, and show them on /metrics. In \
-         mode nftables this adds a small cost per packet; in mode iptables it has no effect.",
+         mode nftables this adds a small cost per packet; mode userspace counts only refused packets; in mode iptables it \
+         has no effect.",
         |o, text| o.service_counters.read_flag(text),
     ),
     order(

@@ -148,6 +148,12 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
         }
     }
 
+    /// Whether refused packets of every service port are counted, from the next rewrite on. IPVS counts the others.
+    pub fn count_refused(mut self, on: bool) -> Ipvs<N, V, G> {
+        self.rules = self.rules.count_refused(on);
+        self
+    }
+
     /// The virtual servers, for tests that look from outside.
     pub fn servers(&mut self) -> &mut V {
         &mut self.servers

@@ -84,6 +84,7 @@ impl Prepared for Ready {
         let own_port = rules.port();
         let mut backend = Ipvs::new(rules, servers, ground::Node::default(), options.setup);
         backend.rules = backend.rules.notified_beside(own_port).room_for_pins(nftables::room_for_pins_here());
+        let mut backend = backend.count_refused(options.count_services);
         backend.sysctls = Some(sysctls::Sysctls::new(Root::system()));
         backend.set_timeouts();
         let mut collectors = vec![

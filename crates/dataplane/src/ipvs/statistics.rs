@@ -7,15 +7,17 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kernel::ipvs::{self, Transport as _, VirtualServer};
+use kernel::nft;
 use model::{Change, Family, NodePlan, PortPlan, ServiceKey, ports_of};
 
 use super::Held;
 use super::servers::{Offers, add_port};
+use crate::backend::SyncError;
 use crate::metrics::{Collector, Description, Kind, Page, label_text};
 use crate::mode::Unavailable;
 use crate::nftables::refusals;
 use crate::nftables::service_counters::{self, Figures};
-use crate::nftables::{Count, PortTraffic, ServicePortName};
+use crate::nftables::{Count, PortTraffic, ServicePortName, read_traffic};
 
 const OF_FAMILY: &[&str] = &["ip_family"];
 
@@ -38,10 +40,10 @@ const DRAINING: Description = Description {
     help: "Destinations whose endpoint is gone and that stay until their connections end",
 };
 
-pub(super) const METRICS: [Description; 8] = {
-    let [packets, bytes, connections, _refused] = service_counters::METRICS;
+pub(super) const METRICS: [Description; 9] = {
+    let [packets, bytes, connections, refused] = service_counters::METRICS;
     let [dropped, rejected] = refusals::METRICS;
-    [packets, bytes, connections, SERVERS, DESTINATIONS, DRAINING, dropped, rejected]
+    [packets, bytes, connections, refused, SERVERS, DESTINATIONS, DRAINING, dropped, rejected]
 };
 
 pub(super) fn collector(held: Arc<Held>) -> Arc<dyn Collector> {
@@ -111,16 +113,20 @@ fn for_each_server(port: &PortPlan, nodeport_ips: &[IpAddr], each: impl FnMut(Vi
     offers.into_keys().for_each(each);
 }
 
-/// Show what IPVS counts of each service port, from the first sync on.
+/// Show what IPVS counts of each service port, and the rules of what they refuse, from the first sync on.
 pub(super) fn count_services(held: &Arc<Held>) -> Result<Arc<service_counters::Board>, Unavailable> {
+    const CANNOT: &str = "cannot start reading the counters of services";
     let mut servers = ipvs::Connection::open().map_err(Unavailable::new)?;
+    let mut rules = nft::Connection::open().map_err(|error| Unavailable::because(CANNOT, error))?;
     let held = held.clone();
     held.names.get_or_init(Names::default);
     let started = service_counters::start_reading(move || {
         let found = servers.services()?;
-        Ok::<_, ipvs::Error>(held.names.get().map(|names| figures(&found, names)).unwrap_or_default())
+        let mut figures = held.names.get().map(|names| figures(&found, names)).unwrap_or_default();
+        add_refused(&mut figures, &mut rules)?;
+        Ok::<_, SyncError>(figures)
     });
-    started.map_err(|error| Unavailable::because("cannot start reading the counters of services", error))
+    started.map_err(|error| Unavailable::because(CANNOT, error))
 }
 
 /// The sum over all virtual servers of a service port.
@@ -140,4 +146,14 @@ fn figures(found: &[ipvs::DumpedServer], names: &Names) -> Vec<Figures> {
         traffic.connections += one.statistics.connections;
     }
     figures.into()
+}
+
+/// The packets that never get to IPVS.
+fn add_refused<T: nft::Transport>(figures: &mut [Figures], rules: &mut T) -> Result<(), nft::Error> {
+    for (family, ports) in figures {
+        for (name, counted) in read_traffic(rules, *family)?.into_iter().filter(|(_, one)| one.refused > 0) {
+            ports.entry(name).or_default().refused = counted.refused;
+        }
+    }
+    Ok(())
 }

@@ -27,7 +27,7 @@ use crate::backend::{Backend, Committed, Setup, SyncError};
 use crate::drift::TellDrift;
 use crate::inspection::{Inspected, Look};
 use counted::Counted;
-use table::{Door, Existing, Picker, SetName, TABLE, Table, TableSetup};
+use table::{Counting, Door, Existing, Picker, SetName, TABLE, Table, TableSetup};
 
 pub(crate) use fullness::{collector as fullness_collector, room as room_for_pins_here};
 pub(crate) use mode::{MODE, SYNC_FAILURES};
@@ -73,7 +73,7 @@ impl<T: Transport> Nftables<T> {
                 family,
                 detector: detector.clone(),
                 masquerade_mark,
-                count_traffic: false,
+                counting: Counting::Nothing,
                 room_for_pins: LEAST_ROOM_FOR_PINS,
                 picker: Picker::Rules,
                 on_node: Vec::new(),
@@ -89,7 +89,15 @@ impl<T: Transport> Nftables<T> {
     /// Whether packets, bytes and connections of every service port are counted, from the next rewrite on.
     pub fn count_traffic(mut self, on: bool) -> Nftables<T> {
         for FamilyTable { setup, .. } in &mut self.families {
-            setup.count_traffic = on;
+            setup.counting = if on { Counting::Everything } else { Counting::Nothing };
+        }
+        self
+    }
+
+    /// The same for refused packets alone.
+    pub(crate) fn count_refused(mut self, on: bool) -> Nftables<T> {
+        for FamilyTable { setup, .. } in &mut self.families {
+            setup.counting = if on { Counting::Refused } else { Counting::Nothing };
         }
         self
     }

@@ -7,7 +7,7 @@ use super::{NAME, Userspace, ground, metrics};
 use crate::leftovers::{Leftover, Leftovers, Removal, Search};
 use crate::metrics::ModeMetrics;
 use crate::mode::{BuildOptions, Holdings, Mode, Prepared, Running, Unavailable};
-use crate::nftables;
+use crate::nftables::{self, service_counters};
 use forwarder::Forwarder;
 
 pub(crate) struct UserspaceMode;
@@ -82,12 +82,14 @@ impl Prepared for Ready {
         let node = Node::new(forwarder);
         let shared = node.shared();
         let mut backend = Userspace::with(rules, node, options.setup, shared.directory.clone());
-        backend.rules = backend.rules.notified_beside(own_port);
-        Ok(Running {
-            backend: Box::new(backend),
-            collectors: vec![metrics::collector(shared), nftables::refusals::collector()],
-            traffic: None,
-        })
+        backend.rules = backend.rules.notified_beside(own_port).count_refused(options.count_services);
+        let mut collectors = vec![metrics::collector(shared), nftables::refusals::collector()];
+        if options.count_services {
+            let counters = service_counters::start();
+            collectors.push(counters.map_err(cannot("cannot start reading the counters of services"))?);
+        }
+        // What the forwarder carries is not counted per service.
+        Ok(Running { backend: Box::new(backend), collectors, traffic: None })
     }
 }
 
@@ -101,6 +103,7 @@ static METRICS: ModeMetrics = ModeMetrics {
     own: &{
         let [open, limit, opened, refused, failed, bytes] = metrics::METRICS;
         let [dropped, rejected] = nftables::refusals::METRICS;
-        [open, limit, opened, refused, failed, bytes, dropped, rejected]
+        let [_, _, _, of_service] = service_counters::METRICS;
+        [open, limit, opened, refused, failed, bytes, dropped, rejected, of_service]
     },
 };

@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod counters;
 mod damage;
 mod draining;
 mod gaps;

@@ -39,7 +39,7 @@ impl Simulated for SimulatedIpvs {
             of_mode: model::ModeSettings::default(),
         };
         let ground = SimulatedGround::new(machine.clone(), Steps::of(&machine));
-        Ipvs::new(machine.clone(), machine, ground, &setup)
+        Ipvs::new(machine.clone(), machine, ground, &setup).count_refused(variant.counts_traffic())
     }
 
     fn rules(&mut self) -> Rules {

@@ -22,6 +22,7 @@ mod odd_endpoints;
 mod places;
 mod profiling;
 mod reconfigure;
+mod refused;
 mod rig;
 mod setup;
 mod source;
@@ -89,6 +90,7 @@ fn cases() -> Vec<Case<'static>> {
         stale::cases(),
         upstream::cases(),
         balance::cases(),
+        refused::cases(),
         start::cases(),
         addresses::cases(),
         source::cases(),

@@ -146,11 +146,12 @@ fn modes_are_never_exchanged_in_silence() {
 #[test]
 fn what_a_mode_does_not_do_is_told() {
     let warnings = |mode: &str| given(&["--service-counters", mode]).unwrap().warnings.join("\n");
-    let wanted = "--service-counters has no effect in mode iptables: traffic of services is counted in the modes \
-                  nftables and ipvs";
+    let wanted = "--service-counters has no effect in mode iptables: it counts in the modes nftables, ipvs and \
+                  userspace";
     assert_eq!(warnings("--proxy-mode=iptables"), wanted);
     assert_eq!(warnings("--proxy-mode=nftables"), "");
     assert_eq!(warnings("--proxy-mode=ipvs"), "");
+    assert_eq!(warnings("--proxy-mode=userspace"), "");
 }
 
 #[test]

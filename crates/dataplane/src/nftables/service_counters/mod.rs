@@ -47,7 +47,7 @@ struct State {
 }
 
 /// Start to read while what is returned is scraped.
-pub(super) fn start() -> io::Result<Arc<Board>> {
+pub(crate) fn start() -> io::Result<Arc<Board>> {
     let mut connection = Connection::open()?;
     start_reading(move || {
         let mut figures = Vec::new();

@@ -40,38 +40,47 @@ const REFUSED: Description = Description {
 
 pub(crate) const METRICS: [Description; 4] = [PACKETS, BYTES, CONNECTIONS, REFUSED];
 
-/// Of service ports that this node has redirected something for. The others would be most of all series: a node
+/// Of service ports that this node has redirected or refused something for. The others would be most of all series: a node
 /// sees few of a large cluster's services.
 pub(super) fn families(figures: &[Figures]) -> String {
-    let seen: Vec<(String, &PortTraffic)> = figures.iter().flat_map(seen).collect();
+    let seen = |is_seen: fn(&PortTraffic) -> bool| -> Vec<(String, &PortTraffic)> {
+        figures.iter().flat_map(|figures| seen(figures, is_seen)).collect()
+    };
+    let redirected =
+        seen(|traffic| *traffic != PortTraffic { refused: traffic.refused, ..Default::default() });
+    let refused = seen(|traffic| traffic.refused > 0);
     let mut page = Page::default();
-    page.family(&PACKETS);
-    for (labels, traffic) in &seen {
-        page.count(PACKETS.name, &with_direction(labels, "request"), traffic.requests.packets);
-        page.count(PACKETS.name, &with_direction(labels, "reply"), traffic.replies.packets);
+    if !redirected.is_empty() {
+        page.family(&PACKETS);
+        for (labels, traffic) in &redirected {
+            page.count(PACKETS.name, &with_direction(labels, "request"), traffic.requests.packets);
+            page.count(PACKETS.name, &with_direction(labels, "reply"), traffic.replies.packets);
+        }
+        page.family(&BYTES);
+        for (labels, traffic) in &redirected {
+            page.count(BYTES.name, &with_direction(labels, "request"), traffic.requests.bytes);
+            page.count(BYTES.name, &with_direction(labels, "reply"), traffic.replies.bytes);
+        }
+        page.family(&CONNECTIONS);
+        for (labels, traffic) in &redirected {
+            page.count(CONNECTIONS.name, labels, traffic.connections);
+        }
     }
-    page.family(&BYTES);
-    for (labels, traffic) in &seen {
-        page.count(BYTES.name, &with_direction(labels, "request"), traffic.requests.bytes);
-        page.count(BYTES.name, &with_direction(labels, "reply"), traffic.replies.bytes);
-    }
-    page.family(&CONNECTIONS);
-    for (labels, traffic) in &seen {
-        page.count(CONNECTIONS.name, labels, traffic.connections);
-    }
-    // Not every mode counts them.
-    if seen.iter().any(|(_, traffic)| traffic.refused > 0) {
+    if !refused.is_empty() {
         page.family(&REFUSED);
-        for (labels, traffic) in seen.iter().filter(|(_, traffic)| traffic.refused > 0) {
+        for (labels, traffic) in &refused {
             page.count(REFUSED.name, labels, traffic.refused);
         }
     }
     page.into_text()
 }
 
-fn seen((family, ports): &Figures) -> impl Iterator<Item = (String, &PortTraffic)> {
+fn seen(
+    (family, ports): &Figures,
+    is_seen: fn(&PortTraffic) -> bool,
+) -> impl Iterator<Item = (String, &PortTraffic)> {
     let family = family.to_string();
-    let seen = ports.iter().filter(|(_, traffic)| **traffic != PortTraffic::default());
+    let seen = ports.iter().filter(move |(_, traffic)| is_seen(traffic));
     seen.map(move |(name, traffic)| (labels(name, &family), traffic))
 }
 
@@ -109,7 +118,12 @@ mod tests {
             connections: 1,
             refused: 2,
         };
-        let ports = [(name("default/web"), traffic), (name("default/idle"), PortTraffic::default())];
+        let closed = PortTraffic { refused: 3, ..PortTraffic::default() };
+        let ports = [
+            (name("default/web"), traffic),
+            (name("default/idle"), PortTraffic::default()),
+            (name("default/closed"), closed),
+        ];
         let text = families(&[(Family::V4, ports.into()), (Family::V6, BTreeMap::new())]);
         let labels =
             "namespace=\"default\",service=\"web\",port=\"http\",protocol=\"TCP\",ip_family=\"IPv4\"";
@@ -120,9 +134,11 @@ mod tests {
             format!("pointsman_service_bytes_total{{{labels},direction=\"request\"}} 500"),
             format!("pointsman_service_bytes_total{{{labels},direction=\"reply\"}} {}", u64::MAX),
             format!("pointsman_service_connections_total{{{labels}}} 1"),
+            format!("pointsman_service_refused_packets_total{{{}}} 3", labels.replace("web", "closed")),
             format!("pointsman_service_refused_packets_total{{{labels}}} 2"),
         ];
         assert_eq!(samples, expected);
         assert_eq!(text.matches("# TYPE").count(), 4);
+        assert_eq!(families(&[(Family::V4, BTreeMap::new())]), "");
     }
 }

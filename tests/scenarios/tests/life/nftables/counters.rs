@@ -14,7 +14,7 @@ use super::super::places::{PORT, at_cluster_ip, at_node_port, cluster_ip, extern
 use super::super::stage::{From, POD_PORT, SOON, Stage, answer};
 use super::super::traffic::Traffic;
 
-const COUNT: &str = "--service-counters";
+pub(crate) const COUNT: &str = "--service-counters";
 const NODE_PORT: u16 = 30080;
 /// Requests by each client to each address.
 const EACH: usize = 2;
@@ -22,15 +22,14 @@ const EACH: usize = 2;
 pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
         case("service counters say what was sent and received", exact),
-        case("service counters tell who is refused", refused),
         case("service counters outlive changes and restarts, not the service", lasting),
         case("services are listed with their rates", rates),
     ]
 }
 
 /// Service number, name and protocol. The last two are reached by one client each: the node, and their endpoint.
-const WEB: (u8, &str, Protocol) = (1, "web", Protocol::Tcp);
-const DNS: (u8, &str, Protocol) = (2, "dns", Protocol::Udp);
+pub(crate) const WEB: (u8, &str, Protocol) = (1, "web", Protocol::Tcp);
+pub(crate) const DNS: (u8, &str, Protocol) = (2, "dns", Protocol::Udp);
 const HOST: (u8, &str, Protocol) = (3, "host", Protocol::Tcp);
 const HAIRPIN: (u8, &str, Protocol) = (4, "hairpin", Protocol::Tcp);
 
@@ -69,31 +68,6 @@ fn exact() {
     for ((name, family), connections) in connections {
         assert_counted(&stage, &witnesses, name, family, connections);
     }
-}
-
-fn refused() {
-    let mut stage = Stage::new();
-    put_open(&stage, WEB.0, WEB.1, WEB.2);
-    put_open(&stage, DNS.0, DNS.1, DNS.2);
-    stage.put_endpoints(DNS.1, DNS.2, &["a"]);
-    stage.start_with(&[COUNT]);
-    for family in Family::BOTH {
-        for to in ways(WEB.0, family) {
-            assert!(stage.tcp(From::Guest, to).by().is_none(), "{to}");
-        }
-        stage.who(DNS.2, From::Guest, at_cluster_ip(DNS.0, family));
-    }
-    for family in Family::BOTH {
-        let labels = "namespace=\"default\",service=\"web\",port=\"main\",protocol=\"TCP\"";
-        let series = format!("pointsman_service_refused_packets_total{{{labels},ip_family=\"{family}\"}}");
-        let wanted = ways(WEB.0, family).len() as f64;
-        let is_told = wait_until(SOON, || stage.metric(&series) == Some(wanted));
-        assert!(is_told, "{series}: {:?}, not {wanted}", stage.metric(&series));
-    }
-    let page = stage.agent().metrics().unwrap_or_default();
-    let of_others =
-        page.lines().filter(|line| line.starts_with("pointsman_service_refused") && line.contains("dns"));
-    assert_eq!(of_others.count(), 0);
 }
 
 /// Wait until the agent's counters of a service are what the clients sent and received.
@@ -215,7 +189,7 @@ fn lines(counted: &BTreeMap<String, (u64, u64)>) -> Vec<String> {
 }
 
 /// A service with an address of every kind.
-fn put_open(stage: &Stage, number: u8, name: &str, protocol: Protocol) {
+pub(crate) fn put_open(stage: &Stage, number: u8, name: &str, protocol: Protocol) {
     let ips = Family::BOTH.map(|family| cluster_ip(number, family));
     let service = test_support::ServiceManifest::new(name, &ips)
         .with("type", "LoadBalancer")
@@ -232,7 +206,7 @@ fn balancer_ip(family: Family) -> IpAddr {
     }
 }
 
-fn ways(number: u8, family: Family) -> [SocketAddr; 4] {
+pub(crate) fn ways(number: u8, family: Family) -> [SocketAddr; 4] {
     let at = |ip| SocketAddr::new(ip, PORT);
     [
         at_cluster_ip(number, family),

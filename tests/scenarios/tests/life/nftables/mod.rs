@@ -1,7 +1,7 @@
 //! Mode nftables: its rig, and the cases that are about this mode alone.
 
 mod affinity;
-mod counters;
+pub(crate) mod counters;
 mod rewrite;
 mod rig;
 mod tables;
