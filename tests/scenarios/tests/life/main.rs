@@ -7,6 +7,7 @@
 mod addresses;
 mod affinity;
 mod balance;
+mod bundle;
 mod churn;
 mod confined;
 mod drift;
@@ -90,6 +91,7 @@ fn cases() -> Vec<Case<'static>> {
         stale::cases(),
         upstream::cases(),
         balance::cases(),
+        bundle::cases(),
         refused::cases(),
         start::cases(),
         addresses::cases(),

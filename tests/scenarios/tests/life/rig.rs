@@ -65,6 +65,9 @@ pub(crate) trait Rig: Sync {
         pool
     }
 
+    /// The files of a bundle that have the rules.
+    fn bundled(&self) -> &'static [&'static str];
+
     /// All rules of ours as text that can be compared, without what packets write; empty if there are none.
     fn rules(&self, stage: &Stage, family: Family) -> Vec<String>;
 

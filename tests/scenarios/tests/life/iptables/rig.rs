@@ -19,6 +19,10 @@ impl Rig for IptablesRig {
         stage.tables(family).destinations()
     }
 
+    fn bundled(&self) -> &'static [&'static str] {
+        &["iptables-save.txt", "ip6tables-save.txt"]
+    }
+
     fn rules(&self, stage: &Stage, family: Family) -> Vec<String> {
         let rules = stage.tables(family).comparable().lines();
         // Of a kubelet are others.

@@ -39,6 +39,10 @@ impl Rig for IpvsRig {
         pools.chain(refused).collect()
     }
 
+    fn bundled(&self) -> &'static [&'static str] {
+        &["ruleset.json", "virtual-servers.json"]
+    }
+
     fn rules(&self, stage: &Stage, family: Family) -> Vec<String> {
         let table = nft::table(&stage.sandbox.node, family).filter(|table| nft::is_beside_ipvs(table));
         let mut lines: Vec<String> = table.unwrap_or_default().lines().map(str::to_owned).collect();

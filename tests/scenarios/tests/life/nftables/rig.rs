@@ -40,6 +40,10 @@ impl Rig for NftablesRig {
         all
     }
 
+    fn bundled(&self) -> &'static [&'static str] {
+        &["ruleset.json"]
+    }
+
     fn rules(&self, stage: &Stage, family: Family) -> Vec<String> {
         let is_ours = |table: &String| !nft::is_beside_ipvs(table) && !nft::has_forwarder(table);
         let table = nft::table(&stage.sandbox.node, family).filter(is_ours);

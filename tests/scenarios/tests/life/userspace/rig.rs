@@ -33,6 +33,10 @@ impl Rig for UserspaceRig {
         pool.into_iter().map(|_| forwarder).collect()
     }
 
+    fn bundled(&self) -> &'static [&'static str] {
+        &["ruleset.json"]
+    }
+
     fn rules(&self, stage: &Stage, family: Family) -> Vec<String> {
         let table = nft::table(&stage.sandbox.node, family).filter(|table| nft::has_forwarder(table));
         let mut lines: Vec<String> = table.unwrap_or_default().lines().map(str::to_owned).collect();
