@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use cluster::ClusterState;
+use commands::targets::Target;
 use dataplane::{Backend, HEAVIEST_PLANNED, Look, Reconciler};
 use model::{Address, Family, Planner, PortPlan, Protocol, ServiceKey, ServicePlan};
 use tokio::sync::oneshot;
@@ -17,8 +18,8 @@ use crate::sync::Event;
 mod explain;
 mod services;
 
-pub(crate) use explain::{ExplainRequest, Explanation, Explanations, Sender, View};
-pub(crate) use services::{PortRow, Refused, ServiceRow, has_problems};
+pub(crate) use explain::{ExplainRequest, Explanation, Explanations, MOST_ENDPOINTS, Sender, View};
+pub(crate) use services::{PortRow, Refused, ServiceRow, describe, judge};
 
 /// Questions that may wait. Any more are refused at once.
 pub(crate) const MOST_WAITING: usize = 16;
@@ -46,10 +47,11 @@ pub(crate) enum Question {
     Explain(Box<ExplainRequest>, Reply<Explanations>),
     /// The names of all services, in no particular order; or of those that have this address.
     ServiceNames(Option<IpAddr>, Reply<Vec<ServiceKey>>),
-    /// What is programmed for these, at most [`MOST_ROWS`] of them; those that are gone are left out.
-    ServiceRows(Vec<ServiceKey>, Reply<Vec<ServiceRow>>),
-    /// Which of these, at most [`MOST_JUDGED`], refuse somebody.
-    Problematic(Vec<ServiceKey>, Reply<Vec<ServiceKey>>),
+    /// What is programmed for these, at most [`MOST_ROWS`] of them: how many were looked at, from the first on, until it was
+    /// enough; those that are gone are left out.
+    ServiceRows(Vec<ServiceKey>, Reply<(usize, Vec<ServiceRow>)>),
+    /// Which of these, at most [`MOST_JUDGED`], refuse somebody; and how many were judged, as above.
+    Problematic(Vec<ServiceKey>, Reply<(usize, Vec<ServiceKey>)>),
     /// Compare all of a family with the kernel, where the mode does that at once.
     InspectAll(Family, Reply<Option<Look>>),
     /// Compare these services with the kernel, at most [`MOST_INSPECTED`] of them.
@@ -140,8 +142,17 @@ impl Asker {
         self.ask(|reply| Question::ServiceStatus(service, reply)).await
     }
 
+    /// What takes long is asked for address by address, so that none holds a sync up for long.
     pub(crate) async fn explain(&self, request: ExplainRequest) -> Result<Explanations, Unanswered> {
-        self.ask(|reply| Question::Explain(Box::new(request), reply)).await
+        let first = request.clone();
+        let mut found = self.ask(|reply| Question::Explain(Box::new(first), reply)).await?;
+        let most_endpoints = request.most_endpoints / (found.each.len() + found.rest.len()).max(1);
+        for (protocol, to) in std::mem::take(&mut found.rest) {
+            let one = ExplainRequest { target: Target::At(protocol, to), most_endpoints, ..request.clone() };
+            let one = self.ask(|reply| Question::Explain(Box::new(one), reply)).await?;
+            found.each.extend(one.each);
+        }
+        Ok(found)
     }
 
     pub(crate) async fn service_names(&self, at: Option<IpAddr>) -> Result<Vec<ServiceKey>, Unanswered> {
@@ -151,8 +162,12 @@ impl Asker {
     /// In pieces, so that none holds a sync up for long.
     pub(crate) async fn service_rows(&self, services: &[ServiceKey]) -> Result<Vec<ServiceRow>, Unanswered> {
         let mut rows = Vec::with_capacity(services.len());
-        for some in services.chunks(MOST_ROWS) {
-            rows.extend(self.ask(|reply| Question::ServiceRows(some.to_vec(), reply)).await?);
+        let mut rest = services;
+        while !rest.is_empty() {
+            let some = rest.get(..MOST_ROWS).unwrap_or(rest).to_vec();
+            let (done, some) = self.ask(|reply| Question::ServiceRows(some, reply)).await?;
+            rows.extend(some);
+            rest = rest.get(done.max(1)..).unwrap_or_default();
         }
         Ok(rows)
     }
@@ -163,12 +178,12 @@ impl Asker {
         services: &[ServiceKey],
         enough: usize,
     ) -> Result<Vec<ServiceKey>, Unanswered> {
-        let mut found = Vec::new();
-        for some in services.chunks(MOST_JUDGED) {
-            if found.len() >= enough {
-                break;
-            }
-            found.extend(self.ask(|reply| Question::Problematic(some.to_vec(), reply)).await?);
+        let (mut found, mut rest) = (Vec::new(), services);
+        while !rest.is_empty() && found.len() < enough {
+            let some = rest.get(..MOST_JUDGED).unwrap_or(rest).to_vec();
+            let (done, some) = self.ask(|reply| Question::Problematic(some, reply)).await?;
+            found.extend(some);
+            rest = rest.get(done.max(1)..).unwrap_or_default();
         }
         Ok(found)
     }

@@ -23,7 +23,7 @@ use crate::lane::Lane;
 use crate::missed_prefixes::MissedPrefixes;
 use crate::node_setup;
 use crate::own_node::OwnNode;
-use crate::questions::{self, MOST_JUDGED, MOST_ROWS, Question, ServiceRow, ServiceStatus, View};
+use crate::questions::{self, Question, ServiceStatus, View};
 use crate::start_line;
 use telemetry::metrics::Metrics;
 
@@ -409,14 +409,12 @@ impl SyncLoop {
                 Question::ServiceNames(None, reply) => reply.answer(self.state.services().cloned().collect()),
                 Question::ServiceNames(Some(ip), reply) => reply.answer(self.reconciler.services_at(ip)),
                 Question::ServiceRows(services, reply) => {
-                    let services = services.iter().take(MOST_ROWS);
-                    let row = |key| ServiceRow::of(key, &self.state, &self.reconciler, &self.lanes);
-                    reply.answer(services.filter_map(row).collect());
+                    let described =
+                        questions::describe(&services, &self.state, &self.reconciler, &self.lanes);
+                    reply.answer(described);
                 }
-                Question::Problematic(mut services, reply) => {
-                    services.truncate(MOST_JUDGED);
-                    services.retain(|key| questions::has_problems(key, &self.state, &self.reconciler));
-                    reply.answer(services);
+                Question::Problematic(services, reply) => {
+                    reply.answer(questions::judge(&services, &self.state, &self.reconciler));
                 }
                 Question::InspectAll(family, reply) => reply.answer(self.reconciler.inspect_all(family)),
                 Question::InspectServices(services, reply) => {

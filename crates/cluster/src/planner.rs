@@ -39,16 +39,24 @@ impl Planner for ClusterPlanner<'_> {
         self.state.service(key)
     }
 
-    fn endpoints(&self, key: &ServiceKey, family: Family, port: &PortPlan, pool: Pool) -> Vec<KnownEndpoint> {
+    fn endpoints(
+        &self,
+        key: &ServiceKey,
+        family: Family,
+        port: &PortPlan,
+        pool: Pool,
+        most: usize,
+    ) -> (usize, Vec<KnownEndpoint>) {
         let slices = self.state.slices(key);
         let explained = model::explain_endpoints(port, pool, &slices, self.node, family);
-        let known = explained.into_iter().map(|one| KnownEndpoint {
+        let count = explained.len();
+        let known = explained.into_iter().take(most).map(|one| KnownEndpoint {
             ip: one.ip,
             port: one.port,
             node: one.node.map(Into::into),
             used: one.used,
         });
-        known.collect()
+        (count, known.collect())
     }
 
     fn node(&self, family: Family) -> NodePlan {

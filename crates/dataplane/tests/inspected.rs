@@ -24,7 +24,7 @@ fn synced() -> (Simulated, Fixture) {
 fn inspect(reconciler: &mut Simulated, fixture: &Fixture, to: &str) -> Inspection {
     let client = Client { ip: Some(ip("10.244.1.99")), is_node: false, is_pod: Some(true) };
     let to: SocketAddr = to.parse().unwrap();
-    let inquiry = Inquiry { protocol: Protocol::Tcp, to, clients: vec![client] };
+    let inquiry = Inquiry::new(Protocol::Tcp, to, vec![client]);
     reconciler.explain(&inquiry, fixture, &node()).look.unwrap().finish().unwrap()
 }
 

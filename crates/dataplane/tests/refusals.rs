@@ -65,7 +65,7 @@ fn each_refused_packet_is_counted_once_by_its_reason_and_counts_outlive_rewrites
         send(&mut reconciler, to);
         assert_eq!(counts(reconciler.backend().transport()), wanted, "{to}");
         let client = Client { ip: Some(ip(OUTSIDE)), is_node: false, is_pod: Some(false) };
-        let inquiry = Inquiry { protocol: model::Protocol::Tcp, to, clients: vec![client] };
+        let inquiry = Inquiry::new(model::Protocol::Tcp, to, vec![client]);
         let said = match reconciler.explain(&inquiry, &fixture, &node()).answers[0].fate {
             Fate::Reject(why) => format!("rejected-{}", why.word().replace('_', "-")),
             Fate::Drop(why) => format!("dropped-{}", why.word().replace('_', "-")),

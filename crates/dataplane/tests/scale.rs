@@ -235,6 +235,31 @@ fn cost_follows_the_number_of_addresses() {
     grows_in_step("addresses", of, 3000);
 }
 
+/// A question is answered by the sync thread.
+#[test]
+fn an_explanation_follows_the_number_of_endpoints() {
+    let explain = |count: usize| {
+        let cluster = large(Size { endpoints_per_slice: count, ..SMALL });
+        let plan = cluster.plan(&"default/large".into(), Family::V4).unwrap().plan;
+        let endpoint = |ip: &IpAddr| Endpoint {
+            ip: *ip,
+            ready: true,
+            serving: true,
+            terminating: false,
+            node: Some("here"),
+            hints: None,
+        };
+        let endpoints = cluster.slices[0].iter().map(endpoint).collect();
+        let slices = [EndpointSlice { ports: &cluster.ports, endpoints }];
+        let started = processor_time();
+        let known = explain_endpoints(&plan.ports[0], Pool::Cluster, &slices, &node(), Family::V4);
+        let took = processor_time() - started;
+        assert_eq!(known.iter().filter(|one| one.used.is_ok()).count(), count);
+        took
+    };
+    ratio("explained endpoints", || [explain(2_000), explain(8_000)]);
+}
+
 /// Where few endpoints are left for this node, ports times endpoints is far more than the plan.
 #[test]
 fn ports_and_endpoints_do_not_multiply() {

@@ -22,9 +22,17 @@ pub trait Planner {
         None
     }
 
-    /// Every endpoint that is known of a port, as [`explain_endpoints`](crate::explain_endpoints) has them.
-    fn endpoints(&self, _: &ServiceKey, _: Family, _: &PortPlan, _: Pool) -> Vec<KnownEndpoint> {
-        Vec::new()
+    /// The endpoints that are known of a port, as [`explain_endpoints`](crate::explain_endpoints) has them: how many, and
+    /// the first of them, at most `_most`.
+    fn endpoints(
+        &self,
+        _service: &ServiceKey,
+        _family: Family,
+        _port: &PortPlan,
+        _pool: Pool,
+        _most: usize,
+    ) -> (usize, Vec<KnownEndpoint>) {
+        (0, Vec::new())
     }
 }
 

@@ -34,7 +34,7 @@ pub use element::{Data, Element};
 pub use inherit::read as read_pins;
 pub use layout::{Addition, Picker, TABLE, TableSetup, local_mark, nft_family, rule};
 pub use meter::{Counting, Direction, Meter, MeterName};
-pub use own_pool::render as render_own_pool;
+pub use own_pool::elements as own_pool_elements;
 pub use refusals::counter;
 pub use render::{RenderedPort, destination_key};
 pub use sets::{Door, SetName};

@@ -9,15 +9,20 @@ use crate::pool::PoolId;
 use crate::render::{RenderedPort, endpoint, hairpin};
 use crate::sets::SetName;
 
+/// Every element of the port's own pools.
+pub fn elements<'a>(rendered: &'a RenderedPort<'_>) -> impl Iterator<Item = Element> + 'a {
+    let own = Pool::BOTH.into_iter().filter_map(|pool| Some((pool, rendered.own.get(pool)?)));
+    own.flat_map(move |(pool, id)| {
+        let backends = slots(rendered, pool).iter().enumerate();
+        backends.flat_map(move |(slot, backend)| {
+            std::iter::once(slot_element(id, slot, backend)).chain(beside(rendered, id, backend))
+        })
+    })
+}
+
 /// Hand every element of the port's own pools to `each`.
-pub fn render(rendered: &RenderedPort<'_>, each: &mut dyn FnMut(Element)) {
-    for pool in Pool::BOTH {
-        let Some(id) = rendered.own.get(pool) else { continue };
-        for (slot, backend) in slots(rendered, pool).iter().enumerate() {
-            each(slot_element(id, slot, backend));
-            beside(rendered, id, backend).for_each(&mut *each);
-        }
-    }
+pub(crate) fn render(rendered: &RenderedPort<'_>, each: &mut dyn FnMut(Element)) {
+    elements(rendered).for_each(each);
 }
 
 /// What the own pools of a port lose and gain.

@@ -8,6 +8,7 @@ mod bench;
 mod changes;
 mod children;
 mod counting;
+mod giants;
 mod iptables;
 mod isolation;
 mod judge;

@@ -21,7 +21,7 @@ pub(crate) fn write(folder: &Path, services: u32) -> Result<u64, Failure> {
     Ok(bytes)
 }
 
-fn write_list(path: &Path, items: Vec<Value>) -> Result<u64, Failure> {
+pub(crate) fn write_list(path: &Path, items: Vec<Value>) -> Result<u64, Failure> {
     let text = serde_json::to_string(&json!({ "apiVersion": "v1", "kind": "List", "items": items }))?;
     std::fs::write(path, &text)?;
     Ok(text.len() as u64)

@@ -14,7 +14,7 @@ use crate::agent::Agent;
 use crate::results::Limit;
 use crate::scrape::{self, METRICS};
 use crate::scratch::Scratch;
-use crate::{Failure, manifests, report, world};
+use crate::{Failure, giants, manifests, report, world};
 use bench_support::gauge::{Resident, quantile};
 use bench_support::table::{self, row, time};
 
@@ -31,16 +31,19 @@ const GROWTH_KIB: u64 = 1000;
 const PAGE_PERCENT: f64 = 1.0;
 
 /// Questions, and how the table names them.
-fn questions() -> [(&'static str, String); 5] {
+fn questions() -> Vec<(&'static str, String)> {
+    let nobodys = world::cluster_ip(Family::V4, 2 * SERVICES);
     let (asked, ip) = (SERVICES / 2, world::cluster_ip(Family::V4, SERVICES / 2));
     let (to, from) = (format!("{ip}:{}", world::SERVICE_PORT), world::pod_ip(Family::V4, 1));
-    [
+    let ordinary = [
         ("explain an address", format!("/pointsman/v1/explain?to={to}&from={from}")),
+        ("explain an address that nobody has", format!("/pointsman/v1/explain?to={nobodys}:80&from={from}")),
         ("a page of 500 services", "/pointsman/v1/services?limit=500".to_owned()),
         ("services with problems", "/pointsman/v1/services?problems=true".to_owned()),
         ("the page", "/".to_owned()),
         ("the page with one service", format!("/?service={}", world::key(asked))),
-    ]
+    ];
+    ordinary.into_iter().chain(giants::questions()).collect()
 }
 
 #[derive(Debug, Serialize)]
@@ -73,6 +76,7 @@ pub(crate) fn measure(kube_proxy: &Path, quick: bool) -> Result<QuestionsResult,
     let folder = scratch.path().join("manifests");
     std::fs::create_dir_all(&folder)?;
     manifests::write(&folder, SERVICES)?;
+    giants::write(&folder)?;
     put_change(&folder, 0)?;
     let (namespace, log) = (Namespace::new()?, scratch.path().join("log"));
     let started = Instant::now();

@@ -53,8 +53,15 @@ impl Planner for StatePlanner<'_> {
         self.borrowed().node(family)
     }
 
-    fn endpoints(&self, key: &ServiceKey, family: Family, port: &PortPlan, pool: Pool) -> Vec<KnownEndpoint> {
-        self.borrowed().endpoints(key, family, port, pool)
+    fn endpoints(
+        &self,
+        key: &ServiceKey,
+        family: Family,
+        port: &PortPlan,
+        pool: Pool,
+        most: usize,
+    ) -> (usize, Vec<KnownEndpoint>) {
+        self.borrowed().endpoints(key, family, port, pool, most)
     }
 }
 

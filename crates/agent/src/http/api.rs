@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::api_status::{self, Identity, STATUS};
 use super::{Context, api_diff, api_services, api_trace, looking};
 use crate::explain::{self, Read};
-use crate::questions::{Asker, ExplainRequest, Sender, Unanswered};
+use crate::questions::{Asker, ExplainRequest, MOST_ENDPOINTS, Sender, Unanswered};
 use commands::paths::{DIFF, EXPLAIN, SERVICES, TRACE, VERSION_HEADER};
 use commands::targets::{self, Target};
 use web::answer::{self, Answer};
@@ -139,8 +139,11 @@ pub(super) async fn explain(
     {
         return Err(bad(format!("{from} and {} are of different IP families", to.ip())));
     }
-    let from = from.map(|ip| Sender { ip, interface: interface_toward(ip) });
-    let request = ExplainRequest { target, from, reads_kernel: true };
+    let from = match from {
+        Some(ip) => Some(Sender { ip, interface: interface_toward(ip).await }),
+        None => None,
+    };
+    let request = ExplainRequest { target, from, reads_kernel: true, most_endpoints: MOST_ENDPOINTS };
     for _ in 1..LOOKS {
         let (explanations, read) = ask(&request, sync_thread).await?;
         let differs = |read: &Read| matches!(read, Some(Ok(found)) if !found.differences.is_empty());
@@ -168,8 +171,10 @@ async fn ask(
 }
 
 /// By the route back to it, which is where its packets come in unless routing is asymmetric.
-pub(crate) fn interface_toward(ip: IpAddr) -> Option<String> {
-    Links::open().and_then(|mut links| links.interface_toward(ip)).ok().flatten()
+/// The kernel may be busy with a change of its links, hence not on the event loop.
+pub(crate) async fn interface_toward(ip: IpAddr) -> Option<String> {
+    let found = move || Links::open().and_then(|mut links| links.interface_toward(ip)).ok().flatten();
+    tokio::task::spawn_blocking(found).await.ok().flatten()
 }
 
 #[cfg(test)]

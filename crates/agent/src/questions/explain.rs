@@ -10,8 +10,13 @@ use model::{Address, Client, Family, LocalDetector, NodeView, Planner, Protocol,
 
 use crate::lane::Lane;
 
-/// Addresses of a service that one answer explains.
+/// Addresses of a service that are explained.
 const MOST_ADDRESSES: usize = 16;
+/// Objects of services after whose planning one answer ends, and the others are asked for one by one: less than a
+/// millisecond's worth.
+const ENOUGH_PLANNED: usize = 500;
+/// Endpoints that one answer names.
+pub(crate) const MOST_ENDPOINTS: usize = 1_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ExplainRequest {
@@ -20,6 +25,8 @@ pub(crate) struct ExplainRequest {
     pub(crate) from: Option<Sender>,
     /// Whether what the kernel holds is compared.
     pub(crate) reads_kernel: bool,
+    /// Endpoints that are named of all addresses together, for each kind of client.
+    pub(crate) most_endpoints: usize,
 }
 
 /// A client.
@@ -48,6 +55,8 @@ pub(crate) struct Explanations {
     pub(crate) detector: LocalDetector,
     pub(crate) from: Option<Sender>,
     pub(crate) each: Vec<Explanation>,
+    /// What is to be asked for in further questions, so that a sync waits for one address at most.
+    pub(crate) rest: Vec<(Protocol, SocketAddr)>,
     /// There are more addresses than are explained.
     pub(crate) left_out: usize,
     /// Why there is nothing to explain.
@@ -72,14 +81,29 @@ impl ExplainRequest {
             Err(problem) => (Vec::new(), Some(problem)),
         };
         let left_out = targets.len().saturating_sub(MOST_ADDRESSES);
-        let targets = targets.into_iter().take(MOST_ADDRESSES);
-        let each = targets.map(|(protocol, to)| self.explain(protocol, to, &mut view)).collect();
+        let mut targets = targets.into_iter().take(MOST_ADDRESSES);
+        let most_endpoints = self.most_endpoints / targets.len().max(1);
+        let mut planned = match &self.target {
+            // To find its addresses, of both families.
+            Target::Service(service, _) => 2 * view.planner.weight(service),
+            Target::At(..) | Target::NodePort(..) => 0,
+        };
+        let mut each = Vec::new();
+        while planned < ENOUGH_PLANNED
+            && let Some((protocol, to)) = targets.next()
+        {
+            let one = self.explain(protocol, to, most_endpoints, &mut view);
+            let owner = one.explained.owner.as_ref();
+            planned += 1 + owner.map_or(0, |owner| view.planner.weight(&owner.service));
+            each.push(one);
+        }
         Explanations {
             node: view.node.name.clone(),
             mode: view.mode,
             detector: view.detector.clone(),
             from: self.from.clone(),
             each,
+            rest: targets.collect(),
             left_out,
             problem,
         }
@@ -147,9 +171,15 @@ impl ExplainRequest {
         }
     }
 
-    fn explain<B: Backend>(&self, protocol: Protocol, to: SocketAddr, view: &mut View<'_, B>) -> Explanation {
+    fn explain<B: Backend>(
+        &self,
+        protocol: Protocol,
+        to: SocketAddr,
+        most_endpoints: usize,
+        view: &mut View<'_, B>,
+    ) -> Explanation {
         let clients = self.clients(Family::of(to.ip()), view);
-        let inquiry = Inquiry { protocol, to, clients };
+        let inquiry = Inquiry { most_endpoints, ..Inquiry::new(protocol, to, clients) };
         let explained = match self.reads_kernel {
             true => view.reconciler.explain(&inquiry, view.planner, view.node),
             false => view.reconciler.explain_plan(&inquiry, view.planner, view.node),

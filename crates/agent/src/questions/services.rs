@@ -9,6 +9,7 @@ use model::{
     TrafficPolicy,
 };
 
+use super::{MOST_JUDGED, MOST_ROWS};
 use crate::lane::Lane;
 
 /// Ports, and addresses of each kind, that a row names.
@@ -16,6 +17,61 @@ const MOST_PORTS: usize = 50;
 const MOST_ADDRESSES: usize = 10;
 /// Addresses at which another service was asked for.
 const MOST_LOST: usize = 5;
+/// Addresses of services after which one answer is enough: a fraction of a millisecond. A service may have thousands.
+const ENOUGH_ADDRESSES: usize = 2_000;
+
+/// The rows of the first services, until it is enough: how many that were, and their rows.
+pub(crate) fn describe<B: Backend>(
+    services: &[ServiceKey],
+    state: &ClusterState,
+    reconciler: &Reconciler<B>,
+    lanes: &[Lane; 2],
+) -> (usize, Vec<ServiceRow>) {
+    let mut rows = Vec::new();
+    let count = until_enough(services.iter().take(MOST_ROWS), state, |key| {
+        rows.extend(ServiceRow::of(key, state, reconciler, lanes));
+    });
+    (count, rows)
+}
+
+/// Which of the first services refuse somebody: how many were judged until it was enough, and those.
+pub(crate) fn judge<B: Backend>(
+    services: &[ServiceKey],
+    state: &ClusterState,
+    reconciler: &Reconciler<B>,
+) -> (usize, Vec<ServiceKey>) {
+    let mut found = Vec::new();
+    let count = until_enough(services.iter().take(MOST_JUDGED), state, |key| {
+        if has_problems(key, state, reconciler) {
+            found.push(key.clone());
+        }
+    });
+    (count, found)
+}
+
+/// Returns how many services were looked at.
+fn until_enough<'a>(
+    services: impl Iterator<Item = &'a ServiceKey>,
+    state: &ClusterState,
+    mut look: impl FnMut(&'a ServiceKey),
+) -> usize {
+    let (mut count, mut addresses) = (0, 0);
+    for key in services {
+        look(key);
+        count += 1;
+        addresses += state.service(key).map_or(1, address_count);
+        if addresses >= ENOUGH_ADDRESSES {
+            break;
+        }
+    }
+    count
+}
+
+/// What is looked up for a service.
+fn address_count(service: &Service) -> usize {
+    let ips = service.cluster_ips.len() + service.external_ips.len() + service.load_balancer_ips.len();
+    service.ports.len().min(MOST_PORTS) * (ips + 1)
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServiceRow {
@@ -102,11 +158,7 @@ impl ServiceRow {
 }
 
 /// Whether a service refuses somebody: what its row would tell, without the row.
-pub(crate) fn has_problems<B: Backend>(
-    key: &ServiceKey,
-    state: &ClusterState,
-    reconciler: &Reconciler<B>,
-) -> bool {
+fn has_problems<B: Backend>(key: &ServiceKey, state: &ClusterState, reconciler: &Reconciler<B>) -> bool {
     let Some(service) = state.service(key) else { return false };
     let mut plans = Family::BOTH.into_iter().filter_map(|family| reconciler.plan(family, key));
     let refuses = |plan: &ServicePlan| {

@@ -83,7 +83,12 @@ fn port(name: &str, protocol: Protocol, port: u16) -> ServicePort {
 }
 
 fn apply_service(state: &mut ClusterState, ports: Vec<ServicePort>) {
-    let service = Service {
+    let key = ObjectKey::new(Kind::Service, "default", "web");
+    state.apply(Object { key, value: Value::Service(Box::new(service(ports))) });
+}
+
+fn service(ports: Vec<ServicePort>) -> Service {
+    Service {
         cluster_ips: ["10.96.0.1".parse().unwrap()].into(),
         ports: ports.into(),
         external_ips: ["192.0.2.1".parse().unwrap()].into(),
@@ -94,9 +99,7 @@ fn apply_service(state: &mut ClusterState, ports: Vec<ServicePort>) {
         external_policy: TrafficPolicy::Cluster,
         health_check_node_port: None,
         created: 0,
-    };
-    let key = ObjectKey::new(Kind::Service, "default", "web");
-    state.apply(Object { key, value: Value::Service(Box::new(service)) });
+    }
 }
 
 fn endpoint(last: u8) -> EndpointRecord {
@@ -170,6 +173,47 @@ impl<B: Backend> World<B> {
     fn status(&self, service: &str) -> Option<ServiceStatus> {
         let planner = planner(&self.state, &self.node);
         ServiceStatus::of(&service.into(), &self.state, &planner, &self.reconciler, &self.lanes)
+    }
+
+    /// One answer of the sync thread.
+    fn explain(&mut self, request: &ExplainRequest) -> Explanations {
+        let World { state, node, reconciler, lanes } = self;
+        let planner = &planner(state, node);
+        let detector = &LocalDetector::None;
+        request.answer(View { state, node, planner, reconciler, lanes, detector, mode: "nftables" })
+    }
+
+    /// What somebody gets who asks the sync thread, which answers question by question.
+    fn served<T>(&mut self, ask: impl AsyncFnOnce(&Asker) -> T) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let (sender, receiver) = inbox::channel();
+        let asker = Asker::new(sender);
+        runtime.block_on(async {
+            let serve = async {
+                loop {
+                    let events = receiver.recv_timeout(Duration::ZERO).unwrap_or_default();
+                    for event in events {
+                        match event {
+                            Event::Question(Question::Explain(request, reply)) => {
+                                reply.answer(self.explain(&request));
+                            }
+                            Event::Question(Question::ServiceRows(keys, reply)) => {
+                                reply.answer(describe(&keys, &self.state, &self.reconciler, &self.lanes));
+                            }
+                            Event::Question(Question::Problematic(keys, reply)) => {
+                                reply.answer(judge(&keys, &self.state, &self.reconciler));
+                            }
+                            _ => panic!("another question"),
+                        }
+                    }
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::select! {
+                answer = ask(&asker) => answer,
+                () = serve => unreachable!("it serves for ever"),
+            }
+        })
     }
 
     fn v4(&self) -> FamilyStatus {
@@ -262,7 +306,9 @@ fn problems<B: Backend>(world: &mut World<B>, protocol: Protocol) -> Option<Vec<
     let key = "default/web".into();
     let row = ServiceRow::of(&key, &world.state, &world.reconciler, &world.lanes).expect("the service");
     let lines = crate::problems::of_port(&row, &row.ports[0]);
-    has_problems(&key, &world.state, &world.reconciler).then_some(lines)
+    let (judged, found) = judge(&[key], &world.state, &world.reconciler);
+    assert_eq!(judged, 1);
+    (!found.is_empty()).then_some(lines)
 }
 
 #[test]
@@ -282,4 +328,63 @@ fn a_port_that_the_mode_does_not_carry_is_a_problem() {
         lines,
         ["rejects all clients: this mode does not carry the protocol; use another mode for it"]
     );
+}
+
+/// Services with 50 ports at 31 addresses each, without endpoints.
+fn broad(world: &mut World<Nftables<Simulator>>, count: u8) -> Vec<ServiceKey> {
+    let keys: Vec<ServiceKey> = (0..count).map(|number| format!("tenant/broad-{number}").into()).collect();
+    for (number, key) in (0..count).zip(&keys) {
+        let ports = (1..=50).map(|at| port(&format!("p{at}"), Protocol::Tcp, at)).collect();
+        let mut service = service(ports);
+        service.cluster_ips = [[10, 96, 1, number].into()].into();
+        service.external_ips = (0..30).map(|last| [192, 0, number, last].into()).collect();
+        let key = ObjectKey { kind: Kind::Service, path: key.clone() };
+        world.state.apply(Object { key, value: Value::Service(Box::new(service)) });
+    }
+    world.sync();
+    keys
+}
+
+/// A tenant's services may have thousands of addresses each: an answer ends with the first of these, and goes on with the
+/// next question.
+#[test]
+fn a_list_of_broad_services_is_answered_in_pieces() {
+    let mut world = World::new();
+    let keys = broad(&mut world, 12);
+    let (judged, found) = judge(&keys, &world.state, &world.reconciler);
+    assert_eq!((judged, found.as_slice()), (2, &keys[..2]));
+    let (described, rows) = describe(&keys, &world.state, &world.reconciler, &world.lanes);
+    assert_eq!((described, rows.len()), (2, 2));
+    let (found, rows) = world.served(async |asker| {
+        (asker.problematic(&keys, usize::MAX).await.unwrap(), asker.service_rows(&keys).await.unwrap())
+    });
+    assert_eq!(found, keys);
+    assert_eq!(rows.iter().map(|row| &row.service).collect::<Vec<_>>(), keys.iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_service_of_thousands_of_endpoints_is_explained_address_by_address() {
+    let mut world = World::new();
+    fill(&mut world.state, 3);
+    let ask = |world: &mut World<_>| {
+        let target = commands::targets::read_service("default/web").unwrap();
+        let request = ExplainRequest { target, from: None, reads_kernel: true, most_endpoints: 400 };
+        (world.explain(&request), world.served(async |asker| asker.explain(request).await.unwrap()))
+    };
+    let at = |all: &Explanations| all.each.iter().map(|one| one.explained.to).collect::<Vec<_>>();
+    world.sync();
+    let (first, small) = ask(&mut world);
+    assert_eq!((first.rest.len(), at(&first)), (0, at(&small)), "at once");
+    assert_eq!(small.each.len(), 4);
+    for number in 0..20 {
+        let ip = |last| [10, 244, 1 + number, last].into();
+        let endpoints = (0..200).map(|last| EndpointRecord { ip: ip(last), ..endpoint(2) }).collect();
+        apply_slice(&mut world.state, &format!("web-many-{number}"), endpoints);
+    }
+    let (first, large) = ask(&mut world);
+    assert_eq!((first.each.len(), first.rest.len()), (0, 4));
+    assert_eq!(at(&large), at(&small));
+    let named = large.each.iter().flat_map(|one| &one.explained.answers).map(|answer| answer.known.len());
+    assert_eq!(named.max(), Some(100), "a share for each address");
+    assert!(large.each.iter().flat_map(|one| &one.explained.answers).all(|one| one.known_count == 4_003));
 }

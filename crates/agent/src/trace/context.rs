@@ -74,13 +74,14 @@ impl Context {
         let ip = seen.client.ip();
         let interface = match seen.entry {
             Some(Entry::Node) => None,
-            Some(Entry::Interface(Some(index))) => self.interface(index),
-            _ => crate::http::interface_toward(ip),
+            Some(Entry::Interface(Some(index))) => self.interface(index).await,
+            _ => crate::http::interface_toward(ip).await,
         };
         let request = ExplainRequest {
             target: Target::At(seen.protocol, seen.to),
             from: Some(Sender { ip, interface }),
             reads_kernel: false,
+            most_endpoints: 1,
         };
         let explained = self.sync_thread.explain(request).await.ok()?.each.pop()?.explained;
         let answer = explained.answers.first();
@@ -94,9 +95,11 @@ impl Context {
         })
     }
 
-    fn interface(&mut self, index: u32) -> Option<String> {
+    /// A node may have thousands, and the kernel lists them only while nobody changes one: not for the event loop.
+    async fn interface(&mut self, index: u32) -> Option<String> {
         if !self.interfaces.contains_key(&index) {
-            let links = Links::open().and_then(|mut links| links.links()).unwrap_or_default();
+            let listed = || Links::open().and_then(|mut links| links.links()).unwrap_or_default();
+            let links = tokio::task::spawn_blocking(listed).await.unwrap_or_default();
             self.interfaces = links.into_iter().map(|link| (link.index, link.name)).collect();
         }
         self.interfaces.get(&index).cloned()

@@ -99,7 +99,8 @@ fn local_policy(service: &Service) -> &'static str {
 }
 
 fn names_no_node(key: &ServiceKey, family: Family, port: &PortPlan, planner: &ClusterPlanner<'_>) -> bool {
-    planner.endpoints(key, family, port, Pool::Local).iter().all(|known| known.node.is_none())
+    let (_, known) = planner.endpoints(key, family, port, Pool::Local, usize::MAX);
+    known.iter().all(|known| known.node.is_none())
 }
 
 fn without_endpoints(
@@ -108,7 +109,7 @@ fn without_endpoints(
     port: &PortPlan,
     planner: &ClusterPlanner<'_>,
 ) -> String {
-    let known = planner.endpoints(key, family, port, Pool::Cluster);
+    let (_, known) = planner.endpoints(key, family, port, Pool::Cluster, usize::MAX);
     let reasons: BTreeSet<NotUsed> = known.iter().filter_map(|one| one.used.err()).collect();
     if known.is_empty() {
         return "no EndpointSlice has endpoints for it; clients are rejected".to_owned();

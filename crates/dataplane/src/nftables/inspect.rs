@@ -60,11 +60,8 @@ fn expected(setup: &TableSetup, inspected: &Inspected<'_>) -> Vec<Element> {
     };
     let elements = rendered.elements_of(std::slice::from_ref(owner.destination));
     let mut elements: Vec<Element> = elements.into_iter().filter(is_of_destination).collect();
-    table::render_own_pool(&rendered, &mut |element| {
-        if elements.len() <= MOST_READ {
-            elements.push(element);
-        }
-    });
+    let room = (MOST_READ + 1).saturating_sub(elements.len());
+    elements.extend(table::own_pool_elements(&rendered).take(room));
     if owner.destination.role == Role::ClusterIp
         && let Address::Vip(ip, _) = owner.destination.at
     {

@@ -1,8 +1,9 @@
 //! What is known of an address and port: who has it, who else wants it, and what the kernel holds there.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
-use model::{Address, Claim, Destination, Family, PortPlan, Ports, Protocol, Refusal, ServiceKey};
+use model::{Address, Claim, Destination, Family, PortPlan, Protocol, Refusal, ServiceKey, ServicePlan};
 
 use super::{Applied, Known, Reconciler};
 use crate::backend::Backend;
@@ -56,15 +57,15 @@ impl<B: Backend> Reconciler<B> {
         &mut self,
         protocol: Protocol,
         to: SocketAddr,
-        owner: Option<(&ServiceKey, Address)>,
+        owner: Option<(&ServiceKey, &str, Address)>,
         is_live: bool,
         client: Option<IpAddr>,
     ) -> Option<Look> {
         let family = Family::of(to.ip());
         let Applied::Known(known) = &self.families[family.index()].applied else { return None };
-        let owner = owner.and_then(|(service, at)| {
+        let owner = owner.and_then(|(service, name, at)| {
             let plan = known.plans.get(service)?;
-            let (port, destination) = destination(&plan.ports, protocol, at)?;
+            let (port, destination) = destination(plan, protocol, Some(name), at)?;
             Some(Owner { service, port, destination })
         });
         let inspected = Inspected { protocol, to, owner, is_live, client, node: &known.node };
@@ -113,11 +114,16 @@ fn has_cluster_ip(known: &Known, service: &ServiceKey, ip: IpAddr) -> bool {
     known.plans.get(service).is_some_and(|plan| plan.cluster_ip == Some(ip))
 }
 
-pub(super) fn destination(
-    ports: &Ports,
+/// The port that has an address, and what is planned there. It is probably the one of this name: a service may have tens
+/// of thousands of ports.
+pub(super) fn destination<'a>(
+    plan: &'a ServicePlan,
     protocol: Protocol,
+    name: Option<&str>,
     at: Address,
-) -> Option<(&PortPlan, &Destination)> {
-    let ports = ports.iter().map(|port| &**port).filter(|port| port.protocol == protocol);
-    ports.flat_map(|port| port.destinations.iter().map(move |to| (port, to))).find(|(_, to)| to.at == at)
+) -> Option<(&'a Arc<PortPlan>, &'a Destination)> {
+    let named = name.and_then(|name| plan.port(name, protocol)).into_iter();
+    let others = plan.ports.iter().filter(|port| port.protocol == protocol);
+    let mut to = named.chain(others).flat_map(|port| port.destinations.iter().map(move |to| (port, to)));
+    to.find(|(_, to)| to.at == at)
 }

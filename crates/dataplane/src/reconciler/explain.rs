@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::{
     Address, Claim, Client, Destination, Family, Fate, KnownEndpoint, NodePlan, NodeView, Planner, Pool,
-    PortPlan, Protocol, Refusal, Role, ServiceKey, ServicePlan, fate_of_unowned,
+    PortPlan, Protocol, Refusal, Role, Service, ServiceKey, ServicePlan, ServicePort, fate_of_unowned,
 };
 
 use super::Reconciler;
@@ -16,10 +16,9 @@ use crate::inspection::Look;
 
 /// The heaviest service that is planned for a question, by [`Planner::weight`]: a few milliseconds' worth.
 pub const HEAVIEST_PLANNED: usize = 5_000;
-/// Rivals, neighbours, endpoints and source ranges that an answer names.
+/// Rivals, neighbours and source ranges that an answer names.
 const MOST_RIVALS: usize = 10;
 const MOST_NEIGHBOURS: usize = 50;
-const MOST_ENDPOINTS: usize = 1_000;
 
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +27,15 @@ pub struct Inquiry {
     pub to: SocketAddr,
     /// Each gets an answer.
     pub clients: Vec<Client>,
+    /// Endpoints that an answer names at most.
+    pub most_endpoints: usize,
+}
+
+impl Inquiry {
+    /// With as many endpoints as one answer should name.
+    pub fn new(protocol: Protocol, to: SocketAddr, clients: Vec<Client>) -> Inquiry {
+        Inquiry { protocol, to, clients, most_endpoints: 1_000 }
+    }
 }
 
 #[derive(Debug)]
@@ -96,7 +104,7 @@ impl<B: Backend> Reconciler<B> {
         view: &NodeView,
         reads_kernel: bool,
     ) -> Explained {
-        let Inquiry { protocol, to, clients } = inquiry;
+        let Inquiry { protocol, to, clients, most_endpoints } = inquiry;
         let family = Family::of(to.ip());
         let node = planner.node(family);
         let (found, at) = self.holder(family, *protocol, *to, &node);
@@ -104,7 +112,7 @@ impl<B: Backend> Reconciler<B> {
         let is_live = self.is_live(to.ip(), &neighbours);
         let planned = found.and_then(|service| self.planned(family, &service, *protocol, at, planner));
         let client = clients.first().and_then(|client| client.ip);
-        let owner = planned.as_ref().map(|planned| (&planned.service, at));
+        let owner = planned.as_ref().map(|planned| (&planned.service, &*planned.port.name, at));
         let look = match reads_kernel {
             true => self.inspect(*protocol, *to, owner, is_live, client),
             false => None,
@@ -121,10 +129,19 @@ impl<B: Backend> Reconciler<B> {
         };
         match planned {
             Some(planned) => {
-                let answer = |client: &Client| {
-                    planned.answer(family, client, planner).by(|fate| self.backend.fate(*protocol, fate))
+                // Most clients meet the same pool.
+                let mut known: [Option<(usize, Vec<KnownEndpoint>)>; 2] = [None, None];
+                let mut known = |pool: Pool| {
+                    let find = || {
+                        let (service, port) = (&planned.service, &planned.port);
+                        planner.endpoints(service, family, port, pool, *most_endpoints)
+                    };
+                    known[pool as usize].get_or_insert_with(find).clone()
                 };
-                explained.answers.extend(clients.iter().map(answer));
+                for client in clients {
+                    let answer = planned.answer(client, *most_endpoints, &mut known);
+                    explained.answers.push(answer.by(|fate| self.backend.fate(*protocol, fate)));
+                }
                 let rivals = self.rivals(family, Claim { at, protocol: *protocol }, MOST_RIVALS);
                 explained.owner = planned.holder(rivals);
             }
@@ -169,10 +186,20 @@ impl<B: Backend> Reconciler<B> {
         });
         let is_written = is_large || fresh.as_ref().map(in_order) == written.map(in_order);
         let plan = fresh.as_ref().or(written)?;
-        let (port, to) = destination(&plan.ports, protocol, at)?;
+        let name = planner.service(service).and_then(|service| named(service, protocol, at));
+        let (port, to) = destination(plan, protocol, name, at)?;
         let (port, to) = (port.clone(), to.clone());
         Some(Planned { service: service.clone(), port, to, is_written, is_large })
     }
+}
+
+/// The name of the port that a service has there.
+fn named(service: &Service, protocol: Protocol, at: Address) -> Option<&str> {
+    let is_there = |port: &&ServicePort| match at {
+        Address::Vip(_, number) => port.port == number,
+        Address::NodePort(number) => port.node_port.is_some_and(|port| port.get() == number),
+    };
+    service.ports.iter().filter(|port| port.protocol == protocol).find(is_there).map(|port| &*port.name)
 }
 
 /// The order of endpoints in a pool says nothing.
@@ -188,14 +215,19 @@ fn in_order(plan: &ServicePlan) -> ServicePlan {
 
 struct Planned {
     service: ServiceKey,
-    port: PortPlan,
+    port: Arc<PortPlan>,
     to: Destination,
     is_written: bool,
     is_large: bool,
 }
 
 impl Planned {
-    fn answer(&self, family: Family, client: &Client, planner: &dyn Planner) -> Answer {
+    fn answer(
+        &self,
+        client: &Client,
+        most_endpoints: usize,
+        known: &mut impl FnMut(Pool) -> (usize, Vec<KnownEndpoint>),
+    ) -> Answer {
         let fate = self.to.fate(client);
         let (used, asked) = match fate {
             Fate::Forward { pool, .. } => (self.port.pool(pool), Some(pool)),
@@ -203,18 +235,15 @@ impl Planned {
             Fate::Reject(Refusal::NoEndpoints) => (&[][..], Some(Pool::Cluster)),
             _ => (&[][..], None),
         };
-        let asked = asked.filter(|_| !self.is_large);
-        let mut known = asked.map(|pool| planner.endpoints(&self.service, family, &self.port, pool));
-        let known = known.take().unwrap_or_default();
-        let known_count = known.len();
-        let endpoints = used.iter().take(MOST_ENDPOINTS).map(|one| SocketAddr::new(one.ip, one.port));
+        let (known_count, known) = asked.filter(|_| !self.is_large).map(known).unwrap_or_default();
+        let endpoints = used.iter().take(most_endpoints).map(|one| SocketAddr::new(one.ip, one.port));
         Answer {
             client: *client,
             fate,
             endpoints: endpoints.collect(),
             endpoint_count: used.len(),
             may_reach_itself: used.iter().any(|one| one.may_be_own_client && client.ip == Some(one.ip)),
-            known: known.into_iter().take(MOST_ENDPOINTS).collect(),
+            known,
             known_count,
         }
     }

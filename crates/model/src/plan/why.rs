@@ -1,6 +1,6 @@
 //! Every endpoint that is known of a service port, with why it is used or not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 
 use super::candidate::Candidate;
@@ -30,13 +30,14 @@ pub fn explain_endpoints<'a>(
 ) -> Vec<ExplainedEndpoint<'a>> {
     let mut offers = Offers::of(slices, node, family);
     let choice = offers.usable(&planned.name, planned.protocol).map(|usable| usable.pools.choice);
+    let in_pool: HashSet<(IpAddr, u16)> = planned.pool(pool).iter().map(|one| (one.ip, one.port)).collect();
     let judge = |candidate: &Candidate, port: u16| {
         let choice = choice.ok_or(NotUsed::LeftOut)?;
         match pool {
             Pool::Cluster => choice.cluster(candidate),
             Pool::Local => choice.local(candidate),
         }?;
-        let is_there = planned.pool(pool).iter().any(|one| (one.ip, one.port) == (candidate.ip, port));
+        let is_there = in_pool.contains(&(candidate.ip, port));
         if is_there { Ok(()) } else { Err(NotUsed::LeftOut) }
     };
     let mut found: BTreeMap<(IpAddr, Option<u16>), ExplainedEndpoint<'a>> = BTreeMap::new();

@@ -6,7 +6,7 @@
 
 mod apiserver;
 mod hostile;
-mod objects;
+pub(crate) mod objects;
 mod stage;
 
 use std::path::Path;

@@ -27,7 +27,7 @@ pub(crate) fn check<B: Simulated>(
         return Err(format!("{source} counts as a pod: {found:?}, and not {is_pod:?}"));
     }
     let client = Client { ip: Some(source), is_node: from.is_node(), is_pod };
-    let inquiry = Inquiry { protocol, to, clients: vec![client] };
+    let inquiry = Inquiry::new(protocol, to, vec![client]);
     let explained = reconciler.explain(&inquiry, planner, &planner.node);
     let said = explained.answers.first().ok_or("no answer")?;
     let is_right = match (answer, said.fate) {
