@@ -39,5 +39,5 @@ pub use dataplane::{CleanupError, cleanup};
 pub use default_mode::default_mode;
 pub use http::BindError;
 pub use node_setup::init_only;
-pub use run::{StartError, run};
+pub use run::{StartError, run, wait_to_be_terminated};
 pub use telemetry::logging;

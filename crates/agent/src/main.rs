@@ -42,11 +42,14 @@ fn dispatch(parsed: Parsed) -> Result<(), String> {
                 .map_err(|error| format!("--write-config-to: cannot write {}: {error}", path.display()))?;
             tracing::info!(file = %path.display(), "Wrote the configuration");
         }
-        Command::Cleanup => {
+        Command::Cleanup { is_awaited } => {
             agent::cleanup().map_err(|failures| {
                 failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("\nkube-proxy: ")
             })?;
             tracing::info!("Removed all rules of kube-proxy");
+            if is_awaited {
+                agent::wait_to_be_terminated().map_err(|error| error.to_string())?;
+            }
         }
         Command::InitOnly(options) => {
             agent::init_only(&options)?;

@@ -73,6 +73,24 @@ pub fn run(resolved: Resolved) -> Result<(), StartError> {
     outcome
 }
 
+/// Do nothing until SIGTERM or SIGINT. The first process of a container has no other way to end by them.
+pub fn wait_to_be_terminated() -> Result<(), StartError> {
+    let system = |what| move |source| StartError::System { what, source };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(system("start the event loop"))?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate()).map_err(system("catch SIGTERM"))?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(system("catch SIGINT"))?;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        Ok(())
+    })
+}
+
 /// What the chosen mode needs, found on this node before anything is changed.
 pub(crate) fn prepare(options: &Options) -> Result<Box<dyn Prepared>, StartError> {
     mode(options)?.prepare(options.mode_because.as_deref()).map_err(StartError::Mode)

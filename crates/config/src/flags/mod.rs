@@ -37,7 +37,10 @@ pub enum Command {
         path: PathBuf,
         yaml: String,
     },
-    Cleanup,
+    Cleanup {
+        /// Its end is not the end of the process.
+        is_awaited: bool,
+    },
     /// Set up the node and end.
     InitOnly(Box<Options>),
     /// Nothing but to say something: help, the version, a shell's completions.
@@ -157,7 +160,7 @@ fn decide(
         }
     };
     // What is written may be for another node.
-    let is_for_this_node = orders.write_config_to.is_empty() && !orders.cleanup;
+    let is_for_this_node = orders.write_config_to.is_empty() && !orders.cleanup && !orders.cleanup_and_wait;
     let default = if is_for_this_node { default_mode } else { DefaultMode::nftables };
     let completed = complete(configuration, origin, default);
     let logging = completed.configuration.logging.clone();
@@ -210,8 +213,8 @@ fn command(
         resolve(completed, &flags)?;
         return Ok(Command::WriteConfig { path: PathBuf::from(&orders.write_config_to), yaml });
     }
-    if orders.cleanup {
-        return Ok(Command::Cleanup);
+    if orders.cleanup || orders.cleanup_and_wait {
+        return Ok(Command::Cleanup { is_awaited: orders.cleanup_and_wait });
     }
     warnings.extend(idle(orders, &completed));
     let resolved = resolve(completed, &flags)?;

@@ -14,6 +14,7 @@ pub(super) struct Orders {
     pub(super) config: String,
     pub(super) write_config_to: String,
     pub(super) cleanup: bool,
+    pub(super) cleanup_and_wait: bool,
     pub(super) init_only: bool,
     pub(super) healthz_port: Option<Port>,
     pub(super) metrics_port: Option<Port>,
@@ -108,6 +109,13 @@ pub(super) const ORDERS: &[Order] = &[
         "",
         "Remove all rules of this or any other kube-proxy, of every mode and both address families, and exit.",
         |o, text| o.cleanup.read_flag(text),
+    ),
+    order(
+        Group::General,
+        "cleanup-and-wait",
+        "",
+        "As --cleanup, then wait to be terminated. For a pod per node, whose roll-out is done when every node is clean.",
+        |o, text| o.cleanup_and_wait.read_flag(text),
     ),
     order(
         Group::General,

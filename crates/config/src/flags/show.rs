@@ -29,6 +29,7 @@ fn order_value(name: &str, orders: &Orders, mask: fn(&str) -> String) -> String 
         "config" => orders.config.clone(),
         "write-config-to" => orders.write_config_to.clone(),
         "cleanup" => orders.cleanup.to_string(),
+        "cleanup-and-wait" => orders.cleanup_and_wait.to_string(),
         "init-only" => orders.init_only.to_string(),
         "service-counters" => orders.service_counters.to_string(),
         "healthz-port" => port(orders.healthz_port, 10256),

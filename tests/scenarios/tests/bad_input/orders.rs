@@ -4,17 +4,19 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use kernel::iptables::{Tables as _, Tools};
+use kernel::process::{Signal, send_signal};
 use kernel::sysctl;
 use sandbox::Namespace;
 use test_support::{Case, ManifestFolder, SOON, Verdict, wait_until};
 
-use crate::{Ended, case, kube_proxy, run_in, tables};
+use crate::{Ended, await_end, case, kube_proxy, run_in, tables};
 
 const CONFIG: &str = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
         case("cleanup removes the rules, and does not mind if there are none", cleanup),
+        case("cleanup-and-wait removes the rules, then waits for SIGTERM", cleanup_and_wait),
         Case::new("cleanup removes the rules of iptables mode, and no others", cleanup_iptables),
         Case::new("rules of iptables mode that another kube-proxy left go once ours are in place", leftovers),
         case("cleanup beside a running agent does not call gone what is back", cleanup_in_vain),
@@ -44,6 +46,33 @@ fn cleanup() {
         assert_eq!(ended.code, Some(0), "{:?}", ended.lines);
         assert!(ended.tables.is_empty(), "{:?}", ended.tables);
     }
+}
+
+fn cleanup_and_wait() {
+    let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
+    let mut command = kube_proxy();
+    command.arg("--manifests").arg(folder.path()).arg("--proxy-mode=nftables");
+    let mut agent = start(&namespace, &mut command);
+    assert!(wait_until(SOON, || tables(&namespace).len() == 2), "no rules to remove");
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    let mut command = kube_proxy();
+    let mut child = start(&namespace, command.arg("--cleanup-and-wait"));
+    assert!(wait_until(SOON, || tables(&namespace).is_empty()), "{:?}", tables(&namespace));
+    // The rules go first; it must still be there once all of its work is done.
+    assert!(wait_until(SOON, || catches_the_end(child.id())), "it does not wait");
+    assert_eq!(child.try_wait().unwrap(), None);
+    send_signal(child.id(), Signal::Terminate).unwrap();
+    assert_eq!(await_end(&mut child), Some(0));
+}
+
+/// Whether it has a handler for SIGTERM, which it installs last.
+fn catches_the_end(process: u32) -> bool {
+    let caught = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let mask = caught.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let mask = mask.and_then(|text| u64::from_str_radix(text.trim(), 16).ok()).unwrap_or_default();
+    const SIGTERM: u64 = 1 << 14;
+    mask & SIGTERM != 0
 }
 
 fn cleanup_in_vain() {

@@ -325,7 +325,11 @@ fn errors_of_a_file_come_with_those_of_the_flags() {
 #[test]
 fn orders() {
     let command = |arguments: &[&str]| given(arguments).unwrap().command;
-    assert!(matches!(command(&["--cleanup", "--proxy-mode=iptables"]), Command::Cleanup));
+    assert!(matches!(
+        command(&["--cleanup", "--proxy-mode=iptables"]),
+        Command::Cleanup { is_awaited: false }
+    ));
+    assert!(matches!(command(&["--cleanup-and-wait"]), Command::Cleanup { is_awaited: true }));
     assert!(matches!(command(&["--init-only"]), Command::InitOnly(_)));
     assert!(matches!(command(&["--init-only", "--proxy-mode=iptables"]), Command::InitOnly(_)));
     assert!(matches!(command(&["--init-only", "--proxy-mode=ipvs"]), Command::InitOnly(_)));
