@@ -1,4 +1,5 @@
-# The image holds the agent, with its symbol names in a file beside it. `make image` writes the same without Docker.
+# The image holds the agent, with its symbol names in a file beside it, licences and an SBOM. `make image` writes the same
+# files without Docker, and both take them from scripts/image-root.
 #
 #   docker build -t registry.example.com/pointsman/kube-proxy:0.1.0 .
 #   docker build --platform linux/arm64 -t registry.example.com/pointsman/kube-proxy:0.1.0 .
@@ -13,15 +14,13 @@ ARG TARGETARCH
 RUN case "$TARGETARCH-$(uname -m)" in \
         arm64-x86_64) cross="gcc-aarch64-linux-gnu libc6-dev-arm64-cross" ;; \
         amd64-aarch64) cross="gcc-x86-64-linux-gnu libc6-dev-amd64-cross" ;; \
-        *) exit 0 ;; \
+        *) cross="" ;; \
     esac \
-    && apt-get update && apt-get install -y --no-install-recommends $cross
+    && apt-get update && apt-get install -y --no-install-recommends gcc $cross
 WORKDIR /src
 COPY . .
-RUN program="$(scripts/dist $TARGETARCH | tail -n 1)" \
-    && install -D "$program" /out/usr/local/bin/kube-proxy \
-    && install -m 644 "$program.debug" /out/usr/local/bin/kube-proxy.debug
+RUN scripts/image-root "$TARGETARCH" /out
 
 FROM scratch
-COPY --from=build /out/ /
+COPY --from=build /out/program/ /
 ENTRYPOINT ["/usr/local/bin/kube-proxy"]

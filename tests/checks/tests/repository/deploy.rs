@@ -100,33 +100,64 @@ fn kustomizations_name_what_is_there_and_all_of_it() {
     }
 }
 
+const DOCKERFILES: [&str; 2] = ["Dockerfile", "Dockerfile.iptables"];
+
+/// A Dockerfile's stage that builds, and the one that is the image; without comments.
+fn stages(path: &str) -> (Vec<String>, Vec<String>) {
+    let lines = text(path);
+    let mut stages = lines.split("\nFROM ").skip(1).map(|stage| {
+        stage.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).map(str::to_owned).collect()
+    });
+    let stages = (stages.next().unwrap(), stages.next().unwrap(), stages.next());
+    assert_eq!(stages.2, None::<Vec<String>>, "{path} has a third stage");
+    (stages.0, stages.1)
+}
+
 #[test]
 fn the_command_starts_what_the_images_hold() {
     let container = container();
     let command = texts(&container, "/command");
-    for dockerfile in ["Dockerfile", "Dockerfile.iptables"] {
-        let lines = text(dockerfile);
-        let (build, image) = lines.rsplit_once("\nFROM ").unwrap();
-        assert!(
-            build.contains(&format!(" /out{}", command[0])),
-            "{dockerfile} does not build {}",
-            command[0]
-        );
-        assert!(image.contains("COPY --from=build /out/ /\n"), "{dockerfile}");
-        assert!(image.contains(&format!("ENTRYPOINT [\"{}\"]", command[0])), "{dockerfile}");
+    assert!(text("scripts/image-root").contains(&format!("$folder/$root{}\"", command[0])));
+    for dockerfile in DOCKERFILES {
+        let (_, image) = stages(dockerfile);
+        assert_eq!(image.last().unwrap(), &format!("ENTRYPOINT [\"{}\"]", command[0]), "{dockerfile}");
     }
     let kubeadm = ["/usr/local/bin/kube-proxy", "--config=/var/lib/kube-proxy/config.conf"];
     assert_eq!(command[..2], kubeadm, "kubeadm starts it like this");
 }
 
+/// The flags of the build are in one place, and an image holds nothing that `make image` would not put there.
 #[test]
-fn both_images_are_built_alike() {
-    let build = |path: &str| {
-        let lines = text(path);
-        let stage = lines.split("\nFROM ").nth(1).unwrap().to_owned();
-        stage.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>()
+fn docker_and_make_image_pack_the_same_folders() {
+    let archives = text("scripts/image");
+    assert!(archives.contains("    scripts/image-root "), "scripts/image fills its folders otherwise");
+    let [(build, plain), (other_build, tools)] = DOCKERFILES.map(stages);
+    assert_eq!(build, other_build, "both images run one program");
+    assert_eq!(build.last().unwrap(), "RUN scripts/image-root \"$TARGETARCH\" /out");
+    let copied = |image: &[String]| -> Vec<String> {
+        assert_eq!(image[0], "scratch");
+        let copies = image[1..image.len() - 1].iter();
+        let folder = |line: &String| {
+            line.strip_prefix("COPY --from=build /out/")?.strip_suffix("/ /").map(str::to_owned)
+        };
+        copies.map(|line| folder(line).unwrap_or_else(|| panic!("{line:?} is more than a folder"))).collect()
     };
-    assert_eq!(build("Dockerfile"), build("Dockerfile.iptables"));
+    assert_eq!(copied(&plain), ["program"]);
+    assert_eq!(copied(&tools), ["iptables-tools", "program-beside-tools"]);
+    for (folders, list) in [(copied(&plain), "plain"), (copied(&tools), "tools")] {
+        let folders: Vec<_> = folders.iter().map(|folder| format!("$work/$architecture/{folder}")).collect();
+        let packed = format!("{list}+=(\"$architecture={}\")", folders.join(":"));
+        assert!(archives.contains(&packed), "scripts/image packs other folders than {packed}");
+    }
+}
+
+/// What the context of a build lacks, Docker cannot copy.
+#[test]
+fn the_context_of_docker_has_what_the_scripts_read() {
+    let ignored = text(".dockerignore");
+    for needed in ["Cargo.toml", "Cargo.lock", "crates", "tests", "tools", "scripts", "LICENSE"] {
+        assert!(ignored.lines().any(|line| line == format!("!{needed}")), "{needed} is not in the context");
+    }
 }
 
 #[test]
