@@ -5,6 +5,8 @@ use std::process::Command;
 
 use test_support::{Report, Verdict, binary};
 
+use crate::release;
+
 /// Names the folder with `etcd`, `kube-apiserver` and upstream's `kube-proxy`.
 const FOLDER: &str = "POINTSMAN_CONTROL_PLANE";
 
@@ -39,6 +41,7 @@ impl Kit {
             upstream: at("kube-proxy")?,
             kube_proxy: binary::kube_proxy().map_err(Verdict::Failed)?,
         };
+        release::learn(&kit.apiserver).map_err(Verdict::Failed)?;
         kernel::netns::acquire().map_err(|denied| Verdict::Skipped(denied.to_string()))?;
         // Upstream works through it.
         match Command::new("nft").arg("--version").output() {

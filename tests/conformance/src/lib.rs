@@ -20,6 +20,7 @@ mod kubeconfig;
 pub mod log;
 pub mod paths;
 pub mod protobuf;
+pub mod release;
 mod running;
 mod scratch;
 mod service;

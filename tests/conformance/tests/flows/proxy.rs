@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use conformance_support::{Kit, Running};
-use test_support::flows::Flow;
+use conformance_support::{Kit, Running, release};
+use test_support::flows::{Flow, Target};
 use test_support::{SettingsVariant, Verdict, patient, watch_for};
 
 use crate::differences;
@@ -50,6 +50,9 @@ impl Proxy {
     /// What the verdict on a flow means for this proxy.
     pub(crate) fn review(self, flow: &Flow, verdict: Verdict) -> Verdict {
         match self {
+            Proxy::Ours if matches!(flow.to, Target::Unallocated(_)) && !release::has_service_cidrs() => {
+                release::too_old("which addresses are unallocated is not known")
+            }
             Proxy::Ours => verdict,
             Proxy::Upstream => differences::review(flow, verdict),
         }
