@@ -1,4 +1,4 @@
-.PHONY: help run test test-vm conformance fuzz bench compare check build dist image release cluster e2e
+.PHONY: help run test test-vm test-arm64 conformance fuzz bench compare check build dist image reproducible release cluster e2e
 
 help: ## Show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
@@ -13,7 +13,10 @@ test: ## Format, lints and all tests; ends with "N passed, N failed, N skipped"
 test-vm: ## The tests that are about the kernel on stock Debian kernels under QEMU, with SCTP; SHORT=1 for a sample
 	@scripts/test-vm $(if $(SHORT),--short)
 
-conformance: ## The agent against a real etcd and kube-apiserver, and beside upstream's kube-proxy; needs Go
+test-arm64: ## The program for arm64 and the unit tests of its crates, under emulation
+	@scripts/test-arm64
+
+conformance: ## The agent against a real etcd and kube-apiserver, and beside upstream's kube-proxy; needs Go; KUBERNETES=1.31 for the oldest release
 	@scripts/conformance
 
 fuzz: ## Feed hostile input to every parser and to the rules, with libFuzzer: SECONDS=n in all, TARGET=name for one
@@ -38,6 +41,9 @@ dist: ## Build the program that ships: static, small, its symbol names in a file
 
 image: ## Write the container images as OCI archives into target/image, without Docker; ARCH=amd64 for one architecture
 	@scripts/image $(ARCH)
+
+reproducible: ## Build the images twice at different paths and compare them; ARCH=arm64 for another architecture
+	@scripts/reproducible $(ARCH)
 
 release: ## Everything that a release consists of, into target/release-VERSION; ARCH=amd64 for one architecture
 	@scripts/release $(ARCH)

@@ -1,5 +1,6 @@
 //! The commands of `real-cluster`.
 
+mod documented;
 mod e2e;
 mod moving;
 mod short;
@@ -12,6 +13,7 @@ const USAGE: &str = "\
 usage: real-cluster up                  three nodes with Pointsman, until Ctrl-C
        real-cluster e2e [--mode=nftables|iptables] [--proxy=ours|upstream] [--ten] [--only=PART]... [--nodes=3]
        real-cluster moving [PART]       moving in and out under traffic; cases whose names contain PART
+       real-cluster documented [PART]   the commands of docs/deploy.md; sections whose names contain PART
        real-cluster short               bring-up, one roll-over under traffic, the chart, ten tests
        real-cluster report              docs/e2e.md from the results of all runs";
 
@@ -23,6 +25,7 @@ pub fn run(words: &[String]) -> Result<ExitCode, String> {
         ["e2e", options @ ..] => e2e::run(options),
         ["short"] => short::run(),
         ["moving", options @ ..] => moving::run(options),
+        ["documented", options @ ..] => documented::run(options),
         ["report"] => e2e::report(),
         _ => Err(USAGE.into()),
     }
@@ -34,7 +37,7 @@ fn option<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
 }
 
 /// The images as built by `make image`.
-fn archives() -> Result<Vec<PathBuf>, String> {
+pub(crate) fn archives() -> Result<Vec<PathBuf>, String> {
     let list = std::env::var_os("POINTSMAN_IMAGES").ok_or("POINTSMAN_IMAGES names no image archives")?;
     Ok(std::env::split_paths(&list).collect())
 }

@@ -16,6 +16,7 @@ pub mod moving;
 mod network;
 mod node;
 mod oci;
+pub mod page;
 pub mod plugin;
 mod programs;
 pub mod proxy;
@@ -24,6 +25,7 @@ pub mod run;
 pub mod services;
 pub mod suite;
 pub mod traffic;
+pub mod walk;
 
 pub use cluster::{Cluster, Plan};
 pub use node::Node;

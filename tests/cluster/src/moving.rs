@@ -47,14 +47,14 @@ fn under_traffic(
 
 /// Every target answers once, because rules for Services that were just created may come a moment later; from then on
 /// all must answer always.
-fn start(clients: &[Client]) -> Result<Traffic, String> {
+pub(crate) fn start(clients: &[Client]) -> Result<Traffic, String> {
     clients.iter().try_for_each(await_answers)?;
     let traffic = Traffic::start(clients)?;
     traffic.go_on(SOME)?;
     Ok(traffic)
 }
 
-fn verdict(account: Account, say: &dyn Fn(&str)) -> Result<Account, String> {
+pub(crate) fn verdict(account: Account, say: &dyn Fn(&str)) -> Result<Account, String> {
     say(&format!("    {account}"));
     match account.failures.len() {
         0 => Ok(account),

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use serde_json::Value;
-
 use crate::address;
 use crate::cluster::Cluster;
 
@@ -87,18 +85,6 @@ pub fn uninstall_with_rules(cluster: &Cluster, mode: Mode) -> Result<(), String>
     let mut words = vec!["-n", "kube-system", "upgrade", RELEASE, CHART];
     words.extend(values.iter().map(String::as_str));
     cluster.helm(&words)?;
-    let pods = "/api/v1/namespaces/kube-system/pods?labelSelector=app.kubernetes.io/name=pointsman";
-    let is_clean = |pods: &Value| {
-        let pods = pods["items"].as_array().map(Vec::as_slice).unwrap_or_default();
-        pods.len() == cluster.nodes.len() && pods.iter().all(has_cleaned_up)
-    };
-    cluster.await_object(pods, is_clean)?;
+    cluster.await_rollout("ds/pointsman")?;
     uninstall(cluster)
-}
-
-/// Whether the pod is one of the clean-up, and is done with it.
-fn has_cleaned_up(pod: &Value) -> bool {
-    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    pod["spec"]["initContainers"][0]["name"] == "cleanup"
-        && conditions.into_iter().any(|each| each["type"] == "Initialized" && each["status"] == "True")
 }
