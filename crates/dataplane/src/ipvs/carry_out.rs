@@ -79,6 +79,10 @@ pub(super) fn carry_out<T: Transport>(
             Some(Command::NewDestination(server, destination, weight)) if failure.is_there_already() => {
                 second.set_destination(*server, *destination, *weight);
             }
+            // It drained, and another process removed it, or a clean-up of ours of which only a part went well.
+            Some(Command::SetDestination(server, destination, weight @ 1..)) if failure.is_not_there() => {
+                second.new_destination(*server, *destination, *weight);
+            }
             Some(Command::NewDestination(server, destination, _)) if failure.is_invalid() => {
                 unusable.push((*server, *destination));
             }

@@ -40,6 +40,18 @@ fn a_removed_endpoint_stays_while_it_is_in_use_and_takes_nobody_new() {
     assert_as_fresh(&mut reconciler, &fixture, "its connection has ended");
 }
 
+/// Another process may have removed it, or a clean-up that failed half-way.
+#[test]
+fn an_endpoint_that_returns_is_served_though_its_destination_is_gone() {
+    let (mut reconciler, mut fixture, _) = drained();
+    let mut batch = Batch::new();
+    batch.delete_destination(server(WEB, 80), at("10.244.1.11"));
+    Transport::commit(&mut machine(&mut reconciler).machine().ipvs, &batch).unwrap();
+    fixture.add("default/web", service(1), &PODS);
+    sync(&mut reconciler, &fixture, &["default/web"]);
+    assert_as_fresh(&mut reconciler, &fixture, "it is back");
+}
+
 #[test]
 fn a_restart_takes_over_what_drains() {
     let (mut before, fixture, port) = drained();
