@@ -84,7 +84,10 @@ impl Arguments {
     /// Where the agent listens: as said, or as its own configuration has it.
     pub(super) fn agent(&self) -> Result<SocketAddr, String> {
         let address = match self.value("agent") {
-            Some(text) => Some(text.parse().map_err(|_| format!("--agent: {text:?} is no ADDRESS:PORT"))?),
+            Some(text) => Some(
+                text.parse()
+                    .map_err(|_| format!("--agent: {text:?} is not ADDRESS:PORT, such as 127.0.0.1:10249"))?,
+            ),
             None => self.configured()?,
         };
         let address =

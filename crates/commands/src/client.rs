@@ -3,14 +3,15 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use config::version;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde_json::Value;
 
-use crate::complain;
 use crate::paths::{TRUNCATED_HEADER, VERSION_HEADER};
+use crate::{complain, harmless};
 
 const CONNECTING: Duration = Duration::from_secs(5);
 /// The agent itself gives up before.
@@ -38,8 +39,10 @@ impl Reply {
 /// The document at a path, asked with these parameters.
 pub(super) fn ask(agent: SocketAddr, path: &str, parameters: &[(&str, &str)]) -> Result<Value, String> {
     let reply = get(agent, &with_parameters(path, parameters))?;
-    recognise(agent, &reply)?;
-    read(agent, &reply)
+    let other = recognise(agent, &reply)?;
+    let document = read(agent, &reply).map_err(|problem| with_version(problem, other.as_deref()))?;
+    tell_once(other.as_deref());
+    Ok(document)
 }
 
 /// Documents that come one by one, a line each, for about as long as `lasts`. Each is handed over as it comes, until
@@ -53,33 +56,56 @@ pub(super) fn follow(
 ) -> Result<(), String> {
     let asked = request(agent, &with_parameters(path, parameters), lasts + ANSWERING);
     let (mut reply, mut stream) = asked.map_err(|error| unheard(agent, &error))?;
-    recognise(agent, &reply)?;
+    let mut other = recognise(agent, &reply)?;
     if reply.code != 200 {
         let rest = stream.take(LONGEST_ANSWER).read_to_string(&mut reply.body);
-        return rest.map_err(|error| unheard(agent, &error)).and_then(|_| read(agent, &reply).map(drop));
+        let refused =
+            rest.map_err(|error| unheard(agent, &error)).and_then(|_| read(agent, &reply).map(drop));
+        return refused.map_err(|problem| with_version(problem, other.as_deref()));
     }
-    let mut line = String::new();
     loop {
-        line.clear();
-        let length = (&mut stream).take(LONGEST_LINE).read_line(&mut line);
-        if length.map_err(|error| unheard(agent, &error))? == 0 {
-            return Err(format!("the agent at {agent} ended early"));
-        }
-        let document = serde_json::from_str(&line)
-            .map_err(|error| format!("the agent at {agent} gave an answer that cannot be read: {error}"))?;
+        let document = next_line(agent, &mut stream);
+        let document = document.map_err(|problem| with_version(problem, other.as_deref()))?;
+        tell_once(other.take().as_deref());
         if each(document).is_break() {
             return Ok(());
         }
     }
 }
 
-/// Whether an agent answers; another version is worth a word.
-fn recognise(agent: SocketAddr, reply: &Reply) -> Result<(), String> {
-    let Some(theirs) = reply.header(VERSION_HEADER) else { return Err(stranger(agent, reply)) };
-    if theirs != version::FULL {
-        complain(&format!("the agent at {agent} is {theirs}, this program is {}", version::FULL));
+fn next_line(agent: SocketAddr, stream: &mut impl BufRead) -> Result<Value, String> {
+    let mut line = String::new();
+    let length = stream.take(LONGEST_LINE).read_line(&mut line);
+    if length.map_err(|error| unheard(agent, &error))? == 0 {
+        return Err(format!("the agent at {agent} ended early"));
     }
-    Ok(())
+    serde_json::from_str(&line)
+        .map_err(|error| format!("the agent at {agent} gave an answer that cannot be read: {error}"))
+}
+
+/// Whether an agent answers; another version is worth a word.
+fn recognise(agent: SocketAddr, reply: &Reply) -> Result<Option<String>, String> {
+    let Some(theirs) = reply.header(VERSION_HEADER) else { return Err(stranger(agent, reply)) };
+    let is_other = theirs != version::FULL;
+    Ok(is_other.then(|| format!("the agent at {agent} is {theirs}, this program is {}", version::FULL)))
+}
+
+/// A command may ask many times; its user is told once.
+fn tell_once(other: Option<&str>) {
+    static IS_TOLD: AtomicBool = AtomicBool::new(false);
+    if let Some(other) = other
+        && !IS_TOLD.swap(true, Ordering::Relaxed)
+    {
+        complain(other);
+    }
+}
+
+/// In one line: the version may be the cause.
+fn with_version(problem: String, other: Option<&str>) -> String {
+    match other {
+        Some(other) => format!("{problem} ({other})"),
+        None => problem,
+    }
 }
 
 fn read(agent: SocketAddr, reply: &Reply) -> Result<Value, String> {
@@ -87,7 +113,7 @@ fn read(agent: SocketAddr, reply: &Reply) -> Result<Value, String> {
         .map_err(|error| format!("the agent at {agent} gave an answer that cannot be read: {error}"))?;
     match (reply.code, document["error"].as_str()) {
         (200, _) => Ok(document),
-        (_, Some(problem)) => Err(problem.to_owned()),
+        (_, Some(problem)) => Err(harmless(problem, false).into_owned()),
         (code, None) => Err(format!("the agent at {agent} answered with code {code}")),
     }
 }
@@ -133,7 +159,7 @@ fn stranger(agent: SocketAddr, reply: &Reply) -> String {
             "the kube-proxy at {agent} is {theirs} and does not know this question; this program is {}",
             version::FULL
         ),
-        None => format!("what answers at {agent} is no kube-proxy that can be asked; see --agent"),
+        None => format!("what answers at {agent} is not a kube-proxy that can be asked; see --agent"),
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::arguments::Arguments;
 use crate::paths::DIFF;
 use crate::targets;
-use crate::{GOOD, NOT_GOOD, Outcome, client, print, print_document};
+use crate::{GOOD, NOT_GOOD, Outcome, client, harmless, print, print_document};
 
 pub(super) const USAGE: &str = "\
 Compare what the kernel holds with what the agent wrote there, service by service. Nothing is changed.
@@ -26,11 +26,8 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
     arguments.only(&["output"])?;
     let service = match arguments.words.as_slice() {
         [] => None,
-        [name] if !name.contains(':') => {
-            targets::read_service(name)?;
-            Some(name.as_str())
-        }
-        [name] => return Err(format!("{name:?} is no service; expected NAMESPACE/NAME")),
+        [name] if !name.contains(':') && targets::read_service(name).is_ok() => Some(name.as_str()),
+        [name] => return Err(format!("{name:?} is not a service; expected NAMESPACE/NAME")),
         [_, extra, ..] => return Err(format!("one service at a time, not {extra:?} too; see --help")),
     };
     let is_json = match arguments.value("output") {
@@ -52,6 +49,9 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
             None => break,
         }
     }
+    if let (0, Some(service)) = (compared, service) {
+        return Err(format!("service {service} has no rules here; see kube-proxy services"));
+    }
     match is_json {
         true => {
             print_document(&format!("{:#}\n", json!({ "compared": compared, "differences": differences })))
@@ -62,10 +62,11 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
 }
 
 fn text(compared: u64, differences: &[Value]) -> String {
-    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let word = |value: &Value| harmless(value.as_str().unwrap_or_default(), false).into_owned();
     let mut text = String::new();
     for one in differences {
-        let service = one["service"].as_str().map(|name| format!("{name}: ")).unwrap_or_default();
+        let service = one["service"].is_string().then(|| format!("{}: ", word(&one["service"])));
+        let service = service.unwrap_or_default();
         let (place, expected, found) = (word(&one["place"]), word(&one["expected"]), word(&one["found"]));
         text.push_str(&format!("{service}{place}: expected {expected}, found {found}\n"));
     }

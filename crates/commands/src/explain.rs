@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::arguments::Arguments;
 use crate::paths::EXPLAIN;
 use crate::targets;
-use crate::{FAILED, GOOD, NOT_GOOD, Outcome, client, complain, print, print_document};
+use crate::{FAILED, GOOD, NOT_GOOD, Outcome, client, complain, harmless, print, print_document};
 
 pub(super) const USAGE: &str = "\
 Explain what happens to a packet: which service has the address, what the client counts as, which endpoints are used and
@@ -35,11 +35,17 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
             targets::read_service(service)?;
             parameters.push(("service", service));
         }
+        [word] if word == "service" => return Err("which service? Write NAMESPACE/NAME[:PORT]".to_owned()),
         [to] => {
             targets::read_packet(to)?;
             parameters.push(("to", to));
         }
-        [] => return Err("what? Such as 10.96.0.10:80 or service default/web; see --help".to_owned()),
+        [] => {
+            return Err(
+                "which packet? Name an address such as 10.96.0.10:80, or service default/web; see --help"
+                    .to_owned(),
+            );
+        }
         [_, extra, ..] => return Err(format!("one thing at a time, not {extra:?} too; see --help")),
     }
     if let Some(from) = arguments.value("from") {
@@ -54,7 +60,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
     let mut document = client::ask(arguments.agent()?, EXPLAIN, &parameters)?;
     let text = document.as_object_mut().and_then(|fields| fields.remove("text"));
     if let Some(problem) = document["problem"].as_str() {
-        complain(&format!("explain: {problem}"));
+        complain(&format!("explain: {}", harmless(problem, false)));
         return Ok(FAILED);
     }
     match is_json {

@@ -46,6 +46,9 @@ const COMMANDS: [Command; 6] = [
     Command { name: "trace", usage: trace::USAGE, run: trace::run },
 ];
 
+/// Words that are read with the flags.
+const ELSEWHERE: [&str; 2] = ["completion", "demo"];
+
 /// The name by which kubectl calls this program as a plugin.
 const PLUGIN: &str = "kubectl-pointsman";
 
@@ -57,8 +60,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let (name, outcome) = if Path::new(&program).file_name().is_some_and(|name| name == PLUGIN) {
         ("kubectl pointsman: ".to_owned(), kubectl::run(arguments.collect()))
     } else {
-        let first = arguments.next().filter(|first| is_command(first))?;
-        (format!("kube-proxy: {first}: "), run_here(&first, arguments.collect()))
+        // Flags are those of any kube-proxy.
+        let is_word = |first: &String| {
+            !first.is_empty() && !first.starts_with('-') && !ELSEWHERE.contains(&first.as_str())
+        };
+        let first = arguments.next().filter(is_word)?;
+        match is_command(&first) {
+            true => (format!("kube-proxy: {first}: "), run_here(&first, arguments.collect())),
+            false => ("kube-proxy: ".to_owned(), Err(unknown_command(&first))),
+        }
     };
     Some(match outcome {
         Ok(code) => ExitCode::from(code),
@@ -73,9 +83,15 @@ fn is_command(word: &str) -> bool {
     COMMANDS.iter().any(|command| command.name == word)
 }
 
+fn unknown_command(word: &str) -> String {
+    let names = || COMMANDS.iter().map(|command| command.name);
+    let all = names().collect::<Vec<_>>().join(", ");
+    format!("there is no command {word:?}; the commands are {all}, see also --help")
+}
+
 fn run_here(name: &str, words: Vec<String>) -> Outcome {
     let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
-        return Err(format!("there is no command {name:?}"));
+        return Err(unknown_command(name));
     };
     let arguments = Arguments::read(words.into_iter())?;
     if arguments.help {
@@ -117,7 +133,7 @@ fn complain(line: &str) {
 fn to_stderr(line: &str) {
     #[expect(clippy::print_stderr, reason = "commands speak to people, not to the log")]
     {
-        eprintln!("{line}");
+        eprintln!("{}", harmless(line, true));
     }
 }
 

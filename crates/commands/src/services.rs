@@ -27,7 +27,7 @@ Flags:
   --config FILE                    --metrics-bind-address of the agent say [127.0.0.1:10249]
   --metrics-bind-address ADDRESS
 
-Exit code: 0; 1 if there is no answer; with --problems 3 if there is a problem.
+Exit code: 0; 1 if there is no answer or no such service; with --problems 3 if there is a problem.
 ";
 
 /// How often the agent is asked again for traffic that it has only begun to look at, and after how long.
@@ -61,6 +61,10 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
             Form::Table => all(agent, &parameters)?.0,
             Form::Wide | Form::Json | Form::Yaml => with_rates(agent, &parameters)?,
         };
+        let is_one_asked_for = !arguments.words.is_empty() && !arguments.has("problems");
+        if is_one_asked_for && services.is_empty() && !arguments.has("watch") {
+            return Err(not_found(&parameters));
+        }
         if shown.as_ref() != Some(&services) {
             // Cells of tables are harmless already, and the others are for programs.
             print_document(&text(&services, form));
@@ -81,11 +85,14 @@ fn parameters(arguments: &Arguments) -> Result<Vec<(&'static str, String)>, Stri
         [] => {}
         [word] => match (word.parse::<IpAddr>(), word.split_once('/')) {
             (Ok(ip), _) => parameters.push(("address", ip.to_string())),
-            (_, Some((given, name))) => {
+            (_, Some((given, name))) if !name.contains(['/', ':']) => {
                 namespace = Some(given.to_owned());
                 parameters.push(("name", name.to_owned()));
             }
-            _ => parameters.push(("name", word.clone())),
+            (_, None) if !word.contains(':') => parameters.push(("name", word.clone())),
+            _ => {
+                return Err(format!("{word:?} is not a service; expected NAME, NAMESPACE/NAME or ADDRESS"));
+            }
         },
         [_, extra, ..] => return Err(format!("one service at a time, not {extra:?} too; see --help")),
     }
@@ -100,6 +107,16 @@ fn parameters(arguments: &Arguments) -> Result<Vec<(&'static str, String)>, Stri
         parameters.push(("problems", "true".to_owned()));
     }
     Ok(parameters)
+}
+
+/// As `kubectl get` of a name that is not there.
+fn not_found(parameters: &[(&'static str, String)]) -> String {
+    let given = |name: &str| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| value.as_str());
+    match (given("address"), given("namespace"), given("name").unwrap_or_default()) {
+        (Some(ip), ..) => format!("no service has the address {ip}; see kube-proxy explain"),
+        (None, Some(namespace), name) => format!("there is no service {namespace}/{name} here"),
+        (None, None, name) => format!("there is no service {name} here"),
+    }
 }
 
 /// Rates need two readings of the counters, the first of which may be due to this very question.

@@ -1,6 +1,6 @@
 //! How people write what they ask about: `udp:10.96.0.10:53`, `node:30080`, `default/web:http`.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use model::{Protocol, ServiceKey};
@@ -21,10 +21,8 @@ pub enum Target {
 
 /// `[tcp|udp|sctp:]ADDRESS:PORT`, `[tcp|udp|sctp:]node:PORT`.
 pub fn read_packet(text: &str) -> Result<Target, String> {
-    let (protocol, rest) = match text.split_once(':') {
-        Some((word, rest)) if protocol(word).is_some() => (protocol(word).unwrap_or(Protocol::Tcp), rest),
-        _ => (Protocol::Tcp, text),
-    };
+    let (protocol, rest) = split_protocol(text);
+    let protocol = protocol.unwrap_or(Protocol::Tcp);
     let wanted = "[tcp:|udp:|sctp:]ADDRESS:PORT, such as 10.96.0.10:80, udp:[fd00::a]:53 or node:30080";
     if let Some(port) = rest.strip_prefix("node:") {
         let port = port.parse().ok().filter(|port| *port > 0);
@@ -33,7 +31,13 @@ pub fn read_packet(text: &str) -> Result<Target, String> {
     }
     match rest.parse::<SocketAddr>() {
         Ok(to) if to.port() > 0 => Ok(Target::At(protocol, to)),
-        _ => Err(format!("{text:?} is no address and port; expected {wanted}")),
+        _ if read_service(text).is_ok() => Err(format!(
+            "{text:?} is not an address and port; to explain a service, write: explain service {text}"
+        )),
+        _ if rest.parse::<Ipv6Addr>().is_ok() => Err(format!(
+            "{text:?} is not an address and port; an IPv6 address is written in brackets, such as [{rest}]:80"
+        )),
+        _ => Err(format!("{text:?} is not an address and port; expected {wanted}")),
     }
 }
 
@@ -49,26 +53,23 @@ pub fn read_service(text: &str) -> Result<Target, String> {
     let is_service = name.split_once('/').is_some_and(|(space, name)| is_name(space) && is_name(name));
     match is_service && port.as_deref().is_none_or(is_name) {
         true => Ok(Target::Service(name.into(), port)),
-        false => Err(format!("{text:?} is no service; expected NAMESPACE/NAME[:PORT]")),
+        false => Err(format!("{text:?} is not a service; expected NAMESPACE/NAME[:PORT]")),
     }
 }
 
 pub fn read_client(text: &str) -> Result<IpAddr, String> {
-    text.parse().map_err(|_| format!("{text:?} is no IP address"))
+    text.parse().map_err(|_| format!("{text:?} is not an IP address"))
 }
 
 /// `[tcp|udp|sctp:]ADDRESS[:PORT]`: without a protocol or a port, any.
 pub fn read_traced(text: &str) -> Result<(Option<Protocol>, IpAddr, Option<u16>), String> {
-    let (protocol, rest) = match text.split_once(':') {
-        Some((word, rest)) if protocol(word).is_some() => (protocol(word), rest),
-        _ => (None, text),
-    };
+    let (protocol, rest) = split_protocol(text);
     let wanted = "[tcp:|udp:|sctp:]ADDRESS[:PORT], such as 10.96.0.10, 10.96.0.10:80 or udp:[fd00::a]:53";
     let bare = rest.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(rest);
     match (bare.parse::<IpAddr>(), rest.parse::<SocketAddr>()) {
         (Ok(ip), _) => Ok((protocol, ip, None)),
         (_, Ok(to)) if to.port() > 0 => Ok((protocol, to.ip(), Some(to.port()))),
-        _ => Err(format!("{text:?} is no address; expected {wanted}")),
+        _ => Err(format!("{text:?} is not an address; expected {wanted}")),
     }
 }
 
@@ -81,8 +82,14 @@ pub fn read_lasting(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn protocol(word: &str) -> Option<Protocol> {
-    [Protocol::Tcp, Protocol::Udp, Protocol::Sctp].into_iter().find(|one| one.to_string() == word)
+/// A protocol in front, in letters of any size: Kubernetes writes `TCP`.
+fn split_protocol(text: &str) -> (Option<Protocol>, &str) {
+    let protocol = |word: &str| {
+        let all = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
+        all.into_iter().find(|one| one.to_string().eq_ignore_ascii_case(word))
+    };
+    let split = text.split_once(':').and_then(|(word, rest)| Some((protocol(word)?, rest)));
+    split.map_or((None, text), |(protocol, rest)| (Some(protocol), rest))
 }
 
 #[cfg(test)]
@@ -99,6 +106,7 @@ mod tests {
             ("[fd00::a]:9", at(Protocol::Tcp, "[fd00::a]:9")),
             ("node:30080", Some(Target::NodePort(Protocol::Tcp, 30080))),
             ("udp:node:30053", Some(Target::NodePort(Protocol::Udp, 30053))),
+            ("UDP:10.96.0.10:53", at(Protocol::Udp, "10.96.0.10:53")),
             ("10.96.0.10", None),
             ("10.96.0.10:0", None),
             ("10.96.0.10:70000", None),
@@ -107,6 +115,13 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(read_packet(text).ok(), wanted, "{text}");
+        }
+        for (text, hint) in [
+            ("default/web:http", "write: explain service default/web:http"),
+            ("fd00::a:80", "such as [fd00::a:80]:80"),
+            ("web", "expected [tcp:|udp:|sctp:]ADDRESS:PORT"),
+        ] {
+            assert!(read_packet(text).unwrap_err().contains(hint), "{text}");
         }
     }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::arguments::Arguments;
 use crate::paths::TRACE;
 use crate::targets;
-use crate::{GOOD, NOT_GOOD, Outcome, client, complain, print, print_document};
+use crate::{GOOD, NOT_GOOD, Outcome, client, complain, harmless, print, print_document};
 
 pub(super) const USAGE: &str = "\
 Watch new connections to an address as they pass through the kernel of this node, a line each: the client, the address, the
@@ -31,7 +31,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
     arguments.only(&["from", "for", "output"])?;
     let to = match arguments.words.as_slice() {
         [to] => to.as_str(),
-        [] => return Err("what? Such as 10.96.0.10:80; see --help".to_owned()),
+        [] => return Err("which connections? Name an address such as 10.96.0.10:80; see --help".to_owned()),
         [_, extra, ..] => return Err(format!("one address at a time, not {extra:?} too; see --help")),
     };
     // Read here too, so that a mistake is found whether an agent runs or not.
@@ -70,12 +70,12 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
 /// Connections to stdout; what is said about them to stderr, so that a pipe gets connections alone.
 fn tell(line: &Value, to: &str, seconds: f64) {
     if let Some(text) = line["text"].as_str() {
-        print(&format!("{text}\n"));
+        print(&format!("{}\n", harmless(text, false)));
     } else if line["tracing"].is_object() {
         complain(&format!("trace: watching new connections to {to} for {seconds} s"));
     } else if let Some(end) = line["end"].as_object() {
         for note in end["notes"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-            complain(&format!("trace: {note}"));
+            complain(&format!("trace: {}", harmless(note, false)));
         }
         match end["connections"].as_u64() {
             Some(0) => complain("trace: no new connection was seen; did the client reach this node?"),

@@ -1,5 +1,6 @@
 //! An explanation as a person would tell it.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use dataplane::{Answer, Holder, Inspection};
@@ -20,9 +21,15 @@ const WIDTH: usize = 11;
 struct Lines(String);
 
 impl Lines {
+    /// Names come from objects that anybody may have written, and must not begin a line of their own.
     fn line(&mut self, label: &str, text: impl AsRef<str>) {
+        let is_control = |c: char| c.is_control();
+        let text: Cow<'_, str> = match text.as_ref() {
+            text if text.contains(is_control) => text.escape_debug().to_string().into(),
+            text => text.into(),
+        };
         // Writing to a String cannot fail.
-        let _ = writeln!(self.0, "{label:<WIDTH$}{}", text.as_ref());
+        let _ = writeln!(self.0, "{label:<WIDTH$}{text}");
     }
 }
 
@@ -35,7 +42,8 @@ pub(crate) fn text(explanations: &Explanations, read: &[Read]) -> String {
         write(&mut lines, explanations, one, read);
     }
     if explanations.left_out > 0 {
-        lines.line("", format!("\nand {} more addresses: ask for one of them", explanations.left_out));
+        lines.0.push('\n');
+        lines.line("", format!("and {} more addresses: ask for one of them", explanations.left_out));
     }
     if let Some(problem) = &explanations.problem {
         lines.line("", problem);

@@ -29,7 +29,7 @@ struct Wanted {
 impl Wanted {
     fn read(query: &str) -> Result<Wanted, RefusedQuestion> {
         let address = parameter(query, "address")?
-            .map(|text| text.parse().map_err(|_| bad(format!("{text:?} is no IP address"))));
+            .map(|text| text.parse().map_err(|_| bad(format!("{text:?} is not an IP address"))));
         let limit = parameter(query, "limit")?.map(|text| {
             let number = text.parse().ok().filter(|number| (1..=LARGEST_PAGE).contains(number));
             number.ok_or_else(|| bad(format!("limit: {text:?} is not a number from 1 to {LARGEST_PAGE}")))

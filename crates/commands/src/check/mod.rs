@@ -80,6 +80,9 @@ impl Piped {
         if text.len() as u64 > LONGEST_PIPE {
             return Err(format!("the pipe has more than {} MiB; check it in parts", LONGEST_PIPE >> 20));
         }
+        if text.trim().is_empty() {
+            return Err("the pipe is empty; did the command before it fail?".to_owned());
+        }
         let is_json = text.trim_start().starts_with('{');
         let name =
             format!("kube-proxy-check-{}.{}", std::process::id(), if is_json { "json" } else { "yaml" });

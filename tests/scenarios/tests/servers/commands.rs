@@ -17,6 +17,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
         case("manifests are checked without an agent", checked),
         case("questions without an answer are one line each", unanswered),
         case("hostile questions are refused as data", hostile),
+        case("names of objects neither steer the terminal nor begin a line", terminal),
     ]
 }
 
@@ -150,10 +151,13 @@ fn checked() {
 fn unanswered() {
     let site = site(&[]);
     for (words, line) in [
-        (&["explain"][..], "kube-proxy: explain: what?"),
-        (&["explain", "10.96.0.1"], "kube-proxy: explain: \"10.96.0.1\" is no address and port"),
+        (&["explain"][..], "kube-proxy: explain: which packet?"),
+        (&["explain", "10.96.0.1"], "kube-proxy: explain: \"10.96.0.1\" is not an address and port"),
         (&["explain", "10.96.0.1:80", "--form", "x"], "kube-proxy: explain: unknown flag --form"),
-        (&["explain", "10.96.0.1:80", "--from", "x"], "kube-proxy: explain: --from: \"x\" is no IP address"),
+        (
+            &["explain", "10.96.0.1:80", "--from", "x"],
+            "kube-proxy: explain: --from: \"x\" is not an IP address",
+        ),
         (
             &["explain", "10.96.0.1:80", "--from", "::1"],
             "kube-proxy: explain: ::1 and 10.96.0.1 are of different",
@@ -166,6 +170,25 @@ fn unanswered() {
             &["explain", "service", "default/web:9"],
             "kube-proxy: explain: service default/web has no port 9; it has 80",
         ),
+        (&["explain", "service"], "kube-proxy: explain: which service?"),
+        (
+            &["explain", "default/web"],
+            "kube-proxy: explain: \"default/web\" is not an address and port; to explain a service",
+        ),
+        (&["services", "nope"], "kube-proxy: services: there is no service default/nope here"),
+        (
+            &["services", "10.96.9.9", "-o", "json"],
+            "kube-proxy: services: no service has the address 10.96.9.9",
+        ),
+        (
+            &["services", "10.96.1.1:53"],
+            "kube-proxy: services: \"10.96.1.1:53\" is not a service; expected NAME",
+        ),
+        (&["diff", "default/nope"], "kube-proxy: diff: service default/nope has no rules here"),
+        (
+            &["explian", "10.96.0.1:80"],
+            "kube-proxy: there is no command \"explian\"; the commands are bundle, check,",
+        ),
         (&["services", "-o", "xml"], "kube-proxy: services: -o: \"xml\" is not one of"),
         (
             &["services", "--agent", "127.0.0.1:1"],
@@ -173,10 +196,10 @@ fn unanswered() {
         ),
         (
             &["services", "--agent", "127.0.0.1:10256"],
-            "kube-proxy: services: what answers at 127.0.0.1:10256 is no kube-proxy",
+            "kube-proxy: services: what answers at 127.0.0.1:10256 is not a kube-proxy",
         ),
-        (&["trace"], "kube-proxy: trace: what?"),
-        (&["trace", "web:80"], "kube-proxy: trace: \"web:80\" is no address"),
+        (&["trace"], "kube-proxy: trace: which connections?"),
+        (&["trace", "web:80"], "kube-proxy: trace: \"web:80\" is not an address"),
         (
             &["trace", "10.96.0.1", "--for", "1h"],
             "kube-proxy: trace: --for: 1h is not above 0 and at most 600 s",
@@ -188,7 +211,7 @@ fn unanswered() {
         ),
         (
             &["trace", "10.96.0.1", "--agent", "127.0.0.1:10256"],
-            "kube-proxy: trace: what answers at 127.0.0.1:10256 is no kube-proxy",
+            "kube-proxy: trace: what answers at 127.0.0.1:10256 is not a kube-proxy",
         ),
     ] {
         let (code, out, problems) = run(&site, words);
@@ -211,5 +234,32 @@ fn hostile() {
     assert_eq!(site.get(PAGES, "/pointsman/v1/services?limit=0").code, 400);
     for query in ["", "to=%00", "to=10.96.0.1&for=0s", "to=10.96.0.1&from=%ff", "to=10.96.0.1&for=99999h"] {
         assert_eq!(site.get(PAGES, &format!("/pointsman/v1/trace?{query}")).code, 400, "{query}");
+    }
+}
+
+/// Manifests may have names that no apiserver takes.
+fn terminal() {
+    let site = Site::start(&[]);
+    let text = "apiVersion: v1\nkind: Service\nmetadata: {name: \"a\\e[31m\\nVerdict    forged\", namespace: default}\n\
+                spec: {clusterIP: 10.96.7.7, ports: [{port: 80, name: \"p\\e]0;x\\aq\\nKernel     forged\"}]}\n";
+    let path = site.folder.path().join("terminal.yaml");
+    std::fs::write(&path, text).unwrap();
+    site.await_reply(PAGES, "/pointsman/v1/services", |reply| {
+        reply.json()["services"][0]["pending"] == false
+    });
+    let shown = path.display().to_string();
+    for words in [
+        &["explain", "10.96.7.7:80"][..],
+        &["explain", "10.96.7.7:81"],
+        &["services", "-A"],
+        &["check", &shown],
+    ] {
+        let (_, out, problems) = run(&site, words);
+        let said = format!("{out}{problems}");
+        assert!(said.contains("forged"), "{words:?}: {said}");
+        assert!(!said.contains(['\u{1b}', '\u{7}']), "{words:?}: {said:?}");
+        let is_forged =
+            |line: &str| line.starts_with("Verdict    forged") || line.starts_with("Kernel     forged");
+        assert!(!said.lines().any(is_forged), "{words:?}: {said}");
     }
 }

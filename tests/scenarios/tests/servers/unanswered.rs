@@ -43,7 +43,7 @@ fn wrong_arguments() {
         for (more, wanted) in [
             (&["--frm=x"][..], "unknown flag --frm; see --help"),
             (&["--agent"], "--agent needs a value"),
-            (&["--agent", "nowhere"], "--agent: \"nowhere\" is no ADDRESS:PORT"),
+            (&["--agent", "nowhere"], "--agent: \"nowhere\" is not ADDRESS:PORT"),
             (&["--metrics-bind-address", "nowhere"], "nowhere"),
             (&["--config", "/nonexistent"], "/nonexistent"),
             (&["one", "two", "three"], "see --help"),
@@ -57,7 +57,7 @@ fn wrong_arguments() {
         (&["diff", "--problems"], "--problems means nothing to this command"),
         (&["bundle", "--watch"], "--watch means nothing to this command"),
         (&["explain", "10.96.0.1:80", "--force"], "--force means nothing to this command"),
-        (&["diff", "web"], "\"web\" is no service; expected NAMESPACE/NAME"),
+        (&["diff", "web"], "\"web\" is not a service; expected NAMESPACE/NAME"),
         (&["diff", "-o", "xml"], "-o: \"xml\" is not one of"),
         (&["explain", "10.96.0.1:80", "-o", "xml"], "-o: \"xml\" is not one of"),
         (&["check"], "see --help"),
@@ -100,7 +100,7 @@ fn strangers() {
                 "no agent answers at 127.0.0.1:1: connection refused. Is kube-proxy running on this node?",
             ),
             ("127.0.0.1:2001", "no permission: 127.0.0.1:2001 answered with code 403"),
-            ("127.0.0.1:2002", "what answers at 127.0.0.1:2002 is no kube-proxy that can be asked"),
+            ("127.0.0.1:2002", "what answers at 127.0.0.1:2002 is not a kube-proxy that can be asked"),
             ("127.0.0.1:2003", "cannot ask the agent at 127.0.0.1:2003: the answer is not HTTP"),
             ("127.0.0.1:2004", "the kube-proxy at 127.0.0.1:2004 is v1.30.1 and does not know this question"),
         ] {
@@ -110,18 +110,30 @@ fn strangers() {
     }
 }
 
+const OTHER: &str = "HTTP/1.0 200 OK\r\nPointsman-Version: v1.99.0+pointsman.9.9.9\r\n\r\n";
+
 fn other_version() {
     let namespace = Namespace::new().unwrap();
-    serve(&namespace, "127.0.0.1:2001", |_| {
-        let document = "{\"verdict\":\"forward\",\"text\":\"fine\\n\",\"services\":[],\"compared\":1}";
-        format!("HTTP/1.0 200 OK\r\nPointsman-Version: v1.99.0+pointsman.9.9.9\r\n\r\n{document}")
+    serve(&namespace, "127.0.0.1:2001", |path| {
+        let lines = "{\"tracing\":{}}\n{\"end\":{\"notes\":[]}}\n";
+        let document =
+            "{\"verdict\":\"forward\",\"text\":\"fine\\n\",\"services\":[],\"compared\":1,\"node\":\"n1\"}";
+        format!("{OTHER}{}", if path.contains("/trace?") { lines } else { document })
     });
-    for words in COMMANDS.iter().take(3) {
-        let output = command(&namespace, &[words, &["--agent", "127.0.0.1:2001"][..]].concat());
+    // It answers in a form of its own.
+    serve(&namespace, "127.0.0.1:2002", |_| format!("{OTHER}<answer/>\n"));
+    let file = std::env::temp_dir().join(format!("pointsman-other-{}.tar", std::process::id()));
+    let file = file.display().to_string();
+    let difference = "the agent at 127.0.0.1:2001 is v1.99.0+pointsman.9.9.9, this program is v1.";
+    for words in COMMANDS {
+        let words = if words[0] == "bundle" { &["bundle", &file, "--force"][..] } else { words };
+        let more: &[&str] = if words[0] == "trace" { &["-o", "json"] } else { &[] };
+        let output = command(&namespace, &[words, more, &["--agent", "127.0.0.1:2001"]].concat());
         let problems = String::from_utf8(output.stderr).unwrap();
-        let wanted =
-            "kube-proxy: the agent at 127.0.0.1:2001 is v1.99.0+pointsman.9.9.9, this program is v1.";
         assert_eq!((output.status.code(), problems.lines().count()), (Some(0), 1), "{words:?}: {problems}");
-        assert!(problems.starts_with(wanted), "{words:?}: {problems}");
+        assert!(problems.starts_with(&format!("kube-proxy: {difference}")), "{words:?}: {problems}");
+        let said = line(&namespace, &[words, &["--agent", "127.0.0.1:2002"][..]].concat());
+        assert!(said.contains("cannot be read") && said.contains("pointsman.9.9.9"), "{words:?}: {said}");
     }
+    std::fs::remove_file(&file).unwrap();
 }

@@ -22,13 +22,14 @@ Prints a script with which the shell completes the flags of kube-proxy and their
 ";
 
 /// What can stand before any flag, and what can follow it.
-const COMMANDS: [(&str, &str, &[&str]); 6] = [
+const COMMANDS: [(&str, &str, &[&str]); 7] = [
     ("bundle", "Write an archive for a bug report", &["-", "--force"]),
     ("check", "Check manifests before anything runs", &["-"]),
     ("completion", "Print the completions of a shell", &["bash", "zsh", "fish"]),
     ("diff", "Compare the kernel with what was written", &["--output"]),
     ("explain", "Ask the agent what happens to a packet", &["service"]),
     ("services", "Ask the agent what is programmed", &["--problems", "--all-namespaces"]),
+    ("trace", "Watch new connections as they happen", &["--from", "--for"]),
 ];
 
 /// What follows a flag.
