@@ -64,7 +64,7 @@ pub(crate) fn verdict(account: Account, say: &dyn Fn(&str)) -> Result<Account, S
     }
 }
 
-fn await_answers(client: &Client) -> Done {
+pub(crate) fn await_answers(client: &Client) -> Done {
     for (what, to) in &client.targets {
         if !wait_until(SOON, || client.namespace.run(|| answers(*to))) {
             return Err(format!("{} gets no answer from {what} at {to}", client.name));

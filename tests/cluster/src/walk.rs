@@ -3,6 +3,7 @@
 //! A section begins with the cluster that it is written for; where it promises that users notice nothing, clients call
 //! Services meanwhile and none may fail.
 
+use std::cell::OnceCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,12 +13,12 @@ use test_support::binary;
 
 use crate::address;
 use crate::cluster::Cluster;
-use crate::moving::{start, verdict};
+use crate::moving::{await_answers, start, verdict};
 use crate::page::{self, Block};
 use crate::proxy::{self, Mode};
 use crate::run;
 use crate::services::Web;
-use crate::traffic::Traffic;
+use crate::traffic::{Client, Traffic};
 
 type Done = Result<(), String>;
 
@@ -25,7 +26,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Answers that are awaited after each command.
 const SOME: usize = 100;
 /// `rollout status` waits for ever unless it is told otherwise.
-const SECONDS: &str = "300";
+const SECONDS: &str = "600";
 
 type Work = fn(&Walk<'_>) -> Done;
 
@@ -106,7 +107,7 @@ fn known() -> Result<Vec<(Block, &'static Scene)>, String> {
 
 /// Run every command of the page; sections whose names contain none of `only` are left out, if there are any.
 pub fn through_the_page(cluster: &Cluster, only: &[&str], say: &dyn Fn(&str)) -> Result<usize, String> {
-    let walk = Walk { cluster, folder: copy_of_deploy(cluster.folder())? };
+    let walk = Walk { cluster, folder: copy_of_deploy(cluster.folder())?, clients: OnceCell::new() };
     let is_wanted = |section: &str| only.is_empty() || only.iter().any(|part| section.contains(part));
     let known = known()?;
     let mut done = 0;
@@ -144,7 +145,8 @@ fn copy_of_deploy(folder: &Path) -> Result<PathBuf, String> {
     ];
     edit("base/config.yaml", &config)?;
     // kubeadm's is in mode iptables here.
-    edit("kubeadm/patch.yaml", &[("kube-proxy:0.1.0", "kube-proxy:0.1.0-iptables".to_owned())])?;
+    let tag = concat!("kube-proxy:", env!("CARGO_PKG_VERSION"));
+    edit("kubeadm/patch.yaml", &[(tag, format!("{tag}-iptables"))])?;
     Ok(folder)
 }
 
@@ -165,6 +167,8 @@ struct Walk<'a> {
     cluster: &'a Cluster,
     /// Where the commands are run: it has `deploy/`.
     folder: PathBuf,
+    /// Made once: each has a link of its own to its node.
+    clients: OnceCell<Vec<Client>>,
 }
 
 impl Walk<'_> {
@@ -176,8 +180,7 @@ impl Walk<'_> {
                 traffic.take().map(|traffic| verdict(traffic.finish(), say)).transpose()?;
                 prepare(self).map_err(|e| format!("preparing: {e}"))?;
                 if scene.is_silent {
-                    let web = Web::create(self.cluster)?;
-                    traffic = Some(start(&web.clients(self.cluster, None)?)?);
+                    traffic = Some(start(self.clients()?)?);
                 }
             }
             for command in &block.commands {
@@ -206,29 +209,22 @@ impl Walk<'_> {
 
     /// Nothing of any proxy: neither objects nor rules.
     fn without_proxy(&self) -> Done {
-        let gone = ["--ignore-not-found", "--wait"];
-        self.cluster.helm(&["-n", "kube-system", "uninstall", "pointsman", gone[0], gone[1]])?;
-        for kind in ["ds/kube-proxy", "ds/pointsman"] {
-            self.cluster.kubectl(&["-n", "kube-system", "delete", kind, gone[0], gone[1]])?;
+        for command in [
+            "helm uninstall pointsman -n kube-system --ignore-not-found --wait",
+            "kubectl delete --ignore-not-found -k deploy/base",
+            "kubectl -n kube-system delete --ignore-not-found ds/kube-proxy",
+            "kubectl label nodes --all pointsman.dev/canary-",
+        ] {
+            self.run(command)?;
         }
-        // Of the kustomize base.
-        let (base, folder) = (self.folder.join("deploy/base"), self.folder.clone());
-        let mut kubectl = self.cluster.client(&self.cluster.programs().path("kubectl")?)?;
-        run::output(kubectl.args(["delete", gone[0], "-k"]).arg(base).current_dir(folder))?;
-        self.cluster.kubectl(&["label", "nodes", "--all", "pointsman.dev/canary-"])?;
+        // A pod that is on its way out would write its rules again.
+        let pods = "/api/v1/namespaces/kube-system/pods?labelSelector=k8s-app=kube-proxy";
+        self.cluster.await_object(pods, |pods| pods["items"].as_array().is_some_and(Vec::is_empty))?;
         let agent = binary::kube_proxy()?;
         for node in &self.cluster.nodes {
-            self.await_no_agent(&node.name)?;
             node.namespace.run(|| run::output(Command::new(&agent).arg("--cleanup")))?;
         }
         Ok(())
-    }
-
-    /// A pod that is on its way out would write its rules again.
-    fn await_no_agent(&self, node: &str) -> Done {
-        let path = "/api/v1/namespaces/kube-system/pods?labelSelector=k8s-app=kube-proxy";
-        let none = |pods: &Value| pods["items"].as_array().is_some_and(Vec::is_empty);
-        self.cluster.await_object(path, none).map(drop).map_err(|e| format!("{node}: {e}"))
     }
 
     /// As kubeadm installs it, in the mode that most clusters have.
@@ -288,8 +284,17 @@ impl Walk<'_> {
 
     /// Every client gets an answer from every kind of Service.
     fn serves(&self) -> Done {
+        self.clients()?.iter().try_for_each(await_answers)
+    }
+
+    /// All clients; what they call is there, and load balancers know where to send.
+    fn clients(&self) -> Result<&[Client], String> {
         let web = Web::create(self.cluster)?;
-        start(&web.clients(self.cluster, None)?).map(drop)
+        if let Some(clients) = self.clients.get() {
+            return Ok(clients);
+        }
+        let clients = web.clients(self.cluster, None)?;
+        Ok(self.clients.get_or_init(|| clients))
     }
 
     fn agents(&self, number: usize) -> Done {
