@@ -35,8 +35,8 @@ pub(crate) struct Conn {
     ready: [Ready; 2],
     /// It waits for its next turn.
     pub(crate) is_queued: bool,
-    /// The client's side tells when there is room again: few clients ever leave none.
-    hears_of_room: bool,
+    /// Whether the client's side tells when there is room again, and the endpoint's: few ever leave none.
+    hears_of_room: [bool; 2],
     /// It has been open for a while, and is looked after if its endpoint goes silently.
     pub(crate) is_kept_alive: bool,
 }
@@ -72,7 +72,7 @@ impl Conn {
             ways: [Way::default(), Way::to_client()],
             ready: [Ready::default(); 2],
             is_queued: false,
-            hears_of_room: false,
+            hears_of_room: [false; 2],
             is_kept_alive: false,
         }
     }
@@ -81,6 +81,28 @@ impl Conn {
     pub(crate) fn dial(&mut self, at: SocketAddr, mark: u32) -> Result<(), Errno> {
         self.endpoint = Some(sockets::dial(at, mark)?);
         Ok(())
+    }
+
+    /// Read what the client has said already.
+    pub(crate) fn read_early(&mut self, tools: &mut Tools) -> Result<(), Errno> {
+        self.ready[0].readable = self.ways[0].read_early(self.client.as_fd(), &mut tools.buffer)?;
+        Ok(())
+    }
+
+    /// Pass on what the client has said already. Returns whether it went through: the endpoint has answered then, as pods on
+    /// this node do before `connect` returns.
+    pub(crate) fn greet(&mut self, tools: &mut Tools) -> Result<bool, Errno> {
+        let Some(endpoint) = &self.endpoint else { return Err(Errno::NOTCONN) };
+        if !self.ways[0].holds_something() {
+            return Ok(false);
+        }
+        self.ready[1] = Ready { writable: true, ..Ready::default() };
+        if !self.ways[0].deliver(endpoint.as_fd(), &mut self.ready[1], &mut tools.pipes)? {
+            return Ok(false);
+        }
+        self.dial = None;
+        self.ready[0].writable = true;
+        Ok(true)
     }
 
     /// The endpoint has answered, or not.
@@ -94,6 +116,7 @@ impl Conn {
     /// The endpoint's side tells when something comes; of the client nothing is known, and the first call tells.
     pub(crate) fn opened(&mut self, flags: EventFlags) {
         self.dial = None;
+        self.hears_of_room[1] = true;
         let is_hung = flags.intersects(ENDED);
         let readable = is_hung || flags.contains(EventFlags::IN);
         let open = Ready { readable: true, writable: true, is_hung: false };
@@ -109,9 +132,15 @@ impl Conn {
         ready.writable |= flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR);
     }
 
-    /// Whether to listen for room on the client's side from now on.
-    pub(crate) fn wants_room(&mut self) -> bool {
-        !self.ready[0].writable && !std::mem::replace(&mut self.hears_of_room, true)
+    /// The sides that are to tell when there is room, from now on: whether it is the endpoint's, and its socket.
+    pub(crate) fn want_room(&mut self) -> impl Iterator<Item = (bool, &OwnedFd)> {
+        let wants = |side: usize| !self.ready[side].writable && !self.hears_of_room[side];
+        let wanting = [wants(0), wants(1)];
+        for side in 0..2 {
+            self.hears_of_room[side] |= wanting[side];
+        }
+        let sockets = [Some((false, &self.client)), self.endpoint.as_ref().map(|socket| (true, socket))];
+        sockets.into_iter().zip(wanting).filter_map(|(socket, wants)| socket.filter(|_| wants))
     }
 
     /// Move what can be moved, in both directions.
@@ -142,5 +171,63 @@ impl Conn {
             }
         }
         self.ways.into_iter().for_each(|way| way.abandon(&mut tools.pipes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+
+    use model::PortPlan;
+
+    use super::*;
+
+    fn connection(client: TcpStream) -> Conn {
+        client.set_nonblocking(true).unwrap();
+        let plan = PortPlan {
+            name: "".into(),
+            protocol: model::Protocol::Tcp,
+            affinity_seconds: None,
+            cluster_pool: Box::default(),
+            local_pool: Box::default(),
+            destinations: Box::default(),
+        };
+        let port = Arc::new(Port::new("default/web".into(), &plan));
+        let ip = Ipv4Addr::LOCALHOST.into();
+        let dial = Dial { pool: Pool::Cluster, client: ip, tried: Vec::new(), since: Instant::now() };
+        Conn::new(client.into(), port, Family::V4, dial)
+    }
+
+    #[test]
+    fn what_a_client_said_reaches_the_endpoint_that_answers() {
+        let front = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(front.local_addr().unwrap()).unwrap();
+        client.write_all(b"question").unwrap();
+        let (accepted, _) = front.accept().unwrap();
+        accepted.peek(&mut [0; 8]).unwrap();
+        let (mut conn, mut tools) = (connection(accepted), Tools::new());
+        conn.read_early(&mut tools).unwrap();
+
+        let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let refused = conn.dial(gone, 0).and_then(|()| {
+            loop {
+                // Until the kernel knows.
+                if conn.greet(&mut tools)? {
+                    return Ok(());
+                }
+            }
+        });
+        assert_eq!(refused, Err(Errno::CONNREFUSED));
+        assert!(conn.dial.is_some(), "another endpoint may be tried");
+
+        let endpoint = TcpListener::bind("127.0.0.1:0").unwrap();
+        conn.dial(endpoint.local_addr().unwrap(), 0).unwrap();
+        while !conn.greet(&mut tools).unwrap() {}
+        assert!(conn.dial.is_none());
+        assert_eq!(conn.bytes(), [8, 0]);
+        let mut got = [0; 8];
+        endpoint.accept().unwrap().0.read_exact(&mut got).unwrap();
+        assert_eq!(&got, b"question");
     }
 }

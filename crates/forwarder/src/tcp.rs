@@ -82,8 +82,13 @@ impl Worker {
         port.open.fetch_add(1, Ordering::Relaxed);
         let dial = Dial { pool, client: from.ip(), tried: Vec::new(), since: self.now };
         self.next_look.get_or_insert(self.now + BETWEEN_LOOKS);
-        let (index, age) = self.conns.insert(Conn::new(client, port, front.family, dial));
-        self.dial_next(index, age);
+        let mut conn = Conn::new(client, port, front.family, dial);
+        let is_there = conn.read_early(&mut self.tools).is_ok();
+        let (index, age) = self.conns.insert(conn);
+        match is_there {
+            true => self.dial_next(index, age),
+            false => self.close(index, age, true),
+        }
     }
 
     /// Try the next endpoint; without one the client is turned away.
@@ -98,21 +103,8 @@ impl Worker {
             };
             dial.tried.push(at);
             dial.since = now;
-            match conn.dial(at, mark) {
-                Ok(()) => {
-                    let token = Token::Conn { index, age, is_endpoint: true };
-                    let endpoint = conn.endpoint.take();
-                    let Some(endpoint) = endpoint else { return };
-                    let watched = self.watch(&endpoint, token, ALL);
-                    if let Some(conn) = self.conns.get_mut(index, age) {
-                        conn.endpoint = Some(endpoint);
-                    }
-                    match watched {
-                        Ok(()) => self.dials.push_back((now + DIAL, index, age)),
-                        Err(_) => self.turn_away(index, age, Refused::Descriptors),
-                    }
-                    return;
-                }
+            match conn.dial(at, mark).and_then(|()| conn.greet(&mut self.tools)) {
+                Ok(is_open) => return self.dialing(index, age, is_open),
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                     // It is not the endpoint's fault, and the client can wait.
                     if let Some(dial) = &mut conn.dial {
@@ -122,11 +114,28 @@ impl Worker {
                     return self.pause();
                 }
                 Err(_) => {
+                    conn.endpoint = None;
                     conn.port.suspect(at, now);
                     let family = conn.family;
                     self.failed_dial(family);
                 }
             }
+        }
+    }
+
+    /// The endpoint is being tried, or has been reached at once.
+    fn dialing(&mut self, index: u32, age: u16, is_open: bool) {
+        let Some(conn) = self.conns.get_mut(index, age) else { return };
+        let Some(endpoint) = &conn.endpoint else { return };
+        let watched = match is_open {
+            true => watch(&self.epoll, endpoint, (index, age, true), LITTLE)
+                .and_then(|()| watch(&self.epoll, &conn.client, (index, age, false), LITTLE)),
+            false => watch(&self.epoll, endpoint, (index, age, true), ALL),
+        };
+        match watched {
+            Ok(()) if is_open => self.carry_on(index, age),
+            Ok(()) => self.dials.push_back((self.now + DIAL, index, age)),
+            Err(_) => self.turn_away(index, age, Refused::Descriptors),
         }
     }
 
@@ -190,15 +199,7 @@ impl Worker {
             return self.dial_next(index, age);
         }
         conn.opened(flags);
-        let client = Token::Conn { index, age, is_endpoint: false };
-        if epoll::add(
-            &self.epoll,
-            &conn.client,
-            EventData::new_u64(client.pack()),
-            ALL.difference(EventFlags::OUT),
-        )
-        .is_err()
-        {
+        if watch(&self.epoll, &conn.client, (index, age, false), LITTLE).is_err() {
             return self.turn_away(index, age, Refused::Descriptors);
         }
         self.carry_on(index, age);
@@ -214,9 +215,11 @@ impl Worker {
     fn carry_on(&mut self, index: u32, age: u16) {
         let Some(conn) = self.conns.get_mut(index, age) else { return };
         let progress = conn.pump(&mut self.tools);
-        if matches!(progress, Progress::Waits | Progress::HadItsTurn) && conn.wants_room() {
-            let client = EventData::new_u64(Token::Conn { index, age, is_endpoint: false }.pack());
-            if epoll::modify(&self.epoll, &conn.client, client, ALL).is_err() {
+        if matches!(progress, Progress::Waits | Progress::HadItsTurn) {
+            let failed = conn.want_room().any(|(is_endpoint, socket)| {
+                epoll::modify(&self.epoll, socket, data((index, age, is_endpoint)), ALL).is_err()
+            });
+            if failed {
                 return self.close(index, age, true);
             }
         }
@@ -257,4 +260,15 @@ impl Worker {
 }
 
 /// Told once for each change: fewer calls than asking repeatedly.
-const ALL: EventFlags = EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
+const ALL: EventFlags = LITTLE.union(EventFlags::OUT);
+/// While there is room.
+const LITTLE: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
+
+/// Of a connection, and whether it is about its endpoint's side.
+fn data((index, age, is_endpoint): (u32, u16, bool)) -> EventData {
+    EventData::new_u64(Token::Conn { index, age, is_endpoint }.pack())
+}
+
+fn watch(epoll: &OwnedFd, socket: &OwnedFd, side: (u32, u16, bool), flags: EventFlags) -> Result<(), Errno> {
+    epoll::add(epoll, socket, data(side), flags)
+}

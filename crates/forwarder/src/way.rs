@@ -14,6 +14,8 @@ use crate::sockets;
 
 /// What is copied at once, and the most that a slow receiver makes us keep.
 pub(crate) const COPIED: usize = 16 * 1024;
+/// What is read of a client before its endpoint has answered: most requests are not larger.
+const EARLY: usize = 2 * 1024;
 /// What is spliced at once; the pipe sets the limit.
 const SPLICED: usize = 1024 * 1024;
 /// After so much without a stop, a receiver does not count as slow any more.
@@ -109,6 +111,25 @@ impl Way {
         sockets::bound_room(from, room == Room::Proven);
     }
 
+    /// Read what a client says before its endpoint has answered. Returns whether there may be more.
+    pub(crate) fn read_early(&mut self, from: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<bool, Errno> {
+        let buffer = buffer.get_mut(..EARLY).unwrap_or_default();
+        match recv(from, &mut *buffer, RecvFlags::empty()) {
+            // The end is seen again when it is its turn.
+            Ok((0, _)) | Err(Errno::AGAIN | Errno::INTR) => Ok(true),
+            Ok((count, _)) => {
+                self.held = Held::Copied(buffer.get(..count).unwrap_or_default().into(), 0);
+                Ok(count == EARLY)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether something was read and not yet written.
+    pub(crate) fn holds_something(&self) -> bool {
+        !matches!(self.held, Held::Nothing)
+    }
+
     /// Move what can be moved.
     pub(crate) fn pump(
         &mut self,
@@ -127,20 +148,28 @@ impl Way {
             if !source.readable || !sink.writable {
                 return Ok(Pause::Waits);
             }
-            if !self.is_prompt && self.bytes > 0 {
-                sockets::send_at_once(to)?;
-                self.is_prompt = true;
-            }
             let pipe = if self.is_bulk { tools.pipes.take(self.since_stuck < STUCK) } else { None };
             if self.is_bulk {
                 self.bound(from);
             }
             match pipe {
-                Some(pipe) => self.splice_in(from, source, pipe, &mut tools.pipes)?,
+                Some(pipe) => {
+                    self.send_at_once(to)?;
+                    self.splice_in(from, source, pipe, &mut tools.pipes)?;
+                }
                 None => self.copy((from, source), (to, sink), &mut tools.buffer)?,
             }
         }
         Ok(Pause::HadItsTurn)
+    }
+
+    /// Most connections write only once, and need not ask for it.
+    fn send_at_once(&mut self, to: BorrowedFd<'_>) -> Result<(), Errno> {
+        if self.is_prompt || self.bytes == 0 {
+            return Ok(());
+        }
+        self.is_prompt = true;
+        sockets::send_at_once(to)
     }
 
     /// Whether the receiver knows that there will be no more.
@@ -161,7 +190,12 @@ impl Way {
     }
 
     /// Write what is held; whether all of it is gone.
-    fn deliver(&mut self, to: BorrowedFd<'_>, sink: &mut Ready, pipes: &mut Pipes) -> Result<bool, Errno> {
+    pub(crate) fn deliver(
+        &mut self,
+        to: BorrowedFd<'_>,
+        sink: &mut Ready,
+        pipes: &mut Pipes,
+    ) -> Result<bool, Errno> {
         while !matches!(self.held, Held::Nothing) {
             if !sink.writable {
                 return Ok(false);
@@ -266,7 +300,7 @@ impl Way {
         buffer: &mut [u8],
     ) -> Result<(), Errno> {
         let size = buffer.len();
-        let count = match recv(from, &mut *buffer, RecvFlags::empty()) {
+        let mut count = match recv(from, &mut *buffer, RecvFlags::empty()) {
             Ok((0, _)) => {
                 self.is_ended = true;
                 return Ok(());
@@ -279,11 +313,24 @@ impl Way {
             Err(Errno::INTR) => return Ok(()),
             Err(error) => return Err(error),
         };
+        let mut broken = Ok(());
+        if source.is_hung && count < size {
+            // The end is likely to follow, and goes with the last bytes then: a packet less, and the receiver wakes up once.
+            match recv(from, buffer.get_mut(count..).unwrap_or_default(), RecvFlags::empty()) {
+                Ok((0, _)) => self.is_ended = true,
+                Ok((more, _)) => count += more,
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                // The kernel says it only once, and what came before is for the receiver.
+                Err(error) => broken = Err(error),
+            }
+        }
         self.is_bulk = count == size;
         // What was not filled was all there is, unless the end follows.
         source.readable = self.is_bulk || source.is_hung;
+        self.send_at_once(to)?;
         let bytes = buffer.get(..count).unwrap_or_default();
-        let (sent, is_full) = match send(to, bytes, SendFlags::NOSIGNAL) {
+        let more = if self.is_ended { SendFlags::MORE } else { SendFlags::empty() };
+        let (sent, is_full) = match send(to, bytes, SendFlags::NOSIGNAL | more) {
             Ok(sent) => (sent, sent < count),
             Err(Errno::AGAIN) => (0, true),
             Err(Errno::INTR) => (0, false),
@@ -295,7 +342,7 @@ impl Way {
         if sent < count {
             self.held = Held::Copied(bytes.get(sent..).unwrap_or_default().into(), 0);
         }
-        Ok(())
+        broken
     }
 
     /// The connection is over, whatever is held.
@@ -305,5 +352,91 @@ impl Way {
             Held::Unpiped(bytes, _) => pipes.kept_is_gone(bytes.len()),
             Held::Copied(..) | Held::Nothing => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+
+    /// Both ends of a connection; what the forwarder has comes second.
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (own, _) = listener.accept().unwrap();
+        own.set_nonblocking(true).unwrap();
+        (peer, own)
+    }
+
+    /// Wait until something is there to be read.
+    fn await_bytes(socket: &TcpStream, count: usize) {
+        let mut seen = vec![0; count];
+        socket.set_nonblocking(false).unwrap();
+        while socket.peek(&mut seen).is_ok_and(|there| there < count) {
+            std::thread::yield_now();
+        }
+        socket.set_nonblocking(true).unwrap();
+    }
+
+    fn ready(is_hung: bool) -> Ready {
+        Ready { readable: true, writable: true, is_hung }
+    }
+
+    fn pump(way: &mut Way, from: &TcpStream, to: &TcpStream, is_hung: bool) -> Result<Pause, Errno> {
+        let (mut source, mut sink) = (ready(is_hung), ready(false));
+        way.pump((from.as_fd(), &mut source), (to.as_fd(), &mut sink), &mut Tools::new(), false)
+    }
+
+    #[test]
+    fn the_end_goes_with_the_last_bytes() {
+        let ((mut sender, from), (mut receiver, to)) = (pair(), pair());
+        let mut way = Way::default();
+        sender.write_all(b"answer").unwrap();
+        drop(sender);
+        await_bytes(&from, 6);
+        assert_eq!(pump(&mut way, &from, &to, true), Ok(Pause::Over));
+        assert_eq!((way.bytes, way.is_closed()), (6, true));
+        let mut got = Vec::new();
+        receiver.read_to_end(&mut got).unwrap();
+        assert_eq!(got, b"answer");
+    }
+
+    #[test]
+    fn a_reset_after_some_bytes_stays_a_reset() {
+        let ((mut sender, from), (mut receiver, to)) = (pair(), pair());
+        let mut way = Way::default();
+        sender.write_all(b"half").unwrap();
+        await_bytes(&from, 4);
+        sockets::reset_on_close(&sender);
+        drop(sender);
+        let outcome = pump(&mut way, &from, &to, true);
+        assert!(matches!(outcome, Err(Errno::CONNRESET)), "{outcome:?}");
+        receiver.set_nonblocking(true).unwrap();
+        let mut got = Vec::new();
+        let rest = receiver.read_to_end(&mut got).map_err(|error| error.kind());
+        assert_eq!(rest, Err(ErrorKind::WouldBlock), "it has not ended");
+        assert!(got.is_empty() || got == b"half", "{got:?}");
+    }
+
+    #[test]
+    fn what_a_client_said_early_comes_first() {
+        let ((mut client, from), (mut endpoint, to)) = (pair(), pair());
+        let (mut way, mut tools) = (Way::default(), Tools::new());
+        let nothing_yet = way.read_early(from.as_fd(), &mut tools.buffer);
+        assert_eq!((nothing_yet, way.holds_something()), (Ok(true), false));
+        let said: Vec<u8> = (0..EARLY + 100).map(|number| number as u8).collect();
+        client.write_all(&said).unwrap();
+        await_bytes(&from, said.len());
+        assert_eq!(way.read_early(from.as_fd(), &mut tools.buffer), Ok(true), "there is more");
+        assert!(way.holds_something());
+        drop(client);
+        assert_eq!(pump(&mut way, &from, &to, true), Ok(Pause::Over));
+        let mut got = Vec::new();
+        endpoint.read_to_end(&mut got).unwrap();
+        assert_eq!(got, said);
     }
 }

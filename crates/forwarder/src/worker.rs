@@ -1,7 +1,7 @@
 //! One thread of the forwarder: waits for events and carries connections on. It never blocks on anything but that wait.
 
 use std::collections::{HashMap, VecDeque};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -193,10 +193,6 @@ impl Worker {
 
     pub(crate) fn front(&self, id: u32) -> Option<Arc<Front>> {
         self.fronts.get(&id).cloned()
-    }
-
-    pub(crate) fn watch(&self, socket: impl AsFd, token: Token, flags: EventFlags) -> Result<(), Errno> {
-        epoll::add(&self.epoll, socket, data(token), flags)
     }
 
     /// There are no descriptors left: nobody comes in for a while, and the kernel lets them wait.
