@@ -1,4 +1,4 @@
-.PHONY: help run test test-vm test-arm64 conformance fuzz bench compare check build dist image reproducible release cluster e2e
+.PHONY: help run test test-vm test-arm64 conformance fuzz bench bench-vm compare check build dist image reproducible release cluster e2e
 
 help: ## Show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
@@ -24,6 +24,11 @@ fuzz: ## Feed hostile input to every parser and to the rules, with libFuzzer: SE
 
 bench: ## Measure loading and changing services in the kernel of this machine
 	cargo run --release -p pointsman-bench
+
+bench-vm: ## Measure 10,000 open connections in mode userspace under QEMU, where the limit of open files can be raised
+	cargo build --release -p pointsman-agent -p pointsman-bench
+	scripts/vm/run --seconds 1800 $(or $(CARGO_TARGET_DIR),target)/release/bench --only crowd --check \
+		--kube-proxy $(or $(CARGO_TARGET_DIR),target)/release/kube-proxy
 
 compare: ## Measure this kube-proxy and upstream's on one control plane, MODE=nftables, iptables or ipvs; fills docs/comparison*
 	scripts/compare

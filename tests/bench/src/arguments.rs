@@ -11,7 +11,8 @@ usage: bench [--quick] [--only PART] [--check] [--json FILE] [--agent-sizes N,N]
   --quick              only 1,000 and 10,000 services, few repetitions, the small yardstick
   --only PART          nftables, iptables (loads, changes and first packets), first-packet, isolation (a change beside
                        another tenant's costly objects), reactions (to changes, damage and SIGTERM), questions (explain, services
-                       and the page) or userspace (mode userspace beside HAProxy and the direct path)
+                       and the page), userspace (mode userspace beside HAProxy and the direct path, and crowd) or crowd
+                       (10,000 open connections in mode userspace)
   --check              exit with 1 if a limit is missed
   --json FILE          write every number there too
   --agent-sizes N,N    services the real agent is started with (default 10000)
@@ -37,6 +38,7 @@ pub(crate) enum Only {
     Reactions,
     Questions,
     Userspace,
+    Crowd,
 }
 
 pub(crate) struct Arguments {
@@ -89,8 +91,9 @@ fn only(text: &str) -> Result<Only, Failure> {
         "reactions" => Ok(Only::Reactions),
         "questions" => Ok(Only::Questions),
         "userspace" => Ok(Only::Userspace),
+        "crowd" => Ok(Only::Crowd),
         _ => Err(format!(
-            "--only {text}: there are nftables, iptables, first-packet, isolation, reactions, questions and userspace"
+            "--only {text}: there are nftables, iptables, first-packet, isolation, reactions, questions, userspace and crowd"
         )
         .into()),
     }

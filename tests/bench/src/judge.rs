@@ -25,6 +25,7 @@ pub(crate) fn judge(results: &Results) -> Vec<Limit> {
     limits.extend(crate::isolation::judge(&results.isolation));
     limits.extend(crate::reactions::judge(&results.reactions));
     limits.extend(results.questions.iter().flat_map(crate::questions::judge));
+    limits.extend(results.crowd.iter().map(crate::userspace::judge_crowd));
     limits.extend(results.userspace.iter().flat_map(crate::userspace::judge));
     for yardstick in results.yardsticks.iter().filter(|one| one.services == YARDSTICK_SERVICES) {
         limits.push(Limit {

@@ -38,6 +38,10 @@ pub(crate) fn gather(arguments: &Arguments) -> Result<Results, Failure> {
     if is_wanted(&[Only::Questions]) {
         results.questions = Some(questions::measure(&kube_proxy(arguments)?, arguments.quick)?);
     }
+    if is_wanted(&[Only::Userspace, Only::Crowd]) {
+        let kube_proxy = kube_proxy(arguments)?;
+        results.crowd = Some(userspace::measure_crowd(&kube_proxy, arguments.quick, &mut results.skipped)?);
+    }
     if is_wanted(&[Only::Userspace]) {
         let kube_proxy = kube_proxy(arguments)?;
         results.userspace = Some(userspace::measure(&kube_proxy, arguments.quick, &mut results.skipped)?);
@@ -122,6 +126,7 @@ pub(crate) fn print(results: &Results) {
     isolation::print(&results.isolation);
     reactions::print(&results.reactions);
     results.questions.iter().for_each(questions::print);
+    results.crowd.iter().for_each(userspace::print_crowd);
     results.userspace.iter().for_each(userspace::print);
     if !results.sizes.is_empty() {
         print_full(results);

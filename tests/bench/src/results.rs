@@ -6,7 +6,7 @@ use crate::iptables::IptablesResults;
 use crate::isolation::IsolationResult;
 use crate::questions::QuestionsResult;
 use crate::reactions::ReactionResult;
-use crate::userspace::UserspaceResult;
+use crate::userspace::{Crowd, UserspaceResult};
 use bench_support::gauge::{Cost, Resident, Summary};
 use bench_support::machine::Machine;
 
@@ -20,6 +20,7 @@ pub(crate) struct Results {
     pub(crate) isolation: Vec<IsolationResult>,
     pub(crate) reactions: Vec<ReactionResult>,
     pub(crate) questions: Option<QuestionsResult>,
+    pub(crate) crowd: Option<Crowd>,
     pub(crate) userspace: Option<UserspaceResult>,
     pub(crate) agents: Vec<AgentResult>,
     pub(crate) yardsticks: Vec<YardstickResult>,

@@ -13,10 +13,11 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::{Failure, report};
-use parts::{Crowd, Killed, Leak, SlowReaders, Udp};
+use parts::{Killed, Leak, SlowReaders, Udp};
 use scene::{Scene, Service};
 
-pub(crate) use verdict::{judge, print};
+pub(crate) use parts::Crowd;
+pub(crate) use verdict::{judge, judge_crowd, print, print_crowd};
 
 /// How much of everything.
 struct Scale {
@@ -55,7 +56,6 @@ pub(crate) struct UserspaceResult {
     direct: Way,
     haproxy: Option<Way>,
     forwarder: Way,
-    crowd: Crowd,
     leak: Leak,
     slow_readers: SlowReaders,
     killed: Killed,
@@ -81,6 +81,25 @@ impl Way {
     }
 }
 
+/// Many connections at once, in an agent that has carried none before: memory that was used and freed would hide theirs.
+pub(crate) fn measure_crowd(
+    kube_proxy: &Path,
+    quick: bool,
+    skipped: &mut Vec<String>,
+) -> Result<Crowd, Failure> {
+    let scale = if quick { QUICK } else { WHOLE };
+    let scene = Scene::set(kube_proxy)?;
+    report::note("many connections at once");
+    let crowd = parts::weigh(&scene, scale.crowd)?;
+    if crowd.count < crowd.wanted {
+        skipped.push(format!(
+            "userspace: {} open connections need a higher limit of open files; measured with {}",
+            crowd.wanted, crowd.count
+        ));
+    }
+    Ok(crowd)
+}
+
 pub(crate) fn measure(
     kube_proxy: &Path,
     quick: bool,
@@ -104,14 +123,6 @@ pub(crate) fn measure(
     }
     report::note("short connections without a leak");
     let leak = parts::leak(&scene, scale.short)?;
-    report::note("many connections at once");
-    let crowd = parts::weigh(&scene, scale.crowd)?;
-    if crowd.count < crowd.wanted {
-        skipped.push(format!(
-            "userspace: {} open connections need a higher limit of open files; measured with {}",
-            crowd.wanted, crowd.count
-        ));
-    }
     report::note("slow readers");
     let slow_readers = parts::slow_readers(&scene, scale.slow_readers, scale.each)?;
     report::note("UDP clients");
@@ -119,5 +130,5 @@ pub(crate) fn measure(
     report::note("an endpoint that is killed");
     let killed = parts::kill(&mut scene, scale.held)?;
     let haproxy = started.is_ok().then_some(haproxy);
-    Ok(UserspaceResult { direct, haproxy, forwarder, crowd, leak, slow_readers, killed, udp })
+    Ok(UserspaceResult { direct, haproxy, forwarder, leak, slow_readers, killed, udp })
 }

@@ -31,18 +31,26 @@ pub(super) fn leak(scene: &Scene, connections: usize) -> Result<Leak, Failure> {
     };
     // What is kept for the next connections is there before.
     many(2_000)?;
-    wait_until(SOON, || scene.held().is_ok_and(|held| held.open == 0));
-    let before = scene.held()?;
+    wait_until(SOON, || scene.open().is_ok_and(|open| open == 0));
+    let before = settled(scene)?;
+    let kib = scene.kib()?;
     many(connections)?;
-    let is_quiet = || scene.held().is_ok_and(|held| held.open == 0 && held.descriptors <= before.descriptors);
-    wait_until(SOON, is_quiet);
-    let after = scene.held()?;
-    Ok(Leak {
-        connections,
-        descriptors: after.descriptors - before.descriptors,
-        open: after.open,
-        kib: after.kib - before.kib,
-    })
+    wait_until(SOON, || scene.open().is_ok_and(|open| open == 0));
+    let open = scene.open()?;
+    // Nobody asks the agent for anything from here on, so none comes for a moment.
+    wait_until(SOON, || scene.descriptors().is_ok_and(|now| now <= before));
+    let descriptors = scene.descriptors()? as i64 - before as i64;
+    Ok(Leak { connections, descriptors, open, kib: scene.kib()? - kib })
+}
+
+/// The agent's descriptors once nobody asks it for anything: reading its metrics takes one for a moment.
+fn settled(scene: &Scene) -> Result<usize, Failure> {
+    let mut fewest = scene.descriptors()?;
+    for _ in 0..10 {
+        let_pass(Duration::from_millis(50));
+        fewest = fewest.min(scene.descriptors()?);
+    }
+    Ok(fewest)
 }
 
 fn open(scene: &Scene, service: Service, count: usize) -> Result<Vec<TcpStream>, Failure> {
@@ -55,26 +63,26 @@ pub(crate) struct Crowd {
     pub(super) wanted: usize,
     /// As many as the limit of open files allows.
     pub(super) count: usize,
-    /// In the agent.
+    /// Memory of the whole agent, at rest and with them.
+    pub(super) kib: [i64; 2],
+    /// What it grew by, for each.
     pub(super) bytes_each: f64,
 }
 
 pub(super) fn weigh(scene: &Scene, wanted: usize) -> Result<Crowd, Failure> {
-    let before = scene.held()?;
+    let before = scene.kib()?;
     let each = (wanted / 2).min(scene.room("tcp")? * 9 / 10);
     let mut all = open(scene, Service::Web, each)?;
     all.extend(open(scene, Service::Three, each)?);
     for stream in &all {
         load::ping(stream)?;
     }
-    let (after, count) = (scene.held()?, all.len());
-    if after.open < count as i64 {
-        return Err(format!("{} of {count} connections are open", after.open).into());
+    let (after, open, count) = (scene.kib()?, scene.open()?, all.len());
+    if open < count as i64 {
+        return Err(format!("{open} of {count} connections are open").into());
     }
-    drop(all);
-    wait_until(SOON, || scene.held().is_ok_and(|held| held.open == 0));
-    let bytes_each = (after.kib - before.kib).max(0) as f64 * 1024.0 / count as f64;
-    Ok(Crowd { wanted, count, bytes_each })
+    let bytes_each = (after - before).max(0) as f64 * 1024.0 / count as f64;
+    Ok(Crowd { wanted, count, kib: [before, after], bytes_each })
 }
 
 /// Others, alone and beside clients that ask for much and never read.
@@ -94,16 +102,16 @@ pub(super) fn slow_readers(scene: &Scene, count: usize, each: Duration) -> Resul
         let rounds = (0..3).map(|_| load::stream(scene.connect(to)?, each));
         rounds.collect::<Result<Vec<f64>, Failure>>().map(|rounds| rounds.into_iter().fold(0.0, f64::max))
     };
-    let before = scene.held()?;
+    let before = scene.kib()?;
     let alone = (stream()?, load::median_us(scene.caller()?, to)?);
     let readers = open(scene, Service::Web, count)?;
     readers.iter().try_for_each(load::ask_in_vain)?;
     // Until every buffer on the way is full.
     let_pass(Duration::from_secs(2));
     let beside = (stream()?, load::median_us(scene.caller()?, to)?);
-    let kib = scene.held()?.kib - before.kib;
+    let kib = scene.kib()? - before;
     drop(readers);
-    wait_until(SOON, || scene.held().is_ok_and(|held| held.open == 0));
+    wait_until(SOON, || scene.open().is_ok_and(|open| open == 0));
     Ok(SlowReaders {
         count,
         gigabits: [alone.0, beside.0],

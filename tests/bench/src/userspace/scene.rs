@@ -6,7 +6,6 @@ use std::process::{Child, Command, Stdio};
 
 use model::{Family, Protocol};
 use sandbox::{Namespace, Sandbox, SandboxSpec, address};
-use serde::Serialize;
 use test_support::{
     Carrier, EndpointManifest, ManifestFolder, NodeAgent, SOON, ServiceManifest, SliceManifest, manifest,
     tools, wait_until,
@@ -54,14 +53,6 @@ pub(super) struct Scene {
     sandbox: Sandbox,
 }
 
-/// What the agent holds.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Held {
-    pub(super) descriptors: i64,
-    pub(super) open: i64,
-    pub(super) kib: i64,
-}
-
 impl Drop for Scene {
     fn drop(&mut self) {
         if let Some(child) = &mut self.haproxy {
@@ -80,15 +71,9 @@ impl Scene {
         }
         let pods = [["caller", ONE].as_slice(), &THREE].concat().into_iter().map(str::to_owned).collect();
         let sandbox = Sandbox::new(&SandboxSpec { local_pods: pods, remote_pods: Vec::new() })?;
-        // A port may be used again, and the table of connections does not fill up with those that have ended.
-        sandbox.node.try_run(|| {
-            std::fs::write("/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_time_wait", "2")?;
-            std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "1024 65535")
-        })??;
-        sandbox
-            .pod("caller")?
-            .namespace
-            .try_run(|| std::fs::write("/proc/sys/net/ipv4/ip_local_port_range", "1024 65535"))??;
+        for namespace in [&sandbox.node, &sandbox.pod("caller")?.namespace] {
+            set_sysctl(namespace, "ipv4/ip_local_port_range", "1024 65535")?;
+        }
         let folder = ManifestFolder::create();
         folder.put("node", &manifest::node(world::NODE, "zone-1", &[address::NODE_V4.into()]));
         let mut servers = Vec::new();
@@ -116,6 +101,9 @@ impl Scene {
         flags.push(format!("--cluster-cidr={}", address::CLUSTER_V4));
         flags.extend(["--userspace-drain-timeout=1ms", "--udp-idle-timeout=1s"].map(str::to_owned));
         let agent = NodeAgent::start(kube_proxy, &sandbox.node, &folder, world::NODE, &flags)?;
+        // A port may be used again, and the table of connections does not fill up with those that have ended. Only now is
+        // conntrack there for sure: where it is a module, the agent's rules load it.
+        set_sysctl(&sandbox.node, "netfilter/nf_conntrack_tcp_timeout_time_wait", "2")?;
         Ok(Scene { haproxy: None, agent, servers, folder, sandbox })
     }
 
@@ -168,15 +156,21 @@ impl Scene {
         Ok(self.caller()?.try_run(|| TcpStream::connect(to))??)
     }
 
-    /// What the agent holds now.
-    pub(super) fn held(&self) -> Result<Held, Failure> {
-        let process = format!("/proc/{}", self.agent.process());
-        let descriptors = std::fs::read_dir(format!("{process}/fd"))?.count();
-        let status = std::fs::read_to_string(format!("{process}/status"))?;
+    /// Descriptors of the agent.
+    pub(super) fn descriptors(&self) -> Result<usize, Failure> {
+        Ok(std::fs::read_dir(format!("/proc/{}/fd", self.agent.process()))?.count())
+    }
+
+    /// Resident memory of the agent.
+    pub(super) fn kib(&self) -> Result<i64, Failure> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.agent.process()))?;
         let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
-        let kib = kib.ok_or("no resident memory")?.parse()?;
-        let open = self.metric("open_connections{ip_family=\"IPv4\",protocol=\"tcp\"}")?;
-        Ok(Held { descriptors: descriptors as i64, open, kib })
+        Ok(kib.ok_or("no resident memory")?.parse()?)
+    }
+
+    /// Connections that the agent carries.
+    pub(super) fn open(&self) -> Result<i64, Failure> {
+        self.metric("open_connections{ip_family=\"IPv4\",protocol=\"tcp\"}")
     }
 
     /// How many clients one service may have at once; the clients themselves need descriptors here, and so do servers.
@@ -192,4 +186,10 @@ impl Scene {
         let value = page.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok());
         value.ok_or_else(|| format!("no {name}").into())
     }
+}
+
+fn set_sysctl(namespace: &Namespace, name: &str, value: &str) -> Result<(), Failure> {
+    let path = Path::new("/proc/sys/net").join(name);
+    let set = namespace.try_run(|| std::fs::write(&path, value))?;
+    set.map_err(|error| format!("failed to write {}: {error}", path.display()).into())
 }
