@@ -53,6 +53,8 @@ const QUICK: Scale = Scale {
 
 #[derive(Debug, Serialize)]
 pub(crate) struct UserspaceResult {
+    /// Of TCP, in all namespaces.
+    congestion_control: String,
     direct: Way,
     haproxy: Option<Way>,
     forwarder: Way,
@@ -130,5 +132,6 @@ pub(crate) fn measure(
     report::note("an endpoint that is killed");
     let killed = parts::kill(&mut scene, scale.held)?;
     let haproxy = started.is_ok().then_some(haproxy);
-    Ok(UserspaceResult { direct, haproxy, forwarder, leak, slow_readers, killed, udp })
+    let congestion_control = scene.congestion_control.clone();
+    Ok(UserspaceResult { congestion_control, direct, haproxy, forwarder, leak, slow_readers, killed, udp })
 }

@@ -51,6 +51,7 @@ pub(super) struct Scene {
     pub(super) servers: Vec<Server>,
     folder: ManifestFolder,
     sandbox: Sandbox,
+    pub(super) congestion_control: String,
 }
 
 impl Drop for Scene {
@@ -74,6 +75,10 @@ impl Scene {
         for namespace in [&sandbox.node, &sandbox.pod("caller")?.namespace] {
             set_sysctl(namespace, "ipv4/ip_local_port_range", "1024 65535")?;
         }
+        for name in ["caller", ONE].into_iter().chain(THREE) {
+            set_congestion_control(&sandbox.pod(name)?.namespace)?;
+        }
+        let congestion_control = set_congestion_control(&sandbox.node)?;
         let folder = ManifestFolder::create();
         folder.put("node", &manifest::node(world::NODE, "zone-1", &[address::NODE_V4.into()]));
         let mut servers = Vec::new();
@@ -104,7 +109,7 @@ impl Scene {
         // A port may be used again, and the table of connections does not fill up with those that have ended. Only now is
         // conntrack there for sure: where it is a module, the agent's rules load it.
         set_sysctl(&sandbox.node, "netfilter/nf_conntrack_tcp_timeout_time_wait", "2")?;
-        Ok(Scene { haproxy: None, agent, servers, folder, sandbox })
+        Ok(Scene { haproxy: None, agent, servers, folder, sandbox, congestion_control })
     }
 
     /// In TCP mode, with splicing, with as many threads as the agent has, as Debian packages it.
@@ -186,6 +191,15 @@ impl Scene {
         let value = page.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok());
         value.ok_or_else(|| format!("no {name}").into())
     }
+}
+
+/// What kernels come with, wherever it may be set. BBR paces each packet with a timer, and in a virtual machine setting the
+/// timer costs more than the packet: a proxy, which has two senders, would be measured by that. Returns what is in use.
+fn set_congestion_control(namespace: &Namespace) -> Result<String, Failure> {
+    const NAME: &str = "ipv4/tcp_congestion_control";
+    let _stays_as_it_is = ["cubic", "reno"].iter().find(|name| set_sysctl(namespace, NAME, name).is_ok());
+    let used = namespace.try_run(|| std::fs::read_to_string(Path::new("/proc/sys/net").join(NAME)))??;
+    Ok(used.trim().to_owned())
 }
 
 fn set_sysctl(namespace: &Namespace, name: &str, value: &str) -> Result<(), Failure> {

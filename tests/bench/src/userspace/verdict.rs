@@ -87,7 +87,11 @@ pub(crate) fn print(result: &UserspaceResult) {
             format!("{:.0} per second", way.connections),
         ]);
     }
-    table::print("Mode userspace beside others: the best of several rounds, in turns", &rows);
+    let title = format!(
+        "Mode userspace beside others: the best of several rounds, in turns, with TCP {}",
+        result.congestion_control
+    );
+    table::print(&title, &rows);
     let UserspaceResult { leak, slow_readers, killed, udp, .. } = result;
     let Leak { connections, descriptors, open, kib } = leak;
     println!(
