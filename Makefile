@@ -27,7 +27,7 @@ bench: ## Measure loading and changing services in the kernel of this machine
 
 bench-vm: ## Measure 10,000 open connections in mode userspace under QEMU, where the limit of open files can be raised
 	cargo build --release -p pointsman-agent -p pointsman-bench
-	scripts/vm/run --seconds 1800 $(or $(CARGO_TARGET_DIR),target)/release/bench --only crowd --check \
+	POINTSMAN_PATIENCE=10 scripts/vm/run --seconds 1800 $(or $(CARGO_TARGET_DIR),target)/release/bench --only crowd --check \
 		--kube-proxy $(or $(CARGO_TARGET_DIR),target)/release/kube-proxy
 
 compare: ## Measure this kube-proxy and upstream's on one control plane, MODE=nftables, iptables or ipvs; fills docs/comparison*
