@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
-use kernel::conntrack::{Conntrack, Filter};
+use kernel::conntrack::{Conntrack, Filter, Flow, Tuple, status};
 use kernel::process::limit_open_files;
 use model::{Family, Protocol};
 use sandbox::probe::{self, Hold, Pulse};
@@ -12,9 +12,12 @@ use test_support::{Carrier, Case, EndpointManifest, ServiceManifest, SliceManife
 use super::super::places::{PORT, at_cluster_ip, cluster_ip};
 use super::super::rig::in_mode;
 use super::super::stage::{From, GUEST, NODE, POD_PORT, PROMPT, SOON, Stage, answer};
+use super::super::traffic::sent_again;
 use super::{case, peers};
 
 const OPEN: &str = "pointsman_userspace_open_connections{ip_family=\"IPv4\",protocol=\"tcp\"}";
+/// Where nobody is.
+const UNUSED: Ipv4Addr = Ipv4Addr::new(12, 255, 255, 255);
 /// The usual port of the forwarder.
 const DOOR: u16 = 20_850;
 
@@ -28,6 +31,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
         case("clients that never read keep nobody else", never_read),
         case("a client port is used for two services in turn", one_port),
         case("a record that another process deletes leads nobody astray", deleted_record),
+        case("while conntrack has no room, open connections go on and new ones wait", full_conntrack),
     ]
 }
 
@@ -225,6 +229,57 @@ fn deleted_record(carrier: Carrier) {
             }
         }
     }
+}
+
+/// The kernel counts the records of each namespace alone, so nobody else notices.
+fn full_conntrack(carrier: Carrier) {
+    let mut stage = start(carrier);
+    let to = at_cluster_ip(1, Family::V4);
+    let mut hold = Hold::open(stage.namespace(From::Guest), None, to, answer()).unwrap();
+    fill_conntrack(&stage);
+    for _ in 0..3 {
+        assert!(matches!(hold.ping(answer()), Pulse::Alive(_)), "{}", stage.log());
+    }
+    let guest = stage.namespace(From::Guest).try_clone().unwrap();
+    let before = sent_again(&guest);
+    let client = std::thread::spawn(move || probe::tcp(&guest, None, to, SOON));
+    let tries_again = || sent_again(stage.namespace(From::Guest)) > before;
+    assert!(wait_until(SOON, tries_again), "there was room for a connection\n{}", stage.log());
+    empty_conntrack(&stage);
+    let outcome = client.join().unwrap();
+    assert_eq!(outcome.by(), Some("a"), "{outcome:?}\n{}", stage.log());
+    assert!(matches!(hold.ping(answer()), Pulse::Alive(_)), "{}", stage.log());
+    drop(hold);
+    await_quiet(&mut stage);
+}
+
+/// A record that no packet belongs to.
+fn unused_record(number: u32) -> Flow {
+    let client = (Ipv4Addr::from_bits(0x0c00_0000 + number / 1_000).into(), 1_024 + (number % 1_000) as u16);
+    let original = Tuple::new(client, (UNUSED.into(), 9));
+    let flow = Flow::new(Protocol::Udp.number(), original, original.reversed());
+    // The kernel does not make room by deleting it.
+    Flow { status: status::ASSURED | status::SEEN_REPLY, ..flow }
+}
+
+/// Until the kernel refuses the next one.
+fn fill_conntrack(stage: &Stage) {
+    stage.sandbox.node.run(|| {
+        let mut table = Conntrack::open().unwrap();
+        let mut is_refused = |start| {
+            let records: Vec<Flow> = (start..start + 128).map(unused_record).collect();
+            table.insert(&records, Duration::from_secs(3600)).is_err()
+        };
+        assert!((0..8_000_000).step_by(128).any(&mut is_refused), "there is always room");
+    });
+}
+
+fn empty_conntrack(stage: &Stage) {
+    let filter = Filter { family: None, protocol: Some(Protocol::Udp.number()), unanswered: false };
+    stage.sandbox.node.run(|| {
+        let mut table = Conntrack::open().unwrap();
+        table.delete_where(&filter, |flow| flow.original.dst == UNUSED).unwrap();
+    });
 }
 
 /// Much data in both directions, with what `deploy/` allows and nothing else.
