@@ -25,10 +25,12 @@ pub(super) type Key = (Protocol, SocketAddr);
 pub(super) struct Listeners {
     family: Family,
     figures: Arc<Figures>,
+    /// So many at once.
+    most: usize,
     open: HashMap<Key, FrontId>,
     /// Another process has the port, or there are no descriptors.
     failed: BTreeSet<Key>,
-    /// One more than [`MOST`].
+    /// One more than there may be.
     left_out: LeftOut,
     /// Where the last retry ended.
     retried: Option<Key>,
@@ -40,6 +42,7 @@ impl Listeners {
         Listeners {
             family,
             figures,
+            most: MOST,
             open: HashMap::new(),
             failed: BTreeSet::new(),
             left_out: LeftOut::new(),
@@ -129,7 +132,7 @@ impl Listeners {
         if self.open.contains_key(&key) || self.failed.contains(&key) {
             return;
         }
-        if self.open.len() + self.failed.len() >= MOST {
+        if self.open.len() + self.failed.len() >= self.most {
             return self.left_out.insert(key, service);
         }
         self.left_out.remove(&key);
@@ -162,7 +165,7 @@ impl Listeners {
 
     /// Where one has gone, one that was left out comes in.
     fn fill(&mut self, forwarder: &Forwarder) {
-        while self.open.len() + self.failed.len() < MOST
+        while self.open.len() + self.failed.len() < self.most
             && let Some((key, service)) = self.left_out.pop_first()
         {
             self.open(forwarder, key, &service);
@@ -189,4 +192,75 @@ fn node_ports(plan: Option<&ServicePlan>) -> BTreeSet<(Protocol, u16)> {
         })
     });
     numbers.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use model::{Destination, Masquerade, PlannedEndpoint, PortPlan, Role, Routing, Verdict};
+
+    use super::*;
+
+    /// Nobody else listens there.
+    const AT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 84, 85, 1));
+
+    fn service(port: u16) -> ServicePlan {
+        let destination = Destination {
+            at: Address::NodePort(port),
+            role: Role::NodePort,
+            routing: Routing::Same(Verdict::Forward(Pool::Cluster), Masquerade::Everyone),
+            allowed_sources: None,
+        };
+        // Nothing leaves the machine: no endpoint on a loopback address is ever tried.
+        let endpoint = PlannedEndpoint { ip: [127, 0, 0, 1].into(), port: 80, may_be_own_client: false };
+        let port = PortPlan {
+            name: "".into(),
+            protocol: Protocol::Tcp,
+            affinity_seconds: None,
+            cluster_pool: Box::new([endpoint]),
+            local_pool: Box::default(),
+            destinations: Box::new([destination]),
+        };
+        ServicePlan { ports: [port].into_iter().collect(), ..ServicePlan::default() }
+    }
+
+    fn answers(port: u16) -> bool {
+        std::net::TcpStream::connect((AT, port)).is_ok()
+    }
+
+    #[test]
+    fn ports_beyond_the_limit_are_left_out_until_another_one_goes() {
+        let (forwarder, figures) = (Forwarder::start(8).unwrap(), Arc::new(Figures::default()));
+        let mut listeners = Listeners { most: 3, ..Listeners::new(Family::V4, figures.clone()) };
+        let ports = [30_001, 30_002, 30_003, 30_004, 30_005];
+        let name = |port: u16| ServiceKey::from(format!("default/web-{port}").as_str());
+        let plans: HashMap<_, _> = ports.iter().map(|port| (name(*port), service(*port))).collect();
+        let node = NodePlan { nodeport_listeners: vec![AT], ..NodePlan::default() };
+        forwarder.shared.directory.replace(Family::V4, &plans, &node);
+        listeners.replace(&forwarder, &plans, &node);
+        let counted = || [&figures.open, &figures.left_out].map(|of| of[0].load(Ordering::Relaxed));
+        let told = |listeners: &mut Listeners| {
+            let mut told: Vec<_> = listeners
+                .take_shortfalls()
+                .into_iter()
+                .map(|shortfall| (shortfall.service, shortfall.is_over))
+                .collect();
+            told.sort();
+            told
+        };
+        assert_eq!(counted(), [3, 2]);
+        assert_eq!(told(&mut listeners), [(name(30_004), false), (name(30_005), false)]);
+        assert_eq!(ports.map(answers), [true, true, true, false, false]);
+
+        let (gone, old) = (name(30_002), service(30_002));
+        let change = Change { service: &gone, old: Some(&old), new: None };
+        forwarder.shared.directory.let_go(Family::V4, &[change]);
+        listeners.apply(&forwarder, &[change], &node.nodeport_listeners);
+        assert_eq!(counted(), [3, 1]);
+        assert_eq!(told(&mut listeners), [(name(30_004), true)]);
+        assert!(answers(30_004) && !answers(30_005));
+
+        listeners.replace(&forwarder, &HashMap::new(), &node);
+        assert_eq!(counted(), [0, 0]);
+        assert_eq!(told(&mut listeners), [(name(30_005), true)]);
+    }
 }
