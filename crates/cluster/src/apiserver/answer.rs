@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use hyper::Response;
+use hyper::body::Incoming;
 use hyper::header::CONTENT_TYPE;
-use kube::client::Body;
 use prost::bytes::Bytes;
 
 use super::failure::Failure;
@@ -18,7 +18,7 @@ pub(super) enum Arrived {
     Nothing,
 }
 
-pub(super) async fn next_chunk(body: &mut Body, patience: Duration) -> Result<Arrived, Failure> {
+pub(super) async fn next_chunk(body: &mut Incoming, patience: Duration) -> Result<Arrived, Failure> {
     let next = async {
         loop {
             match body.frame().await {
@@ -35,7 +35,7 @@ pub(super) async fn next_chunk(body: &mut Body, patience: Duration) -> Result<Ar
     tokio::time::timeout(patience, next).await.unwrap_or(Ok(Arrived::Nothing))
 }
 
-pub(super) fn encoding(response: &Response<Body>) -> Result<Encoding, Failure> {
+pub(super) fn encoding(response: &Response<Incoming>) -> Result<Encoding, Failure> {
     let given =
         response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     Encoding::of(given).ok_or_else(|| Failure::Malformed(format!("it is written in {given:?}")))

@@ -1,20 +1,21 @@
 //! The way to the apiserver, as a kubeconfig, a flag or the pod's service account describe it.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use hyper::header::{AUTHORIZATION, HeaderValue};
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
-use secrecy::ExposeSecret;
+use hyper::header::AUTHORIZATION;
 
-use super::Settings;
+use super::client::Client;
+use super::identity::{headers, read_token};
+use super::kubeconfig::Exec;
 use super::plugin::{self, Credentials};
-use super::wording::{masked, of_kubeconfig, one_line};
-
-/// A server that takes longer to take a connection is tried again.
-const CONNECT: Duration = Duration::from_secs(10);
+use super::route::Route;
+use super::target::Target;
+use super::wording::masked;
+use super::{Settings, base64, tls};
 
 /// Why there is no way to the apiserver: something the operator has to fix.
 #[derive(Debug)]
@@ -78,7 +79,7 @@ impl std::error::Error for ConnectError {}
 
 /// Ready to speak to a server.
 pub(super) struct Access {
-    pub(super) client: Client,
+    pub(super) client: Rc<Client>,
     pub(super) server: String,
     /// `host:port` of it.
     pub(super) host: String,
@@ -90,7 +91,7 @@ pub(super) struct Access {
 /// What an exec plugin handed out, and the configuration by which it was asked.
 #[derive(Clone)]
 pub(super) struct Issued {
-    by: serde_json::Value,
+    by: Exec,
     credentials: Credentials,
 }
 
@@ -110,67 +111,49 @@ pub(super) async fn connect(
     plugin_deadline: Duration,
     usable: Option<Issued>,
 ) -> Result<Access, ConnectError> {
-    let mut config = load(settings).await?;
-    let issued = issue(&mut config, plugin_deadline, usable).await?;
-    let token_file = config.auth_info.token_file.take().map(PathBuf::from);
-    let token = config.auth_info.token.take();
-    // kube would send a token as it is; most files end in a newline, which no header may.
+    let mut target = Target::load(settings)?;
+    let server = masked(target.server.to_string().trim_end_matches('/'));
+    let fail = |why| ConnectError::Client { server: server.clone(), why };
+    let issued = issue(&mut target, plugin_deadline, usable).await.map_err(fail)?;
+    let mut headers = headers(&target.user).map_err(|why| in_kubeconfig(settings, &why))?;
+    let token_file = target.user.token_file.as_ref().map(PathBuf::from);
     if let Some(path) = &token_file {
-        config.headers.push((AUTHORIZATION, read_token(path)?));
-    } else if let Some(token) = token {
-        config.headers.push((
-            AUTHORIZATION,
-            bearer(token.expose_secret()).map_err(|why| in_kubeconfig(settings, why))?,
-        ));
+        let token = read_token(path).map_err(|why| ConnectError::TokenFile { path: path.clone(), why })?;
+        headers.insert(AUTHORIZATION, token);
     }
-    let server = masked(config.cluster_url.to_string().trim_end_matches('/'));
-    let host = host_of(&config.cluster_url);
-    let client = Client::try_from(config)
-        .map_err(|error| ConnectError::Client { server: server.clone(), why: of_client(&error) })?;
+    let host = host_of(&target.server);
+    let made = tls::client_config(&target).and_then(|tls| {
+        let name = target.server_name.as_deref();
+        let route = Route::new(&target.server, target.proxy.as_ref(), Arc::new(tls), name)?;
+        Client::new(&target.server, &host, route, headers)
+    });
+    let client = Rc::new(made.map_err(fail)?);
     Ok(Access { client, server, host, reads_token_file: token_file.is_some(), issued })
 }
 
 /// Put what the exec plugin issues into its place, if there is one and nothing else says who we are.
 async fn issue(
-    config: &mut Config,
+    target: &mut Target,
     deadline: Duration,
     usable: Option<Issued>,
-) -> Result<Option<Issued>, ConnectError> {
-    let info = &mut config.auth_info;
-    let Some(exec) = info.exec.take().filter(|_| info.token.is_none() && info.token_file.is_none()) else {
+) -> Result<Option<Issued>, String> {
+    let user = &mut target.user;
+    let Some(exec) = user.exec.take().filter(|_| user.token.is_none() && user.token_file.is_none()) else {
         return Ok(None);
     };
-    let server = || masked(config.cluster_url.to_string().trim_end_matches('/'));
-    let by = serde_json::to_value(&exec).unwrap_or_default();
-    let issued = match usable.filter(|usable| usable.by == by) {
+    let issued = match usable.filter(|usable| usable.by == exec) {
         Some(usable) => usable,
         None => {
-            let asked = plugin::ask(exec, deadline).await;
-            let credentials = asked.map_err(|why| ConnectError::Client { server: server(), why })?;
-            Issued { by, credentials }
+            let credentials = plugin::ask(exec.clone(), target.told.clone(), deadline).await?;
+            Issued { by: exec, credentials }
         }
     };
-    info.token = issued.credentials.token.clone().map(Into::into);
+    user.token = issued.credentials.token.clone();
     if let Some((certificate, key)) = &issued.credentials.certificate {
-        info.client_certificate_data = Some(base64(certificate.as_bytes()));
-        info.client_key_data = Some(base64(key.as_bytes()).into());
+        user.client_certificate_data = Some(base64::encode(certificate.as_bytes()));
+        user.client_key_data = Some(base64::encode(key.as_bytes()));
     }
     Ok(Some(issued))
-}
-
-/// As a kubeconfig has certificates.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let bits =
-            chunk.iter().chain(&[0; 2]).take(3).fold(0_usize, |bits, byte| bits << 8 | usize::from(*byte));
-        for place in 0..4 {
-            let digit = DIGITS.get(bits >> (18 - 6 * place) & 63).copied().unwrap_or_default();
-            text.push(if place <= chunk.len() { char::from(digit) } else { '=' });
-        }
-    }
-    text
 }
 
 /// Without user and password, in case the URL contains them.
@@ -181,114 +164,5 @@ fn host_of(url: &hyper::Uri) -> String {
 
 fn in_kubeconfig(settings: &Settings, why: &str) -> ConnectError {
     let path = settings.kubeconfig.clone().unwrap_or_default();
-    ConnectError::Kubeconfig { path, why: format!("the token of its user: {why}") }
-}
-
-fn of_client(error: &kube::Error) -> String {
-    match error {
-        // Its own words show the whole URL, with a password if there is one.
-        kube::Error::ProxyProtocolUnsupported { .. } | kube::Error::ProxyProtocolDisabled { .. } => {
-            "the proxy-url of its kubeconfig begins with neither http:// nor https://".to_owned()
-        }
-        error => one_line(error),
-    }
-}
-
-fn read_token(path: &Path) -> Result<HeaderValue, ConnectError> {
-    let fail = |why: String| ConnectError::TokenFile { path: path.to_owned(), why };
-    let text = std::fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
-    bearer(&text).map_err(|why| fail(why.to_owned()))
-}
-
-fn bearer(token: &str) -> Result<HeaderValue, &'static str> {
-    let token = token.trim();
-    if token.is_empty() {
-        return Err("it is empty");
-    }
-    let mut header = HeaderValue::from_str(&format!("Bearer {token}"))
-        .map_err(|_| "it contains characters that are not allowed in a token")?;
-    header.set_sensitive(true);
-    Ok(header)
-}
-
-async fn load(settings: &Settings) -> Result<Config, ConnectError> {
-    let mut config = match (&settings.kubeconfig, &settings.master) {
-        (Some(path), _) => kubeconfig(path.clone()).await?,
-        (None, Some(url)) => Config::new(parse_master(url)?),
-        (None, None) => {
-            Config::incluster().map_err(|error| ConnectError::NotInCluster { why: one_line(error) })?
-        }
-    };
-    if let Some(url) = &settings.master {
-        config.cluster_url = parse_master(url)?;
-    }
-    config.connect_timeout = Some(CONNECT);
-    // Retries are ours: they must not hold up what we log, nor ignore our backoff.
-    config.default_retry = false;
-    Ok(config)
-}
-
-fn parse_master(url: &str) -> Result<hyper::Uri, ConnectError> {
-    let bad = |why: String| ConnectError::Master { url: masked(url), why };
-    let uri: hyper::Uri = url.parse().map_err(|error| bad(one_line(error)))?;
-    match uri.scheme_str() {
-        Some("http" | "https") => Ok(uri),
-        _ => Err(bad("it begins with neither https:// nor http://".to_owned())),
-    }
-}
-
-async fn kubeconfig(path: PathBuf) -> Result<Config, ConnectError> {
-    let fail = |error| ConnectError::Kubeconfig { path: path.clone(), why: of_kubeconfig(error) };
-    let file = Kubeconfig::read_from(&path).map_err(fail)?;
-    let user = missing_user(&file)
-        .map(|user| format!("its context names the user {user:?}, which it does not define"));
-    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(fail)?;
-    match user.or_else(|| oversight(&config)) {
-        Some(why) => Err(ConnectError::Kubeconfig { path, why }),
-        None => Ok(config),
-    }
-}
-
-/// What kube takes, and no connection can be made with.
-fn oversight(config: &Config) -> Option<String> {
-    if config.root_cert.as_ref().is_some_and(Vec::is_empty) {
-        return Some("there is no certificate in the certificate-authority of its cluster".to_owned());
-    }
-    match config.cluster_url.scheme_str() {
-        Some("http" | "https") => None,
-        _ => Some(format!(
-            "the server {} of its cluster does not begin with https://",
-            masked(&config.cluster_url.to_string())
-        )),
-    }
-}
-
-/// kube would continue without credentials, and the server would refuse everything.
-fn missing_user(file: &Kubeconfig) -> Option<&str> {
-    let current =
-        file.contexts.iter().find(|context| Some(&context.name) == file.current_context.as_ref())?;
-    let user = current.context.as_ref()?.user.as_deref().filter(|user| !user.is_empty())?;
-    file.auth_infos.iter().all(|known| known.name != user).then_some(user)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn base64_is_as_others_write_it() {
-        for (plain, encoded) in
-            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob\u{ff}", "Zm9vYsO/")]
-        {
-            assert_eq!(base64(plain.as_bytes()), encoded);
-        }
-    }
-
-    #[test]
-    fn tokens_are_trimmed_and_what_no_header_takes_is_an_error() {
-        assert_eq!(bearer("token\n").map(|header| header.as_bytes().to_vec()), Ok(b"Bearer token".to_vec()));
-        assert!(bearer("token").is_ok_and(|header| header.is_sensitive()), "never in a log");
-        assert_eq!(bearer(" \n"), Err("it is empty"));
-        assert_eq!(bearer("to\nken"), Err("it contains characters that are not allowed in a token"));
-    }
+    ConnectError::Kubeconfig { path, why: format!("the user of its context: {why}") }
 }

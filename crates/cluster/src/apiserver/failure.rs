@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use super::client::RequestError;
 use super::pace::Trouble;
 use super::wire::{Malformed, Status};
 use super::wording::{bottom, deepest, one_line};
@@ -32,17 +33,14 @@ pub(super) enum Failure {
     Gone,
     /// What came was not what an apiserver sends.
     Malformed(String),
-    /// A token, certificate or exec plugin could not be had.
-    Credentials(String),
 }
 
 impl Failure {
     /// From a request that got no answer.
-    pub(super) fn of_request(error: &kube::Error) -> Failure {
-        match error {
-            kube::Error::Auth(error) => Failure::Credentials(one_line(error)),
-            error if is_nobody_there(bottom(error)) => Failure::Unreachable(deepest(error)),
-            error => Failure::Dropped(deepest(error)),
+    pub(super) fn of_request(error: &RequestError) -> Failure {
+        match is_nobody_there(bottom(error)) {
+            true => Failure::Unreachable(deepest(error)),
+            false => Failure::Dropped(deepest(error)),
         }
     }
 
@@ -97,7 +95,7 @@ impl Failure {
         match self {
             Failure::Rejected { code, .. } => !matches!(code, 401 | 403 | 404 | 429),
             Failure::Stalled(_) | Failure::Malformed(_) | Failure::Gone | Failure::Cut(_) => true,
-            Failure::Unreachable(_) | Failure::Dropped(_) | Failure::Ended | Failure::Credentials(_) => false,
+            Failure::Unreachable(_) | Failure::Dropped(_) | Failure::Ended => false,
         }
     }
 
@@ -138,7 +136,6 @@ impl fmt::Display for Failure {
             Failure::Rejected { code, message, .. } => write!(f, "it answered {code}: {message}"),
             Failure::Gone => f.write_str("the version last seen is no longer in its history"),
             Failure::Malformed(why) => write!(f, "its response is invalid: {why}"),
-            Failure::Credentials(why) => write!(f, "no credentials: {why}"),
         }
     }
 }

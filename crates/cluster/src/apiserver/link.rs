@@ -5,15 +5,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http_body_util::{BodyExt, Limited};
-use hyper::body::Body as _;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Body as _, Incoming};
 use hyper::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use hyper::http::request::Builder;
 use hyper::{Method, Request, Response, Uri};
-use kube::client::Body;
+use prost::bytes::Bytes;
 use tokio::task::JoinHandle;
 use tokio::time::error::Elapsed;
 
+use super::client::RequestError;
 use super::connect::{Access, ConnectError, Issued, connect};
 use super::failure::Failure;
 use super::observer::{Observer, RequestSeen};
@@ -40,7 +41,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The same complaint is made again after this time.
 const REMINDER: Duration = Duration::from_secs(60);
 
-type Answer = Result<Result<Response<Body>, kube::Error>, Elapsed>;
+type Answer = Result<Result<Response<Incoming>, RequestError>, Elapsed>;
 
 /// Shared by everything that speaks to the apiserver.
 pub(super) struct Link {
@@ -88,18 +89,22 @@ impl Link {
         self.settings.encoding
     }
 
-    pub(super) async fn get(self: &Rc<Self>, path_and_query: &str) -> Result<Response<Body>, Failure> {
+    pub(super) async fn get(self: &Rc<Self>, path_and_query: &str) -> Result<Response<Incoming>, Failure> {
         let request = Request::get(path_and_query).header(ACCEPT, self.settings.encoding.accept());
-        self.send(request, Body::empty()).await
+        self.send(request, Full::default()).await
     }
 
     /// A request whose answer does not matter beyond its success.
     pub(super) async fn submit(self: &Rc<Self>, request: Builder, json: Vec<u8>) -> Result<(), Failure> {
-        self.send(request.header(ACCEPT, Encoding::Json.accept()), Body::from(json)).await.map(drop)
+        self.send(request.header(ACCEPT, Encoding::Json.accept()), Full::from(json)).await.map(drop)
     }
 
     /// Within the budget, and with anything but success as a failure.
-    async fn send(self: &Rc<Self>, request: Builder, body: Body) -> Result<Response<Body>, Failure> {
+    async fn send(
+        self: &Rc<Self>,
+        request: Builder,
+        body: Full<Bytes>,
+    ) -> Result<Response<Incoming>, Failure> {
         let held_back = self.budget.borrow_mut().spend(Instant::now());
         tokio::time::sleep(held_back).await;
         if self.access.borrow().reads_token_file {
@@ -163,7 +168,7 @@ impl Link {
     /// Read address, tokens and certificates again, where that may help.
     pub(super) async fn renew_after(self: &Rc<Self>, failure: &Failure) {
         match failure {
-            Failure::Credentials(_) | Failure::Rejected { code: 401, .. } => {
+            Failure::Rejected { code: 401, .. } => {
                 self.renew_if_older(AFTER_REJECTION, Issuing::Again).await;
             }
             Failure::Unreachable(_) | Failure::Dropped(_) => {
@@ -230,7 +235,7 @@ enum Issuing {
     IfNeeded,
 }
 
-async fn rejection(response: Response<Body>) -> Failure {
+async fn rejection(response: Response<Incoming>) -> Failure {
     let code = response.status().as_u16();
     let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
     let retry_after = header(RETRY_AFTER).and_then(|text| text.parse().ok()).map(Duration::from_secs);

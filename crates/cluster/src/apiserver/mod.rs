@@ -1,26 +1,35 @@
 //! The apiserver source: lists and watches what the proxy lives on, for as long as the agent runs.
 //!
-//! Connection, credentials and TLS are `kube`'s; the reflectors are ours, because they have to speak protobuf,
-//! take lists as streams, hand objects over one by one and never give up. All of it runs on one thread of its
-//! own: ten megabytes of list hold up neither probes nor syncs. An exec plugin runs on another one.
+//! Written by hand down to HTTP: the reflectors have to speak protobuf, take lists as streams, hand objects over one by
+//! one and never give up, and the usual client brings along fifty crates to read a kubeconfig and connect.
+//! All of it runs on one thread of its own: ten megabytes of list hold up neither probes nor syncs. An exec plugin runs on
+//! another one.
 
 mod answer;
+mod base64;
+mod client;
 mod complaints;
 mod connect;
 mod events;
 mod failure;
 #[doc(hidden)]
 pub mod fuzz;
+mod identity;
+mod kubeconfig;
 mod link;
 mod list;
+mod no_proxy;
 mod observer;
 mod outage;
 mod pace;
 mod plugin;
 mod reflector;
 mod resource;
+mod route;
 mod series;
+mod target;
 mod timing;
+mod tls;
 mod wire;
 mod wording;
 

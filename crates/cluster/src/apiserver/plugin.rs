@@ -1,6 +1,6 @@
 //! Exec plugins: programs that hand out credentials (`client.authentication.k8s.io`), run with a deadline and killed at it.
 //!
-//! kube would run them too, but wait for them without end, and in the middle of a request.
+//! In the background of requests: a plugin that hangs must not keep credentials from use that are still good.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -8,11 +8,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use kube::config::{ExecConfig, ExecInteractiveMode};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::kubeconfig::Exec;
 use super::wording::last_complaint;
 use crate::timestamp::parse_millis;
 
@@ -45,13 +45,13 @@ struct Status {
     expiration_timestamp: Option<String>,
 }
 
-/// Run it on a thread of its own. If the caller stops waiting, the deadline still applies.
-pub(super) async fn ask(exec: ExecConfig, deadline: Duration) -> Result<Credentials, String> {
+/// Run it on a thread of its own; `cluster` is what it is told if it wants to know. If the caller stops waiting, the deadline still applies.
+pub(super) async fn ask(exec: Exec, cluster: Value, deadline: Duration) -> Result<Credentials, String> {
     let (answer, answered) = tokio::sync::oneshot::channel();
     let name = exec.command.clone().unwrap_or_default();
     let started = std::thread::Builder::new().name("exec-plugin".into()).spawn(move || {
         // The caller may have stopped waiting.
-        let _ = answer.send(run(&exec, deadline));
+        let _ = answer.send(run(&exec, &cluster, deadline));
     });
     let outcome = match started {
         Ok(_) => answered.await.unwrap_or_else(|_| Err("could not be run".to_owned())),
@@ -60,9 +60,10 @@ pub(super) async fn ask(exec: ExecConfig, deadline: Duration) -> Result<Credenti
     outcome.map_err(|why| format!("the exec plugin {name:?} of the kubeconfig {why}"))
 }
 
-fn run(exec: &ExecConfig, deadline: Duration) -> Result<Credentials, String> {
+fn run(exec: &Exec, cluster: &Value, deadline: Duration) -> Result<Credentials, String> {
     let until = Instant::now() + deadline;
-    let mut child = command(exec)?.spawn().map_err(|error| format!("could not be started: {error}"))?;
+    let mut child =
+        command(exec, cluster)?.spawn().map_err(|error| format!("could not be started: {error}"))?;
     let (output, errors) = (collect(child.stdout.take()), collect(child.stderr.take()));
     let left = || until.saturating_duration_since(Instant::now());
     // A process that it left behind may hold its output open.
@@ -81,20 +82,19 @@ fn run(exec: &ExecConfig, deadline: Duration) -> Result<Credentials, String> {
     }
 }
 
-fn command(exec: &ExecConfig) -> Result<Command, String> {
+fn command(exec: &Exec, cluster: &Value) -> Result<Command, String> {
     let Some(program) = &exec.command else { return Err("has no command".to_owned()) };
-    if exec.interactive_mode == Some(ExecInteractiveMode::Always) {
+    if exec.interactive_mode.as_deref() == Some("Always") {
         return Err(
             "requires a terminal (interactiveMode: Always), which kube-proxy does not have".to_owned()
         );
     }
     let mut spec = json!({"interactive": false});
     if exec.provide_cluster_info {
-        spec["cluster"] = serde_json::to_value(&exec.cluster).map_err(|error| error.to_string())?;
+        spec["cluster"] = cluster.clone();
     }
     let info = json!({"kind": "ExecCredential", "apiVersion": exec.api_version, "spec": spec});
-    let variables =
-        exec.env.iter().flatten().filter_map(|pair| Some((pair.get("name")?, pair.get("value")?)));
+    let variables = exec.env.iter().flatten().map(|variable| (&variable.name, &variable.value));
     let mut command = Command::new(program);
     command
         .args(exec.args.iter().flatten())
@@ -173,7 +173,7 @@ fn read(output: &[u8]) -> Result<Credentials, String> {
 mod tests {
     use super::*;
 
-    fn script(text: &str) -> ExecConfig {
+    fn script(text: &str) -> Exec {
         let config = json!({
             "apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/sh", "args": ["-c", text],
             "env": [{"name": "GIVEN", "value": "abc"}], "interactiveMode": "IfAvailable",
@@ -185,11 +185,13 @@ mod tests {
     fn a_plugin_is_told_what_is_wanted_and_hands_out_credentials() {
         let text = r#"case "$KUBERNETES_EXEC_INFO" in *'"interactive":false'*) ;; *) exit 3;; esac
             echo '{"status": {"token": "'$GIVEN'", "expirationTimestamp": "2024-03-01T00:00:00Z"}}'"#;
-        let credentials = run(&script(text), Duration::from_secs(20)).unwrap_or_else(|why| panic!("{why}"));
+        let credentials =
+            run(&script(text), &Value::Null, Duration::from_secs(20)).unwrap_or_else(|why| panic!("{why}"));
         assert_eq!(credentials.token.as_deref(), Some("abc"));
         assert_eq!(credentials.expires, Some(1_709_251_200_000));
         let text = "printf 'status:\\n  clientCertificateData: c\\n  clientKeyData: k\\n'";
-        let credentials = run(&script(text), Duration::from_secs(20)).unwrap_or_else(|why| panic!("{why}"));
+        let credentials =
+            run(&script(text), &Value::Null, Duration::from_secs(20)).unwrap_or_else(|why| panic!("{why}"));
         assert_eq!(credentials.certificate, Some(("c".into(), "k".into())));
     }
 
@@ -205,11 +207,11 @@ mod tests {
                 "failed: its expirationTimestamp is not an RFC 3339 time",
             ),
         ] {
-            let said = run(&script(text), Duration::from_secs(20)).err().unwrap_or_default();
+            let said = run(&script(text), &Value::Null, Duration::from_secs(20)).err().unwrap_or_default();
             assert!(said.starts_with(expected) && !said.contains("SECRET"), "{text}: {said}");
         }
-        let nowhere = ExecConfig { command: Some("/nowhere".into()), ..script("") };
-        let said = run(&nowhere, Duration::from_secs(20)).err().unwrap_or_default();
+        let nowhere = Exec { command: Some("/nowhere".into()), ..script("") };
+        let said = run(&nowhere, &Value::Null, Duration::from_secs(20)).err().unwrap_or_default();
         assert!(said.starts_with("could not be started: No such file"), "{said}");
     }
 
@@ -219,7 +221,7 @@ mod tests {
         let file = std::env::temp_dir().join(format!("exec-plugin-children-{}", std::process::id()));
         for ending in ["sleep 600", "true"] {
             let text = format!("sleep 600 & echo $! > {}; {ending}", file.display());
-            let said = run(&script(&text), Duration::from_secs(3)).err();
+            let said = run(&script(&text), &Value::Null, Duration::from_secs(3)).err();
             assert_eq!(said.as_deref(), Some("did not finish within 3 s and was killed"), "{ending}");
             let child = std::fs::read_to_string(&file).unwrap();
             let deadline = Instant::now() + Duration::from_secs(60);
@@ -249,7 +251,7 @@ mod tests {
         // It holds for the thread and what it starts.
         let confined = std::thread::spawn(move || {
             seccompiler::apply_filter(&filters["plugin"]).unwrap();
-            run(&script("echo '{\"status\": {\"token\": \"abc\"}}'"), Duration::from_secs(20))
+            run(&script("echo '{\"status\": {\"token\": \"abc\"}}'"), &Value::Null, Duration::from_secs(20))
         });
         let credentials = confined.join().unwrap().unwrap_or_else(|why| panic!("{why}"));
         assert_eq!(credentials.token.as_deref(), Some("abc"));

@@ -3,8 +3,6 @@
 use std::error::Error;
 use std::fmt;
 
-use kube::config::KubeconfigError;
-
 /// A complaint of an exec plugin that is longer tells no more.
 const LONGEST_COMPLAINT: usize = 200;
 
@@ -32,24 +30,6 @@ pub(super) fn last_complaint(stderr: &[u8]) -> String {
     last.chars().take(LONGEST_COMPLAINT).collect()
 }
 
-/// A parser's own words show the lines around the mistake, and a value that has the wrong type.
-pub(super) fn of_kubeconfig(error: KubeconfigError) -> String {
-    match error {
-        KubeconfigError::ReadConfig(error, _) => error.to_string(),
-        KubeconfigError::Parse(error) => match place(&error.to_string()) {
-            Some((line, column)) => {
-                format!("it is not a kubeconfig: mistake at line {line}, column {column}")
-            }
-            None => "it is not a kubeconfig".to_owned(),
-        },
-        KubeconfigError::ParseClusterUrl(error) => {
-            format!("the server of its cluster is not a URL such as https://10.0.0.1:6443: {error}")
-        }
-        KubeconfigError::MissingClusterUrl => "its cluster has no server".to_owned(),
-        error => one_line(error),
-    }
-}
-
 /// A URL without user, password, query and fragment: each may hold a secret. A password may have a `/` in it that should
 /// have been escaped.
 pub fn masked(url: &str) -> String {
@@ -67,16 +47,6 @@ pub fn masked(url: &str) -> String {
     }
 }
 
-/// The first "line N" and "column N".
-fn place(text: &str) -> Option<(u32, u32)> {
-    let number = |after: &str| {
-        let (_, rest) = text.split_once(after)?;
-        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        rest.get(..end)?.parse().ok()
-    };
-    Some((number("line ")?, number("column ")?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,16 +56,6 @@ mod tests {
         assert_eq!(masked("https://user:SECRET@10.0.0.1:6443/base"), "https://10.0.0.1:6443/base");
         assert_eq!(masked("https://10.0.0.1:6443"), "https://10.0.0.1:6443");
         assert_eq!(masked("user:SECRET@10.0.0.1"), "10.0.0.1");
-    }
-
-    #[test]
-    fn nothing_of_a_kubeconfig_but_the_place_of_its_mistake_is_said() {
-        let text = "apiVersion: v1\nusers:\n- name: a\n  user:\n    token: SECRET\n  - oops: [\n";
-        let error = kube::config::Kubeconfig::from_yaml(text).err().map(of_kubeconfig).unwrap_or_default();
-        assert!(error.contains("line ") && !error.contains("SECRET"), "{error}");
-        let text = "apiVersion: v1\nclusters: SECRET\n";
-        let error = kube::config::Kubeconfig::from_yaml(text).err().map(of_kubeconfig).unwrap_or_default();
-        assert!(error.contains("line 2") && !error.contains("SECRET"), "{error}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt::{Debug, Write};
 use std::sync::{Mutex, Once};
+use std::time::{Duration, Instant};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -21,6 +22,15 @@ pub(crate) fn complaints(words: &[&str]) -> Vec<String> {
         .iter()
         .filter(|(level, line)| *level <= Level::WARN && words.iter().all(|word| line.contains(word)));
     wanted.map(|(_, line)| line.clone()).collect()
+}
+
+/// Wait for a line like those of [`complaints`].
+pub(crate) fn await_complaint(words: &[&str]) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while complaints(words).is_empty() {
+        assert!(Instant::now() < deadline, "nobody complained of {words:?}\n{:#?}", complaints(&[]));
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// Lines of any level that hold all of these words.

@@ -18,6 +18,7 @@ mod source;
 mod spell;
 mod telling;
 mod unreadable;
+mod way;
 
 use cluster::apiserver::Encoding;
 

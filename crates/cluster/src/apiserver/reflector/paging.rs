@@ -1,7 +1,7 @@
 //! Lists in pages.
 
 use hyper::Response;
-use kube::client::Body;
+use hyper::body::Incoming;
 use prost::bytes::Bytes;
 
 use super::super::answer::{Arrived, encoding, next_chunk};
@@ -38,7 +38,11 @@ impl Reflector {
         }
     }
 
-    async fn take_page(&mut self, response: Response<Body>, listing: &mut Listing) -> Result<ListMeta, Step> {
+    async fn take_page(
+        &mut self,
+        response: Response<Incoming>,
+        listing: &mut Listing,
+    ) -> Result<ListMeta, Step> {
         let encoding = encoding(&response)?;
         let mut decoder = ListDecoder::new(encoding);
         let mut body = response.into_body();

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use hyper::Response;
-use kube::client::Body;
+use hyper::body::Incoming;
 
 use super::super::answer::{Arrived, encoding, error_event, next_chunk};
 use super::super::failure::Failure;
@@ -52,7 +52,11 @@ impl Reflector {
     }
 
     /// Read events until the server ends the watch.
-    async fn follow(&mut self, response: Response<Body>, mut listing: Option<Listing>) -> Result<(), Step> {
+    async fn follow(
+        &mut self,
+        response: Response<Incoming>,
+        mut listing: Option<Listing>,
+    ) -> Result<(), Step> {
         let timing = self.link.timing;
         let encoding = encoding(&response)?;
         let mut decoder = WatchDecoder::new(encoding);
