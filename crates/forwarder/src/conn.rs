@@ -136,8 +136,8 @@ impl Conn {
     pub(crate) fn want_room(&mut self) -> impl Iterator<Item = (bool, &OwnedFd)> {
         let wants = |side: usize| !self.ready[side].writable && !self.hears_of_room[side];
         let wanting = [wants(0), wants(1)];
-        for side in 0..2 {
-            self.hears_of_room[side] |= wanting[side];
+        for (hears, wants) in self.hears_of_room.iter_mut().zip(wanting) {
+            *hears |= wants;
         }
         let sockets = [Some((false, &self.client)), self.endpoint.as_ref().map(|socket| (true, socket))];
         sockets.into_iter().zip(wanting).filter_map(|(socket, wants)| socket.filter(|_| wants))
