@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use conformance_support::{Kit, Running, release};
 use test_support::flows::{Flow, Target};
-use test_support::{SettingsVariant, Verdict, patient, watch_for};
+use test_support::{SOON, SettingsVariant, Verdict, patient, wait_until, watch_for};
 
 use crate::differences;
 use crate::scene::Scene;
@@ -39,7 +39,10 @@ impl Proxy {
         for _ in 0..TRIES {
             let mut running = Running::upstream(kit, &scene.plane, node, variant)?;
             if watch_for(patient(A_MOMENT), || scene.drops_unused_addresses()) {
-                return Ok(running);
+                return match wait_until(SOON, || scene.knows_its_zone()) {
+                    true => Ok(running),
+                    false => Err("upstream never learned the zone of its node".into()),
+                };
             }
             running.stop()?;
             scene.clear()?;

@@ -9,6 +9,9 @@ use test_support::Verdict;
 use test_support::packets::Ground;
 use test_support::world::World;
 
+/// As `nft` calls them.
+const FAMILIES: [&str; 2] = ["ip", "ip6"];
+
 /// Parts are dropped in this order.
 pub(crate) struct Scene {
     amended: Amended,
@@ -49,12 +52,31 @@ impl Scene {
 
     /// Whether upstream's rules drop what goes to unused addresses of the ServiceCIDRs, in both families.
     pub(crate) fn drops_unused_addresses(&self) -> bool {
-        ["ip", "ip6"].iter().all(|family| {
-            let mut nft = Command::new("nft");
-            nft.args(["list", "chain", family, "kube-proxy", "cluster-ips-check"]);
-            let listed = self.ground.sandbox.node.enter(&mut nft).ok().and_then(|_| nft.output().ok());
-            let text = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-            text.is_some_and(|text| text.lines().any(|line| line.contains("daddr") && line.contains("drop")))
+        FAMILIES.iter().all(|family| {
+            let listed = self.nft(&["list", "chain", family, "kube-proxy", "cluster-ips-check"]);
+            listed.lines().any(|line| line.contains("daddr") && line.contains("drop"))
         })
+    }
+
+    /// Whether upstream's rules for the service `zoned` lead to the two endpoints of the node's zone, in both families:
+    /// the labels of the Node may reach it after its first sync.
+    pub(crate) fn knows_its_zone(&self) -> bool {
+        FAMILIES.iter().all(|family| {
+            let listed = self.nft(&["list", "table", family, "kube-proxy"]);
+            let mut chains = listed
+                .split("\tchain ")
+                .filter(|chain| chain.starts_with("service-"))
+                .filter(|chain| chain.lines().next().is_some_and(|name| name.contains("/zoned/")))
+                .peekable();
+            chains.peek().is_some() && chains.all(|chain| chain.contains("numgen random mod 2 "))
+        })
+    }
+
+    /// What `nft` prints on the node; nothing if it fails.
+    fn nft(&self, words: &[&str]) -> String {
+        let mut nft = Command::new("nft");
+        nft.args(words);
+        let listed = self.ground.sandbox.node.enter(&mut nft).ok().and_then(|_| nft.output().ok());
+        listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
     }
 }

@@ -102,6 +102,7 @@ const DIFFERENCES: &[Difference] = &[
     differs(Flags, "more: --userspace-drain-timeout", "ours: mode userspace"),
     differs(Flags, "more: --manifests", "ours: a source without an apiserver"),
     differs(Flags, "more: --service-counters", "ours: traffic of every service"),
+    differs(Flags, "more: --cleanup-and-wait", "ours: cleaning up as a DaemonSet"),
     differs(Flags, "more: --healthz-port", "upstream takes it, and hides it"),
     differs(Flags, "more: --metrics-port", "upstream takes it, and hides it"),
 ];
