@@ -46,7 +46,7 @@ const NFTABLES: &[Claims] = &[Claims {
         ("CPU time of a change", Part::OneOf(50.0), |m| m.cpu_per_change_ms),
     ],
     limits: &[
-        ("memory", 25.0, "MB", Measured::resident_mb),
+        ("memory", 20.0, "MB", Measured::resident_mb),
         ("change to traffic with default settings, median", 20.0, "ms", |m| m.default_moved_ms(0.5)),
     ],
 }];
