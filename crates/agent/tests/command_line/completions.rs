@@ -40,7 +40,7 @@ fn bash() {
     assert_eq!(ask(&["kube-proxy", "--proxy-mode", "=", "ip"]), ["iptables", "ipvs"]);
     assert_eq!(ask(&["kube-proxy", "--proxy-mode", "="]), ["nftables", "iptables", "ipvs", "userspace"]);
     assert_eq!(ask(&["kube-proxy", "--masquerade-all", "=", "t"]), ["true"]);
-    assert_eq!(ask(&["kube-proxy", "--masquerade-all", "--clean"]), ["--cleanup"]);
+    assert_eq!(ask(&["kube-proxy", "--masquerade-all", "--clean"]), ["--cleanup", "--cleanup-and-wait"]);
     assert_eq!(ask(&["kube-proxy", "--nodeport-addresses", "primary,lo"]), ["primary,localhost"]);
     assert_eq!(ask(&["kube-proxy", "--feature-gates", "=", "KubeProxyI"]), ["KubeProxyIPVS"]);
     assert_eq!(ask(&["kube-proxy", "--feature-gates", "=", "KubeProxyIPVS", "=", "f"]), ["false"]);
