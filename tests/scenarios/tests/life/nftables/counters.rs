@@ -153,9 +153,14 @@ fn lasting() {
     // Those of refused packets belong to no service.
     let of_services = |stage: &Stage| count(stage).into_keys().any(|name| name.contains('/'));
     assert!(wait_until(SOON, || !of_services(&stage)), "{:?}\n{}", count(&stage), stage.log());
+    // Another service shows that the counters were read since.
+    let (other, other_name, protocol) = DNS;
+    put_open(&stage, other, other_name, protocol);
+    stage.put_endpoints(other_name, protocol, &["a"]);
+    stage.await_answer(protocol, From::Guest, at_cluster_ip(other, Family::V4), "a");
     let shown = |stage: &mut Stage| stage.agent().metrics().unwrap_or_default();
     let is_gone =
-        |page: &str| page.contains("# TYPE pointsman_service_") && !page.contains("service=\"web\"");
+        |page: &str| page.contains(&format!("service=\"{other_name}\"")) && !page.contains("service=\"web\"");
     assert!(wait_until(SOON, || is_gone(&shown(&mut stage))), "{}", shown(&mut stage));
 }
 
