@@ -110,7 +110,7 @@ pub(super) struct Variable {
     pub(super) value: String,
 }
 
-/// The cluster, as an exec plugin is told of it.
+/// The cluster, in the form that exec plugins get.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct ToldCluster<'a> {

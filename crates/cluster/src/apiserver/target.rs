@@ -27,7 +27,7 @@ pub(super) struct Target {
     pub(super) server_name: Option<String>,
     pub(super) proxy: Option<Uri>,
     pub(super) user: User,
-    /// What an exec plugin that asks for it is told of the cluster.
+    /// What an exec plugin gets to know about the cluster, if it asks for it.
     pub(super) told: Value,
 }
 
