@@ -14,7 +14,7 @@ use crate::duration;
 use crate::gates::{self, LOCALHOST};
 use crate::origin::Origin;
 use crate::settings::OnChange::{Live, Rewrite};
-use crate::settings::{Effect, Group, Setting, setting};
+use crate::settings::{Effect, Group, Setting, setting, timeout};
 use crate::value::{Period, Span, Whole};
 
 type Bit = Whole<0, 31>;
@@ -118,106 +118,90 @@ const USERSPACE: Effect = Effect::Only(&[Mode::Userspace]);
 const IPVS: Effect = Effect::Only(&[Mode::Ipvs]);
 const NFTABLES: Effect = Effect::Only(&[Mode::Nftables]);
 
+impl Setting {
+    /// Only mode ipvs reads it.
+    const fn ipvs(self, flag: &'static str, value: &'static str) -> Setting {
+        self.effect(IPVS).flag(Group::Mode(Mode::Ipvs), flag, value)
+    }
+}
+
 pub(crate) const SETTINGS: &[Setting] = &[
     setting("nftables.masqueradeBit", Rewrite, |c| &mut c.of_mode.nftables.masquerade_bit).effect(NFTABLES),
     setting("nftables.masqueradeAll", Rewrite, |c| &mut c.of_mode.nftables.masquerade_all).effect(NFTABLES),
-    setting("nftables.syncPeriod", Live, |c| &mut c.of_mode.nftables.sync_period).zero_is_unset().effect(NFTABLES),
-    setting("nftables.minSyncPeriod", Live, |c| &mut c.of_mode.nftables.min_sync_period).zero_is_unset().effect(NFTABLES),
-    setting("iptables.masqueradeBit", Rewrite, |c| &mut c.of_mode.iptables.masquerade_bit).effect(NOT_NFTABLES).flag(
-        Group::Traffic,
-        "iptables-masquerade-bit",
-        "BIT",
-        "The bit of the packet mark that requests masquerading, 0 to 31. Not used with --proxy-mode=nftables, whose \
-         bit is nftables.masqueradeBit in the file.",
-    ),
-    setting("iptables.masqueradeAll", Rewrite, |c| &mut c.of_mode.iptables.masquerade_all).effect(IPTABLES_AND_IPVS).flag(
-        Group::Traffic,
-        "masquerade-all",
-        "",
-        "Masquerade all cluster-IP traffic, not only that from outside the cluster. Mode userspace does so anyway.",
-    ),
-    setting("iptables.localhostNodePorts", Rewrite, |c| &mut c.of_mode.iptables.localhost_node_ports).effect(IPTABLES).flag(
-        Group::Traffic,
-        "iptables-localhost-nodeports",
-        "",
-        "Serve node ports on 127.0.0.1, in mode iptables.",
-    ),
-    setting("iptables.syncPeriod", Live, |c| &mut c.of_mode.iptables.sync_period).zero_is_unset().effect(IPTABLES_AND_USERSPACE).flag(
-        Group::Sync,
-        "iptables-sync-period",
-        "DURATION",
-        "Interval of the periodic check, in every mode except ipvs; must be greater than 0.",
-    ),
+    setting("nftables.syncPeriod", Live, |c| &mut c.of_mode.nftables.sync_period)
+        .zero_is_unset()
+        .effect(NFTABLES),
+    setting("nftables.minSyncPeriod", Live, |c| &mut c.of_mode.nftables.min_sync_period)
+        .zero_is_unset()
+        .effect(NFTABLES),
+    setting("iptables.masqueradeBit", Rewrite, |c| &mut c.of_mode.iptables.masquerade_bit)
+        .effect(NOT_NFTABLES)
+        .flag(Group::Traffic, "iptables-masquerade-bit", "BIT")
+        .help(
+            "The bit of the packet mark that requests masquerading, 0 to 31. Not used with \
+             --proxy-mode=nftables, whose bit is nftables.masqueradeBit in the file.",
+        ),
+    setting("iptables.masqueradeAll", Rewrite, |c| &mut c.of_mode.iptables.masquerade_all)
+        .effect(IPTABLES_AND_IPVS)
+        .flag(Group::Traffic, "masquerade-all", "")
+        .help(
+            "Masquerade all cluster-IP traffic, not only that from outside the cluster. Mode userspace does \
+             so anyway.",
+        ),
+    setting("iptables.localhostNodePorts", Rewrite, |c| &mut c.of_mode.iptables.localhost_node_ports)
+        .effect(IPTABLES)
+        .flag(Group::Traffic, "iptables-localhost-nodeports", "")
+        .help("Serve node ports on 127.0.0.1, in mode iptables."),
+    setting("iptables.syncPeriod", Live, |c| &mut c.of_mode.iptables.sync_period)
+        .zero_is_unset()
+        .effect(IPTABLES_AND_USERSPACE)
+        .flag(Group::Sync, "iptables-sync-period", "DURATION")
+        .help("Interval of the periodic check, in every mode except ipvs; must be greater than 0."),
     setting("iptables.minSyncPeriod", Live, |c| &mut c.of_mode.iptables.min_sync_period)
         .zero_is_unset()
         .effect(IPTABLES_AND_USERSPACE)
-        .flag(
-            Group::Sync,
-            "iptables-min-sync-period",
-            "DURATION",
-            "Maximum time that a change waits for its sync, in every mode except ipvs; an idle agent syncs at once.",
+        .flag(Group::Sync, "iptables-min-sync-period", "DURATION")
+        .help(
+            "Maximum time that a change waits for its sync, in every mode except ipvs; an idle agent syncs \
+             at once.",
         ),
-    setting("ipvs.syncPeriod", Live, |c| &mut c.of_mode.ipvs.sync_period).zero_is_unset().effect(IPVS).flag(
-        Group::Mode(Mode::Ipvs),
-        "ipvs-sync-period",
-        "DURATION",
-        "All virtual servers are checked once in this time; must be greater than 0.",
-    ),
-    setting("ipvs.minSyncPeriod", Live, |c| &mut c.of_mode.ipvs.min_sync_period).effect(IPVS).flag(
-        Group::Mode(Mode::Ipvs),
-        "ipvs-min-sync-period",
-        "DURATION",
-        "As --iptables-min-sync-period; 1s if unset.",
-    ),
-    setting("ipvs.scheduler", Rewrite, |c| &mut c.of_mode.ipvs.scheduler).effect(IPVS).flag(
-        Group::Mode(Mode::Ipvs),
-        "ipvs-scheduler",
-        "NAME",
-        "How endpoints are chosen: rr (if unset), wrr, lc, wlc, lblc, lblcr, sh, dh, sed, nq or mh.",
-    ),
-    setting("ipvs.excludeCIDRs", Live, |c| &mut c.of_mode.ipvs.exclude_cidrs).effect(IPVS).flag(
-        Group::Mode(Mode::Ipvs),
-        "ipvs-exclude-cidrs",
-        "CIDR[,...]",
-        "Do not remove virtual servers in these prefixes.",
-    ),
-    setting("ipvs.strictARP", Live, |c| &mut c.of_mode.ipvs.strict_arp).effect(IPVS).flag(
-        Group::Mode(Mode::Ipvs),
-        "ipvs-strict-arp",
-        "",
-        "Answer ARP requests only for addresses of the receiving interface.",
-    ),
-    setting("ipvs.tcpTimeout", Live, |c| &mut c.of_mode.ipvs.tcp_timeout).effect(IPVS).flag(
-        Group::Mode(Mode::Ipvs),
-        "ipvs-tcp-timeout",
-        "DURATION",
-        "Timeout of idle TCP connections; 0 keeps the node's setting.",
-    ),
-    setting("ipvs.tcpFinTimeout", Live, |c| &mut c.of_mode.ipvs.tcp_fin_timeout).effect(IPVS).flag(
-        Group::Mode(Mode::Ipvs),
-        "ipvs-tcpfin-timeout",
-        "DURATION",
-        "Timeout of TCP connections after a FIN; 0 keeps the node's setting.",
-    ),
-    setting("ipvs.udpTimeout", Live, |c| &mut c.of_mode.ipvs.udp_timeout).effect(IPVS).flag(
-        Group::Mode(Mode::Ipvs),
-        "ipvs-udp-timeout",
-        "DURATION",
-        "Timeout of idle UDP flows; 0 keeps the node's setting.",
-    ),
-    setting("udpIdleTimeout", Live, |c| &mut c.of_mode.userspace.udp_idle_timeout).omit_default().flag(
-        Group::Mode(Mode::Userspace),
-        "udp-idle-timeout",
-        "DURATION",
-        "Timeout of idle UDP flows; 30s if unset. In other modes it applies to node ports on loopback addresses that \
-         have listeners.",
-    ),
-    setting("userspaceDrainTimeout", Live, |c| &mut c.of_mode.userspace.drain_timeout).omit_default().effect(USERSPACE).flag(
-        Group::Mode(Mode::Userspace),
-        "userspace-drain-timeout",
-        "DURATION",
-        "How long open connections may go on when the agent stops; 0 ends them at once.",
-    ),
+    setting("ipvs.syncPeriod", Live, |c| &mut c.of_mode.ipvs.sync_period)
+        .ipvs("ipvs-sync-period", "DURATION")
+        .zero_is_unset()
+        .help("All virtual servers are checked once in this time; must be greater than 0."),
+    setting("ipvs.minSyncPeriod", Live, |c| &mut c.of_mode.ipvs.min_sync_period)
+        .ipvs("ipvs-min-sync-period", "DURATION")
+        .help("As --iptables-min-sync-period; 1s if unset."),
+    setting("ipvs.scheduler", Rewrite, |c| &mut c.of_mode.ipvs.scheduler)
+        .ipvs("ipvs-scheduler", "NAME")
+        .help("How endpoints are chosen: rr (if unset), wrr, lc, wlc, lblc, lblcr, sh, dh, sed, nq or mh."),
+    setting("ipvs.excludeCIDRs", Live, |c| &mut c.of_mode.ipvs.exclude_cidrs)
+        .ipvs("ipvs-exclude-cidrs", "CIDR[,...]")
+        .help("Do not remove virtual servers in these prefixes."),
+    setting("ipvs.strictARP", Live, |c| &mut c.of_mode.ipvs.strict_arp)
+        .ipvs("ipvs-strict-arp", "")
+        .help("Answer ARP requests only for addresses of the receiving interface."),
+    setting("ipvs.tcpTimeout", Live, |c| &mut c.of_mode.ipvs.tcp_timeout)
+        .ipvs("ipvs-tcp-timeout", "DURATION")
+        .help(timeout!("idle TCP connections")),
+    setting("ipvs.tcpFinTimeout", Live, |c| &mut c.of_mode.ipvs.tcp_fin_timeout)
+        .ipvs("ipvs-tcpfin-timeout", "DURATION")
+        .help(timeout!("TCP connections after a FIN")),
+    setting("ipvs.udpTimeout", Live, |c| &mut c.of_mode.ipvs.udp_timeout)
+        .ipvs("ipvs-udp-timeout", "DURATION")
+        .help(timeout!("idle UDP flows")),
+    setting("udpIdleTimeout", Live, |c| &mut c.of_mode.userspace.udp_idle_timeout)
+        .omit_default()
+        .flag(Group::Mode(Mode::Userspace), "udp-idle-timeout", "DURATION")
+        .help(
+            "Timeout of idle UDP flows; 30s if unset. In other modes it applies to node ports on loopback \
+             addresses that have listeners.",
+        ),
+    setting("userspaceDrainTimeout", Live, |c| &mut c.of_mode.userspace.drain_timeout)
+        .omit_default()
+        .effect(USERSPACE)
+        .flag(Group::Mode(Mode::Userspace), "userspace-drain-timeout", "DURATION")
+        .help("How long open connections may go on when the agent stops; 0 ends them at once."),
 ];
 
 /// How node ports answer on loopback addresses, where these are chosen.

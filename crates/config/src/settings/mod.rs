@@ -110,19 +110,25 @@ pub struct Setting {
     pub flag: Option<Usage>,
     pub effect: Effect,
     pub on_change: OnChange,
-    place: fn(&mut Configuration) -> &mut dyn Value,
+    place: Place,
     /// A zero in the file means that it is unset.
     pub zero_is_unset: bool,
     /// The default is not written: upstream does not know the field, or does not write it either.
     pub omit_default: bool,
 }
 
-/// Definitions read best as one line of code and one of help.
-pub(crate) const fn setting(
-    path: &'static str,
-    on_change: OnChange,
-    place: fn(&mut Configuration) -> &mut dyn Value,
-) -> Setting {
+/// The help of a timeout that is a setting of the node.
+macro_rules! timeout {
+    ($of:literal) => {
+        concat!("Timeout of ", $of, "; 0 keeps the node's setting.")
+    };
+}
+pub(crate) use timeout;
+
+/// Where a configuration holds a value.
+pub(crate) type Place = fn(&mut Configuration) -> &mut dyn Value;
+
+pub(crate) const fn setting(path: &'static str, on_change: OnChange, place: Place) -> Setting {
     Setting {
         path,
         flag: None,
@@ -135,14 +141,16 @@ pub(crate) const fn setting(
 }
 
 impl Setting {
-    pub(crate) const fn flag(
-        mut self,
-        group: Group,
-        name: &'static str,
-        value: &'static str,
-        help: &'static str,
-    ) -> Setting {
-        self.flag = Some(Usage { name, value, help, group });
+    pub(crate) const fn flag(mut self, group: Group, name: &'static str, value: &'static str) -> Setting {
+        self.flag = Some(Usage { name, value, help: "", group });
+        self
+    }
+
+    /// What `--help` says of the flag.
+    pub(crate) const fn help(mut self, help: &'static str) -> Setting {
+        if let Some(usage) = &mut self.flag {
+            usage.help = help;
+        }
         self
     }
 

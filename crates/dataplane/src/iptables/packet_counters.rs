@@ -8,21 +8,19 @@ use kernel::nfacct;
 use model::{Family, Refusal};
 
 use super::{CANARY, Counters, INVALID_COUNTER, LOCALHOST_COUNTER, refusal_counter};
-use crate::metrics::{Collector, Description, Kind, Page};
+use crate::metrics::{Collector, Description, Page};
 use crate::nftables::refusals;
 
-const INVALID_DROPPED: Description = Description {
-    name: "kubeproxy_iptables_ct_state_invalid_dropped_packets_total",
-    kind: Kind::Counter,
-    labels: &[],
-    help: "Packets that were dropped because conntrack found them invalid",
-};
-const LOCALHOST_ACCEPTED: Description = Description {
-    name: "kubeproxy_iptables_localhost_nodeports_accepted_packets_total",
-    kind: Kind::Counter,
-    labels: &[],
-    help: "Packets to node ports on 127.0.0.1",
-};
+const INVALID_DROPPED: Description = Description::counter(
+    "kubeproxy_iptables_ct_state_invalid_dropped_packets_total",
+    &[],
+    "Packets that were dropped because conntrack found them invalid",
+);
+const LOCALHOST_ACCEPTED: Description = Description::counter(
+    "kubeproxy_iptables_localhost_nodeports_accepted_packets_total",
+    &[],
+    "Packets to node ports on 127.0.0.1",
+);
 pub(super) const METRICS: [Description; 2] = [INVALID_DROPPED, LOCALHOST_ACCEPTED];
 
 const COUNTED: [(&str, Description); 2] =

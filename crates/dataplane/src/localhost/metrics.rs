@@ -6,33 +6,29 @@ use std::sync::atomic::Ordering;
 use model::{Family, Protocol};
 
 use super::Figures;
-use crate::metrics::{Collector, Description, Gated, Kind, Page, label_text};
+use crate::metrics::{Collector, Description, Gated, Page, label_text};
 
-const LISTENERS: Description = Description {
-    name: "kubeproxy_nftables_localhost_nodeport_listeners",
-    kind: Kind::Gauge,
-    labels: &["ip_family"],
-    help: "Listeners that serve node ports on loopback addresses",
-};
-const FAILURES: Description = Description {
-    name: "kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total",
-    kind: Kind::Counter,
-    labels: &["ip_family"],
-    help: "Listeners for node ports on loopback addresses that could not be created",
-};
-const REJECTED: Description = Description {
-    name: "kubeproxy_nftables_localhost_nodeport_rejected_packets_total",
-    kind: Kind::Counter,
-    labels: &["ip_family", "protocol"],
-    help: "Connections and UDP flows to node ports on loopback addresses that were rejected",
-};
+const LISTENERS: Description = Description::gauge(
+    "kubeproxy_nftables_localhost_nodeport_listeners",
+    &["ip_family"],
+    "Listeners that serve node ports on loopback addresses",
+);
+const FAILURES: Description = Description::counter(
+    "kubeproxy_nftables_localhost_nodeport_listener_creation_failures_total",
+    &["ip_family"],
+    "Listeners for node ports on loopback addresses that could not be created",
+);
+const REJECTED: Description = Description::counter(
+    "kubeproxy_nftables_localhost_nodeport_rejected_packets_total",
+    &["ip_family", "protocol"],
+    "Connections and UDP flows to node ports on loopback addresses that were rejected",
+);
 
-const LEFT_OUT: Description = Description {
-    name: "pointsman_localhost_nodeport_left_out_listeners",
-    kind: Kind::Gauge,
-    labels: &["ip_family"],
-    help: "Listeners for node ports on loopback addresses that are not there because there are too many",
-};
+const LEFT_OUT: Description = Description::gauge(
+    "pointsman_localhost_nodeport_left_out_listeners",
+    &["ip_family"],
+    "Listeners for node ports on loopback addresses that are not there because there are too many",
+);
 
 /// There if the feature gate is on.
 pub(crate) const GATED: Gated = Gated {

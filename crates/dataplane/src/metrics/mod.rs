@@ -14,6 +14,24 @@ pub struct Description {
     pub help: &'static str,
 }
 
+impl Description {
+    pub const fn counter(
+        name: &'static str,
+        labels: &'static [&'static str],
+        help: &'static str,
+    ) -> Description {
+        Description { name, kind: Kind::Counter, labels, help }
+    }
+
+    pub const fn gauge(
+        name: &'static str,
+        labels: &'static [&'static str],
+        help: &'static str,
+    ) -> Description {
+        Description { name, kind: Kind::Gauge, labels, help }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     Counter,

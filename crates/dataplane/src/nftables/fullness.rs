@@ -7,20 +7,18 @@ use kernel::sysctl;
 use model::Family;
 
 use super::{count_pins, room_for_pins};
-use crate::metrics::{Collector, Description, Kind, Page, label_text};
+use crate::metrics::{Collector, Description, Page, label_text};
 
-const HELD: Description = Description {
-    name: "pointsman_affinity_pins",
-    kind: Kind::Gauge,
-    labels: &["ip_family", "destination"],
-    help: "Clients that ClientIP affinity has pinned to an endpoint, by destination: an address or a node port",
-};
-const LIMIT: Description = Description {
-    name: "pointsman_affinity_pins_limit",
-    kind: Kind::Gauge,
-    labels: &[],
-    help: "Maximum number of pins per IP family and kind of destination; beyond it, new clients are not pinned",
-};
+const HELD: Description = Description::gauge(
+    "pointsman_affinity_pins",
+    &["ip_family", "destination"],
+    "Clients that ClientIP affinity has pinned to an endpoint, by destination: an address or a node port",
+);
+const LIMIT: Description = Description::gauge(
+    "pointsman_affinity_pins_limit",
+    &[],
+    "Maximum number of pins per IP family and kind of destination; beyond it, new clients are not pinned",
+);
 pub(super) const METRICS: [Description; 2] = [HELD, LIMIT];
 
 /// How many clients may be pinned: as many as the node may track connections of.

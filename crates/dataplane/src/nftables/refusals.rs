@@ -5,21 +5,19 @@ use std::sync::Arc;
 use kernel::nft::{Connection, Transport};
 use model::{Family, Refusal};
 
-use crate::metrics::{Collector, Description, Kind, Page, label_text};
+use crate::metrics::{Collector, Description, Page, label_text};
 use table::{TABLE, counter, nft_family};
 
-const DROPPED: Description = Description {
-    name: "pointsman_dropped_packets_total",
-    kind: Kind::Counter,
-    labels: &["ip_family", "reason"],
-    help: "Packets to addresses of services that were dropped, by reason",
-};
-const REJECTED: Description = Description {
-    name: "pointsman_rejected_packets_total",
-    kind: Kind::Counter,
-    labels: &["ip_family", "reason"],
-    help: "Packets to addresses of services that were rejected, by reason",
-};
+const DROPPED: Description = Description::counter(
+    "pointsman_dropped_packets_total",
+    &["ip_family", "reason"],
+    "Packets to addresses of services that were dropped, by reason",
+);
+const REJECTED: Description = Description::counter(
+    "pointsman_rejected_packets_total",
+    &["ip_family", "reason"],
+    "Packets to addresses of services that were rejected, by reason",
+);
 pub(crate) const METRICS: [Description; 2] = [DROPPED, REJECTED];
 
 /// Writes them at the end of the page.

@@ -16,36 +16,33 @@ const OPEN: Description = Description {
     labels: LABELS,
     help: "Connections and UDP flows that are open",
 };
-const LIMIT: Description = Description {
-    name: "pointsman_userspace_open_connections_limit",
-    kind: Kind::Gauge,
-    labels: &["protocol"],
-    help: "Maximum number of open connections and UDP flows; a service port may have half of it",
-};
+const LIMIT: Description = Description::gauge(
+    "pointsman_userspace_open_connections_limit",
+    &["protocol"],
+    "Maximum number of open connections and UDP flows; a service port may have half of it",
+);
 const OPENED: Description = Description {
     name: "pointsman_userspace_connections_total",
     kind: Kind::Counter,
     labels: LABELS,
     help: "Connections and UDP flows that were opened",
 };
-const REFUSED: Description = Description {
-    name: "pointsman_userspace_refused_connections_total",
-    kind: Kind::Counter,
-    labels: &["ip_family", "protocol", "reason"],
-    help: "Connections and UDP flows that were turned away, by reason: limit, descriptors, endpoints, unknown",
-};
+const REFUSED: Description = Description::counter(
+    "pointsman_userspace_refused_connections_total",
+    &["ip_family", "protocol", "reason"],
+    "Connections and UDP flows that were turned away, by reason: limit, descriptors, endpoints, unknown",
+);
 const FAILED: Description = Description {
     name: "pointsman_userspace_failed_dials_total",
     kind: Kind::Counter,
     labels: LABELS,
     help: "Endpoints that refused a connection or did not answer; another one is tried then",
 };
-const BYTES: Description = Description {
-    name: "pointsman_userspace_bytes_total",
-    kind: Kind::Counter,
-    labels: &["ip_family", "protocol", "direction"],
-    help: "Bytes carried for connections that have ended and for UDP flows: to endpoints (request) and back (reply)",
-};
+const BYTES: Description = Description::counter(
+    "pointsman_userspace_bytes_total",
+    &["ip_family", "protocol", "direction"],
+    "Bytes carried for connections that have ended and for UDP flows: to endpoints (request) and back (reply)",
+);
 
 pub(super) const METRICS: [Description; 6] = [OPEN, LIMIT, OPENED, REFUSED, FAILED, BYTES];
 

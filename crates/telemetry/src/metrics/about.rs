@@ -2,12 +2,11 @@
 
 use config::{FeatureGates, OF_A_PROXY, version};
 
-use super::registry::{Description, Growing, Kind, Registry};
+use super::registry::{Description, Growing, Registry};
 
-const BUILD_INFO: Description = Description {
-    name: "kubernetes_build_info",
-    kind: Kind::Gauge,
-    labels: &[
+const BUILD_INFO: Description = Description::gauge(
+    "kubernetes_build_info",
+    &[
         "major",
         "minor",
         "git_version",
@@ -18,14 +17,13 @@ const BUILD_INFO: Description = Description {
         "compiler",
         "platform",
     ],
-    help: "Always 1: the Kubernetes release whose kube-proxy this one replaces, and our own version after the plus sign",
-};
-const FEATURE: Description = Description {
-    name: "kubernetes_feature_enabled",
-    kind: Kind::Gauge,
-    labels: &["name", "stage"],
-    help: "Feature gates that concern a proxy: 1 if enabled",
-};
+    "Always 1: the Kubernetes release whose kube-proxy this one replaces, and our own version after the plus sign",
+);
+const FEATURE: Description = Description::gauge(
+    "kubernetes_feature_enabled",
+    &["name", "stage"],
+    "Feature gates that concern a proxy: 1 if enabled",
+);
 
 #[derive(Clone, Debug)]
 pub(super) struct About {

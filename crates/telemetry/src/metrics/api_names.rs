@@ -5,12 +5,11 @@ use cluster::apiserver::{Extent, Phase};
 use super::buckets;
 use super::registry::{Description, Kind};
 
-pub(super) const REQUESTS: Description = Description {
-    name: "rest_client_requests_total",
-    kind: Kind::Counter,
-    labels: &["code", "method", "host"],
-    help: "Requests to the apiserver by HTTP status code, <error> if no answer came",
-};
+pub(super) const REQUESTS: Description = Description::counter(
+    "rest_client_requests_total",
+    &["code", "method", "host"],
+    "Requests to the apiserver by HTTP status code, <error> if no answer came",
+);
 pub(super) const DURATION: Description = Description {
     name: "rest_client_request_duration_seconds",
     kind: Kind::Histogram(buckets::REQUEST),
@@ -42,12 +41,11 @@ const fn of_kind(name: &'static str, kind: Kind, help: &'static str) -> Descript
     Description { name, kind, labels: &["kind"], help }
 }
 
-pub(super) const STATE: Description = Description {
-    name: "pointsman_reflector_state",
-    kind: Kind::Gauge,
-    labels: &["kind", "state"],
-    help: "How objects of this kind are watched: 1 for the current state",
-};
+pub(super) const STATE: Description = Description::gauge(
+    "pointsman_reflector_state",
+    &["kind", "state"],
+    "How objects of this kind are watched: 1 for the current state",
+);
 pub(super) const LAST_EVENT: Description = of_kind(
     "pointsman_reflector_last_event_timestamp_seconds",
     Kind::Gauge,
@@ -68,15 +66,13 @@ pub(super) const FAILURES: Description =
 /// What the label `extent` says.
 pub(super) const EXTENTS: [(Extent, &str); 2] = [(Extent::Whole, "whole"), (Extent::Part, "part")];
 
-pub(super) const PASSED_OVER: Description = Description {
-    name: "pointsman_unusable_objects_total",
-    kind: Kind::Counter,
-    labels: &["kind", "extent"],
-    help: "Objects from the apiserver that could not be used, in whole or in part; each version counts",
-};
-pub(super) const UNUSABLE: Description = Description {
-    name: "pointsman_unusable_objects",
-    kind: Kind::Gauge,
-    labels: &["kind", "extent"],
-    help: "Objects of the apiserver whose current version cannot be used, in whole or in part; up to 4096 are remembered",
-};
+pub(super) const PASSED_OVER: Description = Description::counter(
+    "pointsman_unusable_objects_total",
+    &["kind", "extent"],
+    "Objects from the apiserver that could not be used, in whole or in part; each version counts",
+);
+pub(super) const UNUSABLE: Description = Description::gauge(
+    "pointsman_unusable_objects",
+    &["kind", "extent"],
+    "Objects of the apiserver whose current version cannot be used, in whole or in part; up to 4096 are remembered",
+);

@@ -13,18 +13,16 @@ const DURATION: Description = Description {
     labels: &["ip_family"],
     help: "Duration of the searches for stale flows",
 };
-const DELETED: Description = Description {
-    name: "kubeproxy_conntrack_reconciler_deleted_entries_total",
-    kind: Kind::Counter,
-    labels: &["ip_family"],
-    help: "Flows that were deleted because their endpoint or address was gone",
-};
-const FAILURES: Description = Description {
-    name: "pointsman_conntrack_reconciler_failures_total",
-    kind: Kind::Counter,
-    labels: &["ip_family"],
-    help: "Failed searches for stale flows; clients of removed endpoints may hang",
-};
+const DELETED: Description = Description::counter(
+    "kubeproxy_conntrack_reconciler_deleted_entries_total",
+    &["ip_family"],
+    "Flows that were deleted because their endpoint or address was gone",
+);
+const FAILURES: Description = Description::counter(
+    "pointsman_conntrack_reconciler_failures_total",
+    &["ip_family"],
+    "Failed searches for stale flows; clients of removed endpoints may hang",
+);
 
 #[derive(Clone, Debug)]
 pub struct FlowMetrics {

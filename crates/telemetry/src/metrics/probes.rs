@@ -1,32 +1,25 @@
 //! What was answered to probes.
 
-use super::registry::{Description, Growing, Kind, Registry};
+use super::registry::{Description, Growing, Registry};
 use super::value::Counter;
 
-const HEALTHZ: Description = Description {
-    name: "kubeproxy_proxy_healthz_total",
-    kind: Kind::Counter,
-    labels: &["code"],
-    help: "Answers to /healthz, by HTTP status code",
-};
-const LIVEZ: Description = Description {
-    name: "kubeproxy_proxy_livez_total",
-    kind: Kind::Counter,
-    labels: &["code"],
-    help: "Answers to /livez, by HTTP status code",
-};
-const HEALTHCHECK: Description = Description {
-    name: "kubernetes_healthcheck",
-    kind: Kind::Gauge,
-    labels: &["name", "type"],
-    help: "The last result of a health check: 1 if it passed",
-};
-const HEALTHCHECKS: Description = Description {
-    name: "kubernetes_healthchecks_total",
-    kind: Kind::Counter,
-    labels: &["name", "type", "status"],
-    help: "Results of a health check",
-};
+const HEALTHZ: Description = Description::counter(
+    "kubeproxy_proxy_healthz_total",
+    &["code"],
+    "Answers to /healthz, by HTTP status code",
+);
+const LIVEZ: Description =
+    Description::counter("kubeproxy_proxy_livez_total", &["code"], "Answers to /livez, by HTTP status code");
+const HEALTHCHECK: Description = Description::gauge(
+    "kubernetes_healthcheck",
+    &["name", "type"],
+    "The last result of a health check: 1 if it passed",
+);
+const HEALTHCHECKS: Description = Description::counter(
+    "kubernetes_healthchecks_total",
+    &["name", "type", "status"],
+    "Results of a health check",
+);
 
 /// The two answers that the probe server gives.
 #[derive(Clone, Debug)]

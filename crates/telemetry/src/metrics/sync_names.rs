@@ -36,12 +36,11 @@ pub(super) const LAST_QUEUED: Description = of_family(
     Kind::Gauge,
     "When a change last asked for a sync",
 );
-pub(super) const NO_LOCAL_ENDPOINTS: Description = Description {
-    name: "kubeproxy_sync_proxy_rules_no_local_endpoints_total",
-    kind: Kind::Gauge,
-    labels: &["traffic_policy", "ip_family"],
-    help: "Service ports that drop traffic here: their policy is Local and no endpoint is on this node",
-};
+pub(super) const NO_LOCAL_ENDPOINTS: Description = Description::gauge(
+    "kubeproxy_sync_proxy_rules_no_local_endpoints_total",
+    &["traffic_policy", "ip_family"],
+    "Service ports that drop traffic here: their policy is Local and no endpoint is on this node",
+);
 
 /// In the order of `dataplane::Phases`.
 pub(super) const PHASES: [&str; 3] = ["plan", "render", "commit"];
