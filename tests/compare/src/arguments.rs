@@ -12,6 +12,7 @@ use crate::contestant::Mode;
 pub(crate) const HELP: &str = "\
 usage: compare [--quick] [--mode MODE] [--sizes N,N] [--variant VARIANT] [--check] [--json FILE] [--svg FILE]
                [--document FILE]...
+       compare --mode MODE --beside COMMAND...
        compare --from FILE [--check] [--svg FILE] [--document FILE]...
 
   --quick            500 services, few changes
@@ -23,6 +24,8 @@ usage: compare [--quick] [--mode MODE] [--sizes N,N] [--variant VARIANT] [--chec
   --svg FILE         draw the size that the claims are about there
   --document FILE    write the table between the markers of this file
   --from FILE        measure nothing; take the numbers from a file that --json wrote
+  --beside COMMAND...  measure nothing; run COMMAND, which starts a virtual machine, beside a control plane with the
+                     services of the first size; this program measures on that one in there
   --logs FOLDER      keep the log of every kube-proxy there
 
 Needs root, the tools of the mode (nft, iptables), and the folder of etcd, kube-apiserver and upstream's kube-proxy
@@ -36,6 +39,7 @@ pub(crate) struct Arguments {
     pub(crate) svg: Option<PathBuf>,
     pub(crate) documents: Vec<PathBuf>,
     pub(crate) from: Option<PathBuf>,
+    pub(crate) beside: Option<Vec<String>>,
 }
 
 /// What is measured, and how often.
@@ -89,6 +93,7 @@ impl Wanted {
 pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, Failure> {
     let mut wanted = Wanted::default();
     let (mut check, mut json, mut svg, mut documents, mut from) = (false, None, None, Vec::new(), None);
+    let mut beside = None;
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
         match word.as_str() {
@@ -101,12 +106,13 @@ pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Ar
             "--svg" => svg = Some(value()?.into()),
             "--document" => documents.push(value()?.into()),
             "--from" => from = Some(value()?.into()),
+            "--beside" => beside = Some(words.by_ref().collect()),
             "--logs" => wanted.logs = Some(value()?.into()),
             "--help" | "-h" => return Ok(None),
             _ => return Err(format!("unknown argument {word:?}; try --help").into()),
         }
     }
-    Ok(Some(Arguments { scope: wanted.scope(), check, json, svg, documents, from }))
+    Ok(Some(Arguments { scope: wanted.scope(), check, json, svg, documents, from, beside }))
 }
 
 /// In growing order: objects are only ever added.

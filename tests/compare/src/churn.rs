@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use conformance_support::{ControlPlane, User, paths};
+use conformance_support::paths;
 use serde::{Deserialize, Serialize};
 
+use crate::plane::Plane;
 use crate::running::Running;
 use crate::{Failure, objects};
 
@@ -24,7 +25,7 @@ pub(crate) struct Churn {
 
 /// `turn` must differ from that of the run before, so that every change is one.
 pub(crate) fn run(
-    plane: &ControlPlane,
+    plane: &Plane,
     proxy: &Running,
     services: u32,
     length: Duration,
@@ -47,7 +48,7 @@ pub(crate) fn run(
 
 /// Every `CLIENTS`th change, at the time it is due; late ones follow at once.
 fn send(
-    plane: &ControlPlane,
+    plane: &Plane,
     client: u32,
     total: u32,
     services: u32,
@@ -55,7 +56,7 @@ fn send(
     started: Instant,
     done: &AtomicU32,
 ) -> Result<(), Failure> {
-    let api = plane.api_as(User::ADMIN)?;
+    let api = plane.another_api()?;
     for change in (client..total).step_by(CLIENTS as usize) {
         let due = started + Duration::from_secs(1) * change / A_SECOND;
         std::thread::sleep(due.saturating_duration_since(Instant::now()));

@@ -1,21 +1,19 @@
 //! Where one kube-proxy runs: a fresh node with three pods, joined to the namespace of the control plane.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::time::Duration;
 
-use conformance_support::{ControlPlane, Scratch, User};
 use ipnet::{IpNet, Ipv4Net};
 use kernel::link::{LinkError, Links, Veth};
 use sandbox::{Namespace, Pod, Sandbox, SandboxSpec, Server};
-use serde_json::{Value, json};
 
 use crate::{Failure, objects};
 
 const LINK: &str = "control";
 const PEER_LINK: &str = "node";
 const NODE: Ipv4Addr = Ipv4Addr::new(192, 168, 70, 2);
-const CONTROL: Ipv4Addr = Ipv4Addr::new(192, 168, 70, 1);
+/// The control plane, for nodes.
+pub(crate) const CONTROL: Ipv4Addr = Ipv4Addr::new(192, 168, 70, 1);
 const SETTLED: Duration = Duration::from_secs(10);
 const CALLER: &str = "caller";
 /// The two pods that answer in turn.
@@ -63,17 +61,6 @@ impl Drop for Ground {
         // The next one takes its name. It goes with the node anyway, but only some time later.
         let _ = self.control.try_run(|| Links::open().and_then(|mut links| links.delete(PEER_LINK)));
     }
-}
-
-/// The control plane's kubeconfig, with the address at which nodes reach it.
-pub(crate) fn kubeconfig(plane: &ControlPlane, scratch: &Scratch) -> Result<PathBuf, Failure> {
-    let text = std::fs::read_to_string(plane.kubeconfig(User::PROXY)?)?;
-    let mut config: Value = serde_json::from_str(&text)?;
-    let cluster = config.pointer_mut("/clusters/0/cluster").ok_or("a kubeconfig without a cluster")?;
-    cluster["server"] = json!(format!("https://{CONTROL}:6443"));
-    // The certificate knows only names of the namespace it was made for.
-    cluster["tls-server-name"] = json!("localhost");
-    Ok(scratch.write("node.kubeconfig", &config.to_string())?)
 }
 
 fn join(node: &Namespace, control: &Namespace) -> Result<(), Failure> {

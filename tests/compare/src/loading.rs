@@ -3,15 +3,16 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use conformance_support::{Api, ControlPlane, User, paths};
+use conformance_support::{Api, paths};
 use serde_json::Value;
 
+use crate::plane::Plane;
 use crate::{Failure, objects};
 
 const CLIENTS: usize = 8;
 
 /// Namespaces and the node, once.
-pub(crate) fn foundations(plane: &ControlPlane) -> Result<(), Failure> {
+pub(crate) fn foundations(plane: &Plane) -> Result<(), Failure> {
     for namespace in objects::namespaces() {
         create(plane.api(), &namespace)?;
     }
@@ -20,10 +21,10 @@ pub(crate) fn foundations(plane: &ControlPlane) -> Result<(), Failure> {
 }
 
 /// Services and their slices, by number.
-pub(crate) fn services(plane: &ControlPlane, numbers: Range<u32>) -> Result<(), Failure> {
+pub(crate) fn services(plane: &Plane, numbers: Range<u32>) -> Result<(), Failure> {
     let next = AtomicU32::new(numbers.start);
     let work = || -> Result<(), Failure> {
-        let api = plane.api_as(User::ADMIN)?;
+        let api = plane.another_api()?;
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             if number >= numbers.end {
@@ -47,7 +48,7 @@ fn create(api: &Api, object: &Value) -> Result<(), Failure> {
 }
 
 /// Create the probes' services if they are not there, and let `pod` answer for them.
-pub(crate) fn probes(plane: &ControlPlane, pod: std::net::IpAddr) -> Result<(), Failure> {
+pub(crate) fn probes(plane: &Plane, pod: std::net::IpAddr) -> Result<(), Failure> {
     for number in 0..objects::PROBES {
         for object in [objects::probe_service(number), objects::probe_slice(number, pod)] {
             let path = paths::object(&object);

@@ -14,6 +14,7 @@ mod ground;
 mod loading;
 mod measure;
 mod objects;
+mod plane;
 mod report;
 mod results;
 mod running;
@@ -71,13 +72,17 @@ fn obtain(arguments: &Arguments) -> Result<Option<Results>, Failure> {
             return Ok(None);
         }
     }
-    match Kit::find() {
-        Ok(kit) => Ok(Some(measure::everything(&kit, &arguments.scope)?)),
-        Err(Verdict::Skipped(why)) => {
+    match (Kit::find(), &arguments.beside) {
+        (Ok(kit), None) => Ok(Some(measure::everything(&kit, &arguments.scope)?)),
+        (Ok(kit), Some(command)) => match measure::beside(&kit, &arguments.scope, command)? {
+            status if status.success() => Ok(None),
+            status => Err(format!("{command:?}: {status}").into()),
+        },
+        (Err(Verdict::Skipped(why)), _) => {
             println!("SKIPPED: {why}");
             Ok(None)
         }
-        Err(verdict) => Err(format!("{verdict:?}").into()),
+        (Err(verdict), _) => Err(format!("{verdict:?}").into()),
     }
 }
 

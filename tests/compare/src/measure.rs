@@ -1,18 +1,19 @@
 //! The order of the measurements.
 
+use std::ops::Range;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use bench_support::machine::Machine;
 use bench_support::variant::{self, ToolVariant};
-use conformance_support::{ControlPlane, Kit, Options, Scratch};
-use sandbox::Namespace;
+use conformance_support::{Kit, Scratch};
 
 use crate::arguments::Scope;
 use crate::cases::Case;
 use crate::contestant::{self, Contestant, Pace};
-use crate::ground::{self, Ground, SERVERS};
+use crate::ground::{Ground, SERVERS};
+use crate::plane::Plane;
 use crate::results::{Measured, Results, SizeResult, Start, Versions};
 use crate::running::Running;
 use crate::traffic::{self, MeasuredChange};
@@ -25,8 +26,7 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(250);
 struct Bench<'a> {
     kit: &'a Kit,
     scope: &'a Scope,
-    plane: ControlPlane,
-    control: Namespace,
+    plane: Plane,
     kubeconfig: PathBuf,
     scratch: Scratch,
 }
@@ -34,18 +34,18 @@ struct Bench<'a> {
 pub(crate) fn everything(kit: &Kit, scope: &Scope) -> Result<Results, Failure> {
     let mut machine = Machine::here();
     let versions = versions(kit)?;
-    let control = Namespace::new()?;
-    let plane = ControlPlane::start(kit, &control, &options())?;
-    loading::foundations(&plane)?;
-    let scratch = Scratch::create()?;
-    let kubeconfig = ground::kubeconfig(&plane, &scratch)?;
-    let bench = Bench { kit, scope, plane, control, kubeconfig, scratch };
-    let mut sizes = Vec::new();
+    let plane = Plane::find(kit)?;
     let mut loaded = 0;
+    if !plane.is_outside() {
+        loading::foundations(&plane)?;
+    }
+    let scratch = Scratch::create()?;
+    let kubeconfig = plane.kubeconfig(&scratch)?;
+    let bench = Bench { kit, scope, plane, kubeconfig, scratch };
+    let mut sizes = Vec::new();
     for case in &scope.cases {
-        if loaded < case.services {
-            note(&format!("creating services up to {}", case.services));
-            loading::services(&bench.plane, loaded..case.services)?;
+        if loaded < case.services && !bench.plane.is_outside() {
+            load(&bench.plane, loaded..case.services)?;
             loaded = case.services;
         }
         sizes.push(bench.size(*case)?);
@@ -61,11 +61,17 @@ pub(crate) fn everything(kit: &Kit, scope: &Scope) -> Result<Results, Failure> {
     })
 }
 
-/// Reachable from nodes, and not the one to slow down the loading.
-fn options() -> Options {
-    let flags =
-        ["--bind-address=0.0.0.0", "--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000"];
-    Options { apiserver_flags: flags.map(str::to_owned).into(), ..Options::default() }
+/// A control plane of the first size, and a command beside it: that starts a machine in which this program measures.
+pub(crate) fn beside(kit: &Kit, scope: &Scope, command: &[String]) -> Result<ExitStatus, Failure> {
+    let plane = Plane::start(kit)?;
+    loading::foundations(&plane)?;
+    load(&plane, 0..scope.cases.first().map_or(0, |case| case.services))?;
+    plane.run_beside(command)
+}
+
+fn load(plane: &Plane, numbers: Range<u32>) -> Result<(), Failure> {
+    note(&format!("creating services up to {}", numbers.end));
+    loading::services(plane, numbers)
 }
 
 impl Bench<'_> {
@@ -116,7 +122,7 @@ impl Bench<'_> {
 
     /// On a node of its own, until traffic flows.
     fn start(&self, who: Contestant, case: Case, pace: Pace) -> Result<(Ground, Running, Start), Failure> {
-        let ground = Ground::new(&self.control)?;
+        let ground = Ground::new(&self.plane.control)?;
         loading::probes(&self.plane, ground.address_of(SERVERS[0])?)?;
         let config = contestant::config(self.scope.mode, pace, &self.kubeconfig).to_string();
         let config = self.scratch.write("config.yaml", &config)?;

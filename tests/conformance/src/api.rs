@@ -43,12 +43,7 @@ pub struct Api {
 }
 
 impl Api {
-    pub(crate) fn new(
-        server: &str,
-        authority_pem: &str,
-        user: &str,
-        namespace: &Namespace,
-    ) -> Result<Api, String> {
+    pub fn new(server: &str, authority_pem: &str, user: &str, namespace: &Namespace) -> Result<Api, String> {
         let roots: Vec<Certificate<'static>> = parse_pem(authority_pem.as_bytes())
             .filter_map(|item| match item {
                 Ok(PemItem::Certificate(certificate)) => Some(certificate),

@@ -27,7 +27,7 @@ impl User {
     pub const PROXY: &'static str = "system:kube-proxy";
 
     /// Tokens need only differ: only the test reaches the server.
-    pub(crate) fn token(name: &str) -> String {
+    pub fn token(name: &str) -> String {
         format!("token-of-{}", name.replace(':', "-"))
     }
 
