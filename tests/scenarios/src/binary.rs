@@ -40,8 +40,21 @@ pub fn kube_proxy() -> Result<PathBuf, String> {
     Ok(target.join(profile).join("kube-proxy"))
 }
 
-/// The target folder and the profile's folder in it: a test lies in `target/PROFILE/deps`.
-fn place_of(test: &Path) -> Option<(&Path, &str)> {
-    let profile = test.parent()?.parent()?;
+/// The target folder and the profile's folder in it: a test lies in `target/PROFILE/deps`, a program above that.
+fn place_of(own: &Path) -> Option<(&Path, &str)> {
+    let folder = own.parent()?;
+    let profile = if folder.ends_with("deps") { folder.parent()? } else { folder };
     Some((profile.parent()?, profile.file_name()?.to_str()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_and_programs_know_their_profile() {
+        for own in ["/a/target/release/deps/life-1", "/a/target/release/bench"] {
+            assert_eq!(place_of(own.as_ref()), Some(("/a/target".as_ref(), "release")));
+        }
+    }
 }
