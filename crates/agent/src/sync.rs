@@ -45,6 +45,9 @@ pub(crate) enum Event {
     Stop,
 }
 
+/// After the last question: whoever asks often is not made to wait for it.
+const TIDY_AFTER: Duration = Duration::from_secs(1);
+
 /// What waits for the first sync.
 pub(crate) struct FirstSync {
     pub(crate) remove_leftovers: Box<dyn FnOnce() + Send>,
@@ -74,6 +77,8 @@ pub(crate) struct SyncLoop {
     /// Pins that are still to be deleted.
     doomed: VecDeque<FoundPins>,
     questions: Vec<Question>,
+    /// When the last one was, until the memory it took is given back.
+    answered: Option<Instant>,
     outlets: Outlets,
     /// Until it is done.
     first_sync: Option<FirstSync>,
@@ -118,6 +123,7 @@ impl SyncLoop {
             }),
             doomed: VecDeque::new(),
             questions: Vec::new(),
+            answered: None,
             outlets,
             first_sync: Some(first_sync),
             started: Instant::now(),
@@ -151,6 +157,7 @@ impl SyncLoop {
             self.sync();
             self.forget_pins();
             self.answer_questions();
+            self.tidy_up();
         }
     }
 
@@ -161,6 +168,7 @@ impl SyncLoop {
             self.lanes.iter().filter(|lane| self.has_work(lane)).map(|lane| lane.wait(&self.reconciler, now));
         let waits = waits.chain(self.identity.next_look(now)).chain([self.checks.wait(now)]);
         let waits = waits.chain(self.doomed.front().map(|found| found.wait(now)));
+        let waits = waits.chain(self.answered.map(|at| (at + TIDY_AFTER).saturating_duration_since(now)));
         waits.min().unwrap_or_default()
     }
 
@@ -395,7 +403,18 @@ impl SyncLoop {
         }
     }
 
+    /// Answers are made of many short-lived pieces, which the allocator keeps.
+    fn tidy_up(&mut self) {
+        if self.answered.is_some_and(|at| at.elapsed() >= TIDY_AFTER) {
+            self.answered = None;
+            kernel::memory::give_back();
+        }
+    }
+
     fn answer_questions(&mut self) {
+        if !self.questions.is_empty() {
+            self.answered = Some(Instant::now());
+        }
         for question in std::mem::take(&mut self.questions) {
             let planner = planner(&self.state, &self.node, &self.options);
             match question {

@@ -1,17 +1,22 @@
 //! What becomes of packets to an address, and why: the question, and what the sync thread knows about it. It is put into
 //! words elsewhere.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 use cluster::ClusterState;
 use commands::targets::Target;
 use dataplane::{Backend, Explained, HEAVIEST_PLANNED, Inquiry, Reconciler};
-use model::{Address, Client, Family, LocalDetector, NodeView, Planner, Protocol, Role, TrafficPolicy};
+use model::{
+    Address, Client, Family, LocalDetector, NodeView, Planner, Protocol, Role, ServicePort, TrafficPolicy,
+};
 
 use crate::lane::Lane;
 
 /// Addresses of a service that are explained.
 const MOST_ADDRESSES: usize = 16;
+/// Ports of a service whose addresses are looked for.
+const MOST_PORTS: usize = 500;
 /// Objects of services after whose planning one answer ends, and the others are asked for one by one: less than a
 /// millisecond's worth.
 const ENOUGH_PLANNED: usize = 500;
@@ -85,7 +90,7 @@ impl ExplainRequest {
         let most_endpoints = self.most_endpoints / targets.len().max(1);
         let mut planned = match &self.target {
             // To find its addresses, of both families.
-            Target::Service(service, _) => 2 * view.planner.weight(service),
+            Target::Service(service, _) => 2 * view.planner.weight(service).min(HEAVIEST_PLANNED),
             Target::At(..) | Target::NodePort(..) => 0,
         };
         let mut each = Vec::new();
@@ -132,24 +137,19 @@ impl ExplainRequest {
                          the label service.kubernetes.io/service-proxy-name are not proxied"
                     ));
                 };
-                if view.planner.weight(service) > HEAVIEST_PLANNED {
-                    return Err(format!("service {service} is too large; ask for one of its addresses"));
-                }
-                let is_meant = |name: &str, number: u16| {
-                    port.as_ref().is_none_or(|port| *port == *name || *port == number.to_string())
+                let is_large = view.planner.weight(service) > HEAVIEST_PLANNED;
+                let is_meant = |one: &&ServicePort| {
+                    port.as_ref().is_none_or(|port| *port == *one.name || *port == one.port.to_string())
                 };
+                let meant = found.ports.iter().filter(is_meant).take(MOST_PORTS);
                 let mut targets = Vec::new();
                 for family in Family::BOTH.into_iter().filter(|family| is_asked(*family)) {
-                    let plan =
-                        view.planner.plan(service, family).map(|planned| planned.plan).unwrap_or_default();
-                    for port in &plan.ports {
-                        let number = found
-                            .ports
-                            .iter()
-                            .find(|one| (&one.name, one.protocol) == (&port.name, port.protocol));
-                        if !is_meant(&port.name, number.map_or(0, |one| one.port)) {
-                            continue;
-                        }
+                    let planned = match is_large {
+                        true => view.reconciler.plan(family, service).map(Cow::Borrowed),
+                        false => view.planner.plan(service, family).map(|planned| Cow::Owned(planned.plan)),
+                    };
+                    let plan = planned.unwrap_or_default();
+                    for port in meant.clone().filter_map(|one| plan.port(&one.name, one.protocol)) {
                         let at = port.destinations.iter().filter_map(|to| match to.at {
                             Address::Vip(ip, port) => Some(SocketAddr::new(ip, port)),
                             Address::NodePort(port) => node_ip(family).map(|ip| SocketAddr::new(ip, port)),

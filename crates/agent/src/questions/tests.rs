@@ -78,6 +78,15 @@ fn fill(state: &mut ClusterState, endpoints: u8) {
     apply_slice(state, "web-1", (1..=endpoints).map(endpoint).collect());
 }
 
+/// With 200 endpoints more in each of so many slices.
+fn fill_many(state: &mut ClusterState, slices: u8) {
+    for number in 0..slices {
+        let ip = |last| [10, 244, 1 + number, last].into();
+        let endpoints = (0..200).map(|last| EndpointRecord { ip: ip(last), ..endpoint(2) }).collect();
+        apply_slice(state, &format!("web-many-{number}"), endpoints);
+    }
+}
+
 fn port(name: &str, protocol: Protocol, port: u16) -> ServicePort {
     ServicePort { name: name.into(), protocol, port, node_port: None }
 }
@@ -273,11 +282,7 @@ fn a_status_tells_what_is_planned_what_is_programmed_and_what_waits() {
 fn a_large_service_is_not_planned_for_a_question() {
     let mut world = World::new();
     fill(&mut world.state, 3);
-    for number in 0..30 {
-        let ip = |last| [10, 244, number, last].into();
-        let endpoints = (0..200).map(|last| EndpointRecord { ip: ip(last), ..endpoint(2) }).collect();
-        apply_slice(&mut world.state, &format!("web-many-{number}"), endpoints);
-    }
+    fill_many(&mut world.state, 30);
     let v4 = world.v4();
     assert_eq!((v4.known_endpoints, &v4.planned), (6_003, &Rules::Unknown));
 }
@@ -363,7 +368,7 @@ fn a_list_of_broad_services_is_answered_in_pieces() {
 }
 
 #[test]
-fn a_service_of_thousands_of_endpoints_is_explained_address_by_address() {
+fn a_service_of_many_endpoints_is_explained_address_by_address() {
     let mut world = World::new();
     fill(&mut world.state, 3);
     let ask = |world: &mut World<_>| {
@@ -376,15 +381,16 @@ fn a_service_of_thousands_of_endpoints_is_explained_address_by_address() {
     let (first, small) = ask(&mut world);
     assert_eq!((first.rest.len(), at(&first)), (0, at(&small)), "at once");
     assert_eq!(small.each.len(), 4);
-    for number in 0..20 {
-        let ip = |last| [10, 244, 1 + number, last].into();
-        let endpoints = (0..200).map(|last| EndpointRecord { ip: ip(last), ..endpoint(2) }).collect();
-        apply_slice(&mut world.state, &format!("web-many-{number}"), endpoints);
-    }
+    fill_many(&mut world.state, 4);
     let (first, large) = ask(&mut world);
     assert_eq!((first.each.len(), first.rest.len()), (0, 4));
     assert_eq!(at(&large), at(&small));
     let named = large.each.iter().flat_map(|one| &one.explained.answers).map(|answer| answer.known.len());
     assert_eq!(named.max(), Some(100), "a share for each address");
-    assert!(large.each.iter().flat_map(|one| &one.explained.answers).all(|one| one.known_count == 4_003));
+    assert!(large.each.iter().flat_map(|one| &one.explained.answers).all(|one| one.known_count == 803));
+
+    fill_many(&mut world.state, 30);
+    let (_, large) = ask(&mut world);
+    assert_eq!(at(&large), at(&small), "by what was written");
+    assert!(large.each.iter().all(|one| one.explained.owner.as_ref().unwrap().is_large));
 }

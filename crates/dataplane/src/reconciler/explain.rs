@@ -14,8 +14,8 @@ use super::asking::destination;
 use crate::backend::Backend;
 use crate::inspection::Look;
 
-/// The heaviest service that is planned for a question, by [`Planner::weight`]: a few milliseconds' worth.
-pub const HEAVIEST_PLANNED: usize = 5_000;
+/// The heaviest service that is planned for a question, by [`Planner::weight`]: about a millisecond's worth.
+pub const HEAVIEST_PLANNED: usize = 2_000;
 /// Rivals, neighbours and source ranges that an answer names.
 const MOST_RIVALS: usize = 10;
 const MOST_NEIGHBOURS: usize = 50;
@@ -184,11 +184,14 @@ impl<B: Backend> Reconciler<B> {
             plan.retain(|protocol, at| self.owner(family, Claim { at, protocol }) == Some(service));
             plan
         });
-        let is_written = is_large || fresh.as_ref().map(in_order) == written.map(in_order);
         let plan = fresh.as_ref().or(written)?;
         let name = planner.service(service).and_then(|service| named(service, protocol, at));
         let (port, to) = destination(plan, protocol, name, at)?;
         let (port, to) = (port.clone(), to.clone());
+        let here = |plan: Option<&ServicePlan>| {
+            plan.and_then(|plan| destination(plan, protocol, name, at)).map(|(port, _)| in_order(port))
+        };
+        let is_written = is_large || here(fresh.as_ref()) == here(written);
         Some(Planned { service: service.clone(), port, to, is_written, is_large })
     }
 }
@@ -203,14 +206,11 @@ fn named(service: &Service, protocol: Protocol, at: Address) -> Option<&str> {
 }
 
 /// The order of endpoints in a pool says nothing.
-fn in_order(plan: &ServicePlan) -> ServicePlan {
-    let mut plan = plan.clone();
-    plan.ports.for_each_mut(|port| {
-        let port = Arc::make_mut(port);
-        port.cluster_pool.sort_unstable();
-        port.local_pool.sort_unstable();
-    });
-    plan
+fn in_order(port: &PortPlan) -> PortPlan {
+    let mut port = port.clone();
+    port.cluster_pool.sort_unstable();
+    port.local_pool.sort_unstable();
+    port
 }
 
 struct Planned {
