@@ -116,6 +116,14 @@ impl Claims {
         }
     }
 
+    /// Whether more than one service wants the same anywhere.
+    pub fn has_contests(&self) -> bool {
+        match &self.0 {
+            Table::V4(ledger) => ledger.has_contests(),
+            Table::V6(ledger) => ledger.has_contests(),
+        }
+    }
+
     /// What is owned at an address, and by whom; at most `most` of it.
     pub fn at(&self, ip: IpAddr, most: usize) -> Vec<(Claim, ServiceKey)> {
         match &self.0 {

@@ -25,6 +25,9 @@ const SYNC_DEADLINE: Duration = Duration::from_secs(30);
 /// More than any pause that a sync before leaves.
 const BETWEEN_CHANGES: Duration = Duration::from_millis(120);
 
+/// The agent gives memory back a second after the last question.
+const TIDIED: Duration = Duration::from_secs(2);
+
 const ANSWER_MS: f64 = 50.0;
 const DELAY_MS: f64 = 1.0;
 const GROWTH_KIB: u64 = 1000;
@@ -98,7 +101,7 @@ fn ask_everything(
     for (what, path) in questions() {
         answers.push(answer(agent, what, &path, times)?);
     }
-    agent.wait_until_quiet()?;
+    std::thread::sleep(TIDIED);
     let after = resident()?;
     let idle_percent = share(agent, times, &tag()?)?;
     let changing_percent = share(agent, times, "")?;

@@ -13,8 +13,10 @@ use model::{
 
 use crate::lane::Lane;
 
-/// Addresses of a service that are explained.
+/// Addresses of a service that are explained, and their weight together: each of a service with two thousand endpoints
+/// takes some milliseconds.
 const MOST_ADDRESSES: usize = 16;
+const MOST_WEIGHT: usize = 6_000;
 /// Ports of a service whose addresses are looked for.
 const MOST_PORTS: usize = 500;
 /// Objects of services after whose planning one answer ends, and the others are asked for one by one: less than a
@@ -85,14 +87,16 @@ impl ExplainRequest {
             Ok(targets) => (targets, None),
             Err(problem) => (Vec::new(), Some(problem)),
         };
-        let left_out = targets.len().saturating_sub(MOST_ADDRESSES);
-        let mut targets = targets.into_iter().take(MOST_ADDRESSES);
-        let most_endpoints = self.most_endpoints / targets.len().max(1);
-        let mut planned = match &self.target {
-            // To find its addresses, of both families.
-            Target::Service(service, _) => 2 * view.planner.weight(service).min(HEAVIEST_PLANNED),
+        let weight = match &self.target {
+            Target::Service(service, _) => view.planner.weight(service).min(HEAVIEST_PLANNED),
             Target::At(..) | Target::NodePort(..) => 0,
         };
+        let most_addresses = (MOST_WEIGHT / weight.max(1)).min(MOST_ADDRESSES);
+        let left_out = targets.len().saturating_sub(most_addresses);
+        let mut targets = targets.into_iter().take(most_addresses);
+        let most_endpoints = self.most_endpoints / targets.len().max(1);
+        // To find its addresses, of both families.
+        let mut planned = 2 * weight;
         let mut each = Vec::new();
         while planned < ENOUGH_PLANNED
             && let Some((protocol, to)) = targets.next()

@@ -223,7 +223,11 @@ fn lost<B: Backend>(
 }
 
 fn has_lost<B: Backend>(key: &ServiceKey, service: &Service, reconciler: &Reconciler<B>) -> bool {
-    claims(service).any(|(family, claim)| reconciler.owner(family, claim).is_some_and(|owner| owner != key))
+    let contested = Family::BOTH.map(|family| reconciler.has_contests(family));
+    let is_lost = |(family, claim): (Family, Claim)| {
+        contested[family.index()] && reconciler.owner(family, claim).is_some_and(|owner| owner != key)
+    };
+    contested.contains(&true) && claims(service).any(is_lost)
 }
 
 /// What a service asks for, or the first of it.

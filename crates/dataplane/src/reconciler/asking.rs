@@ -24,6 +24,11 @@ impl<B: Backend> Reconciler<B> {
         planned.refusal_by(|fate| self.backend.fate(protocol, fate))
     }
 
+    /// Whether services stand in each other's way.
+    pub fn has_contests(&self, family: Family) -> bool {
+        self.families[family.index()].claims.has_contests()
+    }
+
     /// Services that want it too and do not have it: how many, and the first of them.
     pub fn rivals(&self, family: Family, claim: Claim, most: usize) -> (usize, Vec<ServiceKey>) {
         self.families[family.index()].claims.rivals(claim, most)

@@ -90,6 +90,10 @@ impl<A: Ip> Ledger<A> {
         self.seat_of.keys().cloned().collect()
     }
 
+    pub(super) fn has_contests(&self) -> bool {
+        self.contested.len() > 0
+    }
+
     pub(super) fn news(&mut self) -> Option<ContestNews> {
         self.contested.settle();
         let pairs = self.contested.contests.take_touched();
