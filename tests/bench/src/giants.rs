@@ -15,7 +15,7 @@ pub(crate) const NAMESPACE: &str = "tenant";
 const PORTS: u16 = 20_000;
 const ENDPOINTS: u32 = 50_000;
 /// Endpoints and addresses of one that is still planned for a question.
-const PLANNED_ENDPOINTS: u32 = 1_900;
+const PLANNED_ENDPOINTS: u32 = 950;
 const PLANNED_ADDRESSES: u32 = 16;
 /// Services that each have so many ports at so many addresses.
 const BROAD: u32 = 40;
@@ -46,7 +46,7 @@ pub(crate) fn questions() -> Vec<(&'static str, String)> {
         ("explain one of 20,000 ports", format!("/pointsman/v1/explain?to={ports}:{PORTS}&from={from}")),
         ("explain one of 50,000 endpoints", format!("/pointsman/v1/explain?to={wide}:80&from={from}")),
         (
-            "explain a service of 1,900 endpoints, 16 addresses",
+            "explain a service of 950 endpoints, 16 addresses",
             format!("/pointsman/v1/explain?service={NAMESPACE}/planned"),
         ),
         ("the page with the same", format!("/?service={NAMESPACE}/planned")),

@@ -13,10 +13,10 @@ use model::{
 
 use crate::lane::Lane;
 
-/// Addresses of a service that are explained, and their weight together: each of a service with two thousand endpoints
-/// takes some milliseconds.
+/// Addresses of a service that are explained, and their weight together: each of a service with a thousand endpoints
+/// takes a millisecond or two.
 const MOST_ADDRESSES: usize = 16;
-const MOST_WEIGHT: usize = 6_000;
+const MOST_WEIGHT: usize = 3_000;
 /// Ports of a service whose addresses are looked for.
 const MOST_PORTS: usize = 500;
 /// Objects of services after whose planning one answer ends, and the others are asked for one by one: less than a

@@ -15,7 +15,7 @@ use crate::backend::Backend;
 use crate::inspection::Look;
 
 /// The heaviest service that is planned for a question, by [`Planner::weight`]: about a millisecond's worth.
-pub const HEAVIEST_PLANNED: usize = 2_000;
+pub const HEAVIEST_PLANNED: usize = 1_000;
 /// Rivals, neighbours and source ranges that an answer names.
 const MOST_RIVALS: usize = 10;
 const MOST_NEIGHBOURS: usize = 50;
