@@ -1,9 +1,11 @@
 //! Mode userspace as the agent sees it: what it needs, how it is built, what it measures.
 
 use kernel::nft;
+use kernel::sysctl::{Root, SysctlError};
 
 use super::node::Node;
 use super::{NAME, Userspace, ground, metrics};
+use crate::backend::Setup;
 use crate::leftovers::{Leftover, Leftovers, Removal, Search};
 use crate::metrics::ModeMetrics;
 use crate::mode::{BuildOptions, Holdings, Mode, Prepared, Running, Unavailable};
@@ -68,13 +70,37 @@ impl Mode for UserspaceMode {
 /// The kernel has all that is needed.
 struct Ready;
 
+/// Clients of all services come to one listener, so the kernel gives a connection another source port there if the client
+/// has one from its port to another service already. Older kernels (seen: 6.1) look the socket up before that, and give
+/// its packets to the other connection.
+const EARLY_DEMUX: &str = "/proc/sys/net/ipv4/tcp_early_demux";
+
+fn look_up_late() -> Result<(), SysctlError> {
+    let root = Root::system();
+    if root.read(EARLY_DEMUX)? != "0" {
+        root.write(EARLY_DEMUX, 0)?;
+        tracing::info!(file = EARLY_DEMUX, after = 0, "Changed a node setting that mode userspace needs");
+    }
+    Ok(())
+}
+
 impl Prepared for Ready {
     fn leftovers(&self) -> Leftovers {
         // The table of mode nftables is ours, too.
         Leftovers::new(NAME, Vec::new).beside(nftables::MODE.name())
     }
 
+    fn set_up_node(&self, _setup: &Setup) -> Vec<String> {
+        look_up_late().err().iter().map(ToString::to_string).collect()
+    }
+
     fn build(self: Box<Self>, options: &BuildOptions<'_>) -> Result<Running, Unavailable> {
+        if let Err(error) = look_up_late() {
+            tracing::warn!(
+                %error,
+                "Some connections of clients with many of them may time out; set it on the node, or run --init-only"
+            );
+        }
         let cannot = |what: &'static str| move |error| Unavailable::because(what, error);
         let rules = nft::Connection::open().map_err(cannot("cannot open a netlink socket"))?;
         let own_port = rules.port();

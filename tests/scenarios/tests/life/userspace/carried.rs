@@ -11,13 +11,14 @@ use test_support::{Carrier, Case, wait_until};
 use super::super::places::at_cluster_ip;
 use super::super::stage::{From, NODE, PROMPT, SOON, Stage, answer, list, slices};
 use super::super::traffic::sent_again;
-use super::case;
+use super::{case, peers};
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
         case("new connections wait for the next agent", waiting),
         case("an endpoint that refuses or is silent is passed over", passed_over),
         case("an open connection outlives the removal of its endpoint", drained),
+        case("a client calls two services from one port", one_port),
         case("SIGTERM waits for open connections", stopped),
         case("a UDP flow moves without its record being forgotten", moved_datagrams),
         case("a UDP client learns that its endpoint refuses", refused_datagrams),
@@ -81,6 +82,27 @@ fn drained(carrier: Carrier) {
         stage.await_answer(Protocol::Tcp, From::Guest, to, "b");
         assert!(matches!(hold.ping(answer()), Pulse::Alive(_)), "{family}\n{}", stage.log());
         assert_eq!(hold.by(), "a");
+    }
+}
+
+/// Both connections are led to one listener, where the client's address and port alone cannot tell them apart.
+fn one_port(carrier: Carrier) {
+    let mut stage = Stage::of(carrier);
+    for (number, name, pod) in [(1, "web", "a"), (2, "other", "b")] {
+        stage.folder.put_service(&stage.service(name, number, Protocol::Tcp));
+        stage.put_endpoints(name, Protocol::Tcp, &[pod]);
+    }
+    stage.start_with(&[PROMPT]);
+    for family in Family::BOTH {
+        let guest = stage.namespace(From::Guest);
+        let mut open = [(1, "a"), (2, "b")].map(|(number, pod)| {
+            let to = at_cluster_ip(number, family);
+            let mut client = peers::connect_from(guest, 40_001, to)
+                .unwrap_or_else(|error| panic!("{family}: {pod}: {error}\n{}", stage.log()));
+            assert_eq!(peers::who(&mut client), pod, "{family}");
+            client
+        });
+        assert_eq!(open.each_mut().map(peers::who), ["a", "b"], "{family}: both go on");
     }
 }
 

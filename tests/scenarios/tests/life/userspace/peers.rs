@@ -2,8 +2,10 @@
 
 use std::hash::{DefaultHasher, Hasher as _};
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{AddressFamily, SocketType};
 use sandbox::Namespace;
 
 use super::super::stage::answer;
@@ -17,6 +19,29 @@ pub(crate) fn connect(namespace: &Namespace, to: SocketAddr) -> TcpStream {
     let stream = namespace.run(|| TcpStream::connect_timeout(&to, answer())).unwrap();
     stream.set_read_timeout(Some(answer())).unwrap();
     stream
+}
+
+/// The same from a port that other connections may have, too.
+pub(crate) fn connect_from(namespace: &Namespace, port: u16, to: SocketAddr) -> std::io::Result<TcpStream> {
+    let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = namespace.run(|| rustix::net::socket(family, SocketType::STREAM, None))?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    for timeout in [Timeout::Send, Timeout::Recv] {
+        sockopt::set_socket_timeout(&socket, timeout, Some(answer()))?;
+    }
+    rustix::net::bind(&socket, &SocketAddr::new(any, port))?;
+    rustix::net::connect(&socket, &to)?;
+    Ok(socket.into())
+}
+
+/// Which pod is at the other end.
+pub(crate) fn who(client: &mut TcpStream) -> String {
+    client.write_all(b"who\n").unwrap();
+    let mut answer = [0; 256];
+    let count = client.read(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer[..count]).into_owned();
+    answer.split_whitespace().next().unwrap_or_default().to_owned()
 }
 
 /// Serve each connection on a thread of its own.
