@@ -90,6 +90,18 @@ impl std::fmt::Debug for User {
     }
 }
 
+impl User {
+    /// What is empty is not set.
+    fn drop_empty(&mut self) {
+        let User { username, password, token, token_file, as_user, as_uid, exec, .. } = self;
+        let command = exec.as_mut().map(|exec| &mut exec.command);
+        let texts = [username, password, token, token_file, as_user, as_uid];
+        for text in texts.into_iter().chain(command) {
+            text.take_if(|text| text.is_empty());
+        }
+    }
+}
+
 /// How an exec plugin is run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -158,7 +170,9 @@ pub(super) fn parse(text: &str) -> Result<(Cluster, User), String> {
     if documents.is_empty() {
         return Err("it is empty".to_owned());
     }
-    documents.into_iter().fold(File::default(), File::merge).current()
+    let (cluster, mut user) = documents.into_iter().fold(File::default(), File::merge).current()?;
+    user.drop_empty();
+    Ok((cluster, user))
 }
 
 /// A parser's own words show the lines around the mistake, and a value that has the wrong type.
@@ -269,6 +283,18 @@ users:
         assert_eq!(cluster.certificate_authority.as_deref(), folder.join("ca.crt").to_str());
         assert_eq!(user.token_file.as_deref(), Some("/run/token"), "it is a path already");
         assert_eq!(user.exec.unwrap().command.as_deref(), folder.join("./plugin").to_str());
+    }
+
+    #[test]
+    fn what_is_empty_is_not_set() {
+        let empty =
+            "{tokenFile: '', token: '', username: '', password: '', as: '', as-uid: '', exec: {command: ''}}";
+        let text =
+            TWO.split_once("    tokenFile").unwrap().0.replace("  user:\n", &format!("  user: {empty}\n"));
+        let (_, user) = parse(&text).unwrap();
+        let texts = [user.token_file, user.token, user.username, user.password, user.as_user, user.as_uid];
+        assert_eq!(texts.map(|text| text.is_some()), [false; 6]);
+        assert_eq!(user.exec.unwrap().command, None);
     }
 
     #[test]

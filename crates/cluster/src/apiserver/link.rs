@@ -1,4 +1,4 @@
-//! Single requests to the apiserver, within the budget, with credentials that are renewed when they stop to work.
+//! Single requests to the apiserver, within the budget, with credentials that are renewed when they stop working.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

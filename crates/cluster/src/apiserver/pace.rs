@@ -82,7 +82,7 @@ impl Budget {
         let earned = now.saturating_duration_since(self.counted).as_secs_f64() * self.qps;
         self.tokens = (self.tokens + earned).min(self.burst) - 1.0;
         self.counted = now;
-        // A rate of next to nothing makes a wait of next to for ever.
+        // A tiny rate makes a nearly endless wait.
         Duration::try_from_secs_f64((-self.tokens / self.qps).max(0.0)).unwrap_or(Duration::MAX)
     }
 }

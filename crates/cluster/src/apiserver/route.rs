@@ -16,6 +16,8 @@ use tokio_rustls::TlsConnector;
 const CONNECT: Duration = Duration::from_secs(10);
 /// The other family of addresses is tried beside the first one after this time, as client-go does.
 const OTHER_FAMILY: Duration = Duration::from_millis(300);
+/// Of the time for one address, where a name has many.
+const LEAST_SHARE: Duration = Duration::from_secs(2);
 /// What a proxy says before it forwards.
 const LARGEST_ANSWER: usize = 8 * 1024;
 
@@ -70,8 +72,7 @@ impl Route {
     }
 
     pub(super) async fn connect(&self) -> io::Result<Stream> {
-        let late = |_| io::Error::new(ErrorKind::TimedOut, "no connection within 10 s");
-        tokio::time::timeout(CONNECT, self.establish()).await.map_err(late)?
+        tokio::time::timeout(CONNECT, self.establish()).await.map_err(|_| late(CONNECT))?
     }
 
     async fn establish(&self) -> io::Result<Stream> {
@@ -127,13 +128,31 @@ impl Peer {
         let prefers_ipv6 = found.first().is_some_and(SocketAddr::is_ipv6);
         let (first, other): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|address| address.is_ipv6() == prefers_ipv6);
-        let stream = if other.is_empty() {
-            TcpStream::connect(&*first).await?
-        } else {
-            race(TcpStream::connect(&*first), TcpStream::connect(&*other)).await?
+        let stream = match other.is_empty() {
+            true => connect_to_any(&first).await?,
+            false => race(connect_to_any(&first), connect_to_any(&other)).await?,
         };
         Ok(Box::new(stream))
     }
+}
+
+/// The first that answers. Each has its share of the time, so that one that is silent does not hide the others.
+async fn connect_to_any(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let count = u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+    let share = (CONNECT / count).max(LEAST_SHARE);
+    let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
+    for address in addresses {
+        match tokio::time::timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => last = error,
+            Err(_) => last = late(share),
+        }
+    }
+    Err(last)
+}
+
+fn late(time: Duration) -> io::Error {
+    io::Error::new(ErrorKind::TimedOut, format!("no connection within {} s", time.as_secs()))
 }
 
 /// The first that succeeds; the second begins later. If both fail, the error of the first.
@@ -179,7 +198,7 @@ impl Proxy {
         let mut answer = Vec::new();
         while !answer.ends_with(b"\r\n\r\n") {
             if answer.len() > LARGEST_ANSWER {
-                return Err(io::Error::other("the proxy answers with more than a way to the server"));
+                return Err(io::Error::other("the proxy's response is too long"));
             }
             // Not a byte more than the answer: the rest is the server's.
             answer.push(stream.read_u8().await?);
@@ -187,11 +206,34 @@ impl Proxy {
         let answer = String::from_utf8_lossy(&answer);
         match answer.split_whitespace().nth(1) {
             Some("200") => Ok(()),
-            Some("407") => Err(io::Error::other("the proxy wants other credentials (407)")),
+            Some("407") => Err(io::Error::other("the proxy rejected the credentials (407)")),
             _ => {
                 let said = answer.lines().next().unwrap_or_default();
-                Err(io::Error::other(format!("the proxy refuses a way to the server: {said}")))
+                Err(io::Error::other(format!("the proxy refused the connection: {said}")))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A place where nobody answers: its queue is full, so the kernel drops what comes.
+    fn silent() -> (std::net::TcpListener, Vec<std::net::TcpStream>) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let full = || std::net::TcpStream::connect_timeout(&at, Duration::from_millis(50)).ok();
+        let queued = std::iter::from_fn(full).take(10_000).collect();
+        (listener, queued)
+    }
+
+    #[tokio::test]
+    async fn an_address_that_is_silent_does_not_hide_the_next() {
+        let (silent, _queued) = silent();
+        let answers = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let addresses = [silent.local_addr().unwrap(), answers.local_addr().unwrap()];
+        let stream = tokio::time::timeout(CONNECT, connect_to_any(&addresses)).await.unwrap().unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), addresses[1]);
     }
 }

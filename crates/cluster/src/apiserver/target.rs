@@ -33,14 +33,14 @@ pub(super) struct Target {
 
 impl Target {
     pub(super) fn load(settings: &Settings) -> Result<Target, ConnectError> {
-        let mut target = match (&settings.kubeconfig, &settings.master) {
-            (Some(path), _) => Target::of_kubeconfig(path.clone())?,
+        let target = match (&settings.kubeconfig, &settings.master) {
+            (Some(path), master) => {
+                let master = master.as_deref().map(parse_master).transpose()?;
+                Target::of_kubeconfig(path.clone(), master)?
+            }
             (None, Some(url)) => Target::at(parse_master(url)?),
             (None, None) => Target::of_pod().map_err(|why| ConnectError::NotInCluster { why })?,
         };
-        if let Some(url) = &settings.master {
-            target.server = parse_master(url)?;
-        }
         Ok(target)
     }
 
@@ -70,8 +70,15 @@ impl Target {
         Ok(Target { roots: Some(roots), user, ..Target::at(server) })
     }
 
-    fn of_kubeconfig(path: PathBuf) -> Result<Target, ConnectError> {
-        let read = kubeconfig::read(&path).and_then(|(cluster, user)| Target::of_context(&cluster, user));
+    /// With another server than its own, if there is one: its `tls-server-name` is not that one's.
+    fn of_kubeconfig(path: PathBuf, master: Option<Uri>) -> Result<Target, ConnectError> {
+        let read = kubeconfig::read(&path).and_then(|(mut cluster, user)| {
+            if let Some(server) = master {
+                cluster.server = Some(server.to_string());
+                cluster.tls_server_name = None;
+            }
+            Target::of_context(&cluster, user)
+        });
         read.map_err(|why| ConnectError::Kubeconfig { path, why })
     }
 
@@ -162,5 +169,28 @@ pub(super) fn load(data: Option<&str>, path: Option<&str>, what: &str) -> Result
             Err(error) => Err(format!("cannot read the {what} {path}: {error}")),
         },
         (None, None) => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_server_is_not_known_by_the_name_of_the_first() {
+        let path = std::env::temp_dir().join(format!("target-{}", std::process::id()));
+        let text = "{current-context: a, contexts: [{name: a, context: {cluster: a}}], clusters: [{name: a, \
+                    cluster: {server: 'https://192.0.2.1', tls-server-name: first}}]}";
+        fs::write(&path, text).unwrap();
+        let of = |master: Option<&str>| {
+            let master = master.map(|url| parse_master(url).unwrap());
+            let target = Target::of_kubeconfig(path.clone(), master).unwrap();
+            (target.server.to_string(), target.server_name)
+        };
+        let own = of(None);
+        let other = of(Some("https://192.0.2.2:6443"));
+        fs::remove_file(&path).unwrap();
+        assert_eq!(own, ("https://192.0.2.1/".to_owned(), Some("first".to_owned())));
+        assert_eq!(other, ("https://192.0.2.2:6443/".to_owned(), None));
     }
 }
