@@ -66,6 +66,8 @@ pub(crate) struct Reply<T>(oneshot::Sender<Result<T, Unanswered>>);
 pub(crate) enum Unanswered {
     TooMany,
     Busy,
+    /// The last write failed, so that nobody knows what is in the kernel.
+    Rewriting,
     Stopping,
 }
 
@@ -82,6 +84,9 @@ impl fmt::Display for Unanswered {
                     "the sync thread did not answer within {seconds} s, it is writing rules; try again later"
                 )
             }
+            Unanswered::Rewriting => f.write_str(
+                "the last sync failed and all rules are to be rewritten; see the log and try again later",
+            ),
             Unanswered::Stopping => f.write_str("the agent is stopping"),
         }
     }
@@ -118,6 +123,10 @@ impl Question {
 impl<T> Reply<T> {
     pub(crate) fn answer(self, answer: T) {
         self.send(Ok(answer));
+    }
+
+    pub(crate) fn decline(self, why: Unanswered) {
+        self.send(Err(why));
     }
 
     fn send(self, answer: Result<T, Unanswered>) {

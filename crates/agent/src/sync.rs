@@ -23,7 +23,7 @@ use crate::lane::Lane;
 use crate::missed_prefixes::MissedPrefixes;
 use crate::node_setup;
 use crate::own_node::OwnNode;
-use crate::questions::{self, Question, ServiceStatus, View};
+use crate::questions::{self, Question, ServiceStatus, Unanswered, View};
 use crate::start_line;
 use telemetry::metrics::Metrics;
 
@@ -45,8 +45,8 @@ pub(crate) enum Event {
     Stop,
 }
 
-/// After the last question: whoever asks often is not made to wait for it.
-const TIDY_AFTER: Duration = Duration::from_secs(1);
+/// After the last question, so that frequent questions, such as those of an open page, do not pay for it.
+const TIDY_AFTER: Duration = Duration::from_secs(5);
 
 /// What waits for the first sync.
 pub(crate) struct FirstSync {
@@ -435,7 +435,15 @@ impl SyncLoop {
                 Question::Problematic(services, reply) => {
                     reply.answer(questions::judge(&services, &self.state, &self.reconciler));
                 }
+                Question::InspectAll(family, reply) if self.reconciler.is_unknown(family) => {
+                    reply.decline(Unanswered::Rewriting);
+                }
                 Question::InspectAll(family, reply) => reply.answer(self.reconciler.inspect_all(family)),
+                Question::InspectServices(_, reply)
+                    if Family::BOTH.iter().any(|family| self.reconciler.is_unknown(*family)) =>
+                {
+                    reply.decline(Unanswered::Rewriting);
+                }
                 Question::InspectServices(services, reply) => {
                     reply.answer(questions::inspect(&services, &mut self.reconciler));
                 }

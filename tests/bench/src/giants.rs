@@ -45,10 +45,7 @@ pub(crate) fn questions() -> Vec<(&'static str, String)> {
         ("a page of services with giants", format!("/pointsman/v1/services?limit=500&namespace={NAMESPACE}")),
         ("explain one of 20,000 ports", format!("/pointsman/v1/explain?to={ports}:{PORTS}&from={from}")),
         ("explain one of 50,000 endpoints", format!("/pointsman/v1/explain?to={wide}:80&from={from}")),
-        (
-            "explain a service of 950 endpoints, 16 addresses",
-            format!("/pointsman/v1/explain?service={NAMESPACE}/planned"),
-        ),
+        ("explain a service of 950 endpoints", format!("/pointsman/v1/explain?service={NAMESPACE}/planned")),
         ("the page with the same", format!("/?service={NAMESPACE}/planned")),
     ]
 }

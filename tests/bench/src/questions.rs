@@ -25,8 +25,8 @@ const SYNC_DEADLINE: Duration = Duration::from_secs(30);
 /// More than any pause that a sync before leaves.
 const BETWEEN_CHANGES: Duration = Duration::from_millis(120);
 
-/// The agent gives memory back a second after the last question.
-const TIDIED: Duration = Duration::from_secs(2);
+/// The agent gives memory back five seconds after the last question.
+const TIDIED: Duration = Duration::from_secs(7);
 
 const ANSWER_MS: f64 = 50.0;
 const DELAY_MS: f64 = 1.0;

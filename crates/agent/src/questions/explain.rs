@@ -36,6 +36,9 @@ pub(crate) struct ExplainRequest {
     pub(crate) most_endpoints: usize,
 }
 
+/// Their protocol and where they go.
+type Packets = (Protocol, SocketAddr);
+
 /// A client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sender {
@@ -63,7 +66,7 @@ pub(crate) struct Explanations {
     pub(crate) from: Option<Sender>,
     pub(crate) each: Vec<Explanation>,
     /// What is to be asked for in further questions, so that a sync waits for one address at most.
-    pub(crate) rest: Vec<(Protocol, SocketAddr)>,
+    pub(crate) rest: Vec<Packets>,
     /// There are more addresses than are explained.
     pub(crate) left_out: usize,
     /// Why there is nothing to explain.
@@ -83,16 +86,16 @@ pub(crate) struct Explanation {
 
 impl ExplainRequest {
     pub(crate) fn answer<B: Backend>(&self, mut view: View<'_, B>) -> Explanations {
-        let (targets, problem) = match self.targets(&view) {
-            Ok(targets) => (targets, None),
-            Err(problem) => (Vec::new(), Some(problem)),
+        let ((targets, count), problem) = match self.targets(&view) {
+            Ok(found) => (found, None),
+            Err(problem) => ((Vec::new(), 0), Some(problem)),
         };
         let weight = match &self.target {
             Target::Service(service, _) => view.planner.weight(service).min(HEAVIEST_PLANNED),
             Target::At(..) | Target::NodePort(..) => 0,
         };
         let most_addresses = (MOST_WEIGHT / weight.max(1)).min(MOST_ADDRESSES);
-        let left_out = targets.len().saturating_sub(most_addresses);
+        let left_out = count.saturating_sub(most_addresses);
         let mut targets = targets.into_iter().take(most_addresses);
         let most_endpoints = self.most_endpoints / targets.len().max(1);
         // To find its addresses, of both families.
@@ -118,20 +121,21 @@ impl ExplainRequest {
         }
     }
 
-    fn targets<B: Backend>(&self, view: &View<'_, B>) -> Result<Vec<(Protocol, SocketAddr)>, String> {
+    /// What is meant, or the first of it, and how much that is.
+    fn targets<B: Backend>(&self, view: &View<'_, B>) -> Result<(Vec<Packets>, usize), String> {
         let is_asked = |family: Family| self.from.as_ref().is_none_or(|from| Family::of(from.ip) == family);
         let node_ip = |family: Family| view.planner.node(family).nodeport_ips.first().copied();
         match &self.target {
-            Target::At(protocol, to) => Ok(vec![(*protocol, *to)]),
+            Target::At(protocol, to) => Ok((vec![(*protocol, *to)], 1)),
             Target::NodePort(protocol, port) => {
                 let families = Family::BOTH.into_iter().filter(|family| is_asked(*family));
                 let ips = families.filter_map(node_ip);
                 let found: Vec<_> = ips.map(|ip| (*protocol, SocketAddr::new(ip, *port))).collect();
-                match found.is_empty() {
-                    true => {
+                match found.len() {
+                    0 => {
                         Err("no address of this node serves node ports; see --nodeport-addresses".to_owned())
                     }
-                    false => Ok(found),
+                    count => Ok((found, count)),
                 }
             }
             Target::Service(service, port) => {
@@ -142,11 +146,12 @@ impl ExplainRequest {
                     ));
                 };
                 let is_large = view.planner.weight(service) > HEAVIEST_PLANNED;
+                let number = port.as_ref().and_then(|port| port.parse::<u16>().ok());
                 let is_meant = |one: &&ServicePort| {
-                    port.as_ref().is_none_or(|port| *port == *one.name || *port == one.port.to_string())
+                    port.as_ref().is_none_or(|port| *port == *one.name || number == Some(one.port))
                 };
                 let meant = found.ports.iter().filter(is_meant).take(MOST_PORTS);
-                let mut targets = Vec::new();
+                let (mut targets, mut count) = (Vec::new(), 0);
                 for family in Family::BOTH.into_iter().filter(|family| is_asked(*family)) {
                     let planned = match is_large {
                         true => view.reconciler.plan(family, service).map(Cow::Borrowed),
@@ -158,18 +163,25 @@ impl ExplainRequest {
                             Address::Vip(ip, port) => Some(SocketAddr::new(ip, port)),
                             Address::NodePort(port) => node_ip(family).map(|ip| SocketAddr::new(ip, port)),
                         });
-                        targets.extend(at.map(|at| (port.protocol, at)));
+                        let room = MOST_ADDRESSES.saturating_sub(targets.len());
+                        targets.extend(at.take(room).map(|at| (port.protocol, at)));
+                        count += port.destinations.len();
                     }
                 }
+                let has_port = meant.clone().next().is_some();
                 let names =
                     || found.ports.iter().take(20).map(|port| format!("{} ({})", port.port, port.name));
+                let is_unknown = Family::BOTH.iter().any(|family| view.reconciler.is_unknown(*family));
                 match (targets.is_empty(), port) {
-                    (true, Some(port)) => {
+                    (true, Some(port)) if !has_port => {
                         let names: Vec<String> = names().collect();
                         Err(format!("service {service} has no port {port}; it has {}", names.join(", ")))
                     }
-                    (true, None) => Err(format!("service {service} has no address of this family")),
-                    _ => Ok(targets),
+                    (true, _) if is_large && is_unknown => {
+                        Err(format!("the rules of service {service} are not written yet; try again later"))
+                    }
+                    (true, _) => Err(format!("service {service} has no address here of this family")),
+                    _ => Ok((targets, count)),
                 }
             }
         }
