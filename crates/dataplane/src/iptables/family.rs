@@ -248,15 +248,12 @@ impl<T: Tables> FamilyTables<T> {
         })
     }
 
-    /// Every chain and hook that is to be there, with the service whose it is.
-    pub(super) fn all_chains(&self, plans: &HashMap<ServiceKey, ServicePlan>, node: &NodePlan) -> All {
+    /// Every hook that is to be there, and every chain but those of services.
+    pub(super) fn common(&self, node: &NodePlan) -> All {
         let mut all = All::default();
         for table in Table::BOTH {
             let common = self.dialect.frame(table).into_iter().chain(self.state.chains(table));
             all.chains.extend(common.map(|chain| (table, chain, None)));
-            for_service_chains(plans, table, |port, kind, service| {
-                all.chains.push((table, port.chain(kind, &self.dialect), Some(service.clone())));
-            });
             all.hooks.extend(self.dialect.hooks(table, node).into_iter().map(|hook| (table, hook)));
         }
         all
@@ -278,6 +275,17 @@ impl<T: Tables> FamilyTables<T> {
 pub(super) struct All {
     pub(super) chains: Vec<(Table, Chain, Option<ServiceKey>)>,
     pub(super) hooks: Vec<(Table, Hook)>,
+}
+
+impl All {
+    /// Add the chains of services. For many of them it takes long.
+    pub(super) fn add_services(&mut self, plans: &HashMap<ServiceKey, ServicePlan>, dialect: &Dialect) {
+        for table in Table::BOTH {
+            for_service_chains(plans, table, |port, kind, service| {
+                self.chains.push((table, port.chain(kind, dialect), Some(service.clone())));
+            });
+        }
+    }
 }
 
 /// A table as it is before a rewrite.

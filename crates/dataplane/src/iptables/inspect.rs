@@ -50,14 +50,14 @@ pub(super) fn look<T: Tables>(tables: &mut T, dialect: &Dialect, inspected: &Ins
     }
 }
 
-/// All chains.
-pub(super) fn look_at_all<T: Tables>(tables: &mut T, all: All) -> Look {
+/// All chains; `all` is asked when there is time.
+pub(super) fn look_at_all<T: Tables>(tables: &mut T, all: impl FnOnce() -> All + Send + 'static) -> Look {
     match tables.saver() {
         Some(save) => Look::Later(Box::new(move || {
             let saved = [save(Table::Filter)?, save(Table::Nat)?];
-            Ok(compare_all(&all, &saved))
+            Ok(compare_all(&all(), &saved))
         })),
-        None => Look::Done(save(tables).map(|saved| compare_all(&all, &saved))),
+        None => Look::Done(save(tables).map(|saved| compare_all(&all(), &saved))),
     }
 }
 

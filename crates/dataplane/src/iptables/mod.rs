@@ -205,8 +205,14 @@ impl<T: Tables> Backend for Iptables<T> {
         plans: &HashMap<ServiceKey, ServicePlan>,
         node: &NodePlan,
     ) -> Option<Look> {
-        let all = self.families[family.index()].all_chains(plans, node);
-        Some(match self.tables(family) {
+        let tables = &mut self.families[family.index()];
+        let mut all = tables.common(node);
+        let (plans, dialect) = (plans.clone(), tables.dialect.clone());
+        let all = move || {
+            all.add_services(&plans, &dialect);
+            all
+        };
+        Some(match &mut tables.tables {
             Some(tables) => inspect::look_at_all(tables, all),
             None => Look::Done(Ok(Inspection::default())),
         })

@@ -8,26 +8,20 @@ pub use page::{Page, label_text};
 /// What is said of a metric, apart from its values.
 #[derive(Clone, Copy, Debug)]
 pub struct Description {
-    pub name: &'static str,
+    pub name: Word,
     pub kind: Kind,
-    pub labels: &'static [&'static str],
-    pub help: &'static str,
+    pub labels: &'static [Word],
+    pub help: Word,
 }
 
+type Word = &'static str;
+
 impl Description {
-    pub const fn counter(
-        name: &'static str,
-        labels: &'static [&'static str],
-        help: &'static str,
-    ) -> Description {
+    pub const fn counter(name: Word, labels: &'static [Word], help: Word) -> Description {
         Description { name, kind: Kind::Counter, labels, help }
     }
 
-    pub const fn gauge(
-        name: &'static str,
-        labels: &'static [&'static str],
-        help: &'static str,
-    ) -> Description {
+    pub const fn gauge(name: Word, labels: &'static [Word], help: Word) -> Description {
         Description { name, kind: Kind::Gauge, labels, help }
     }
 }
