@@ -92,6 +92,7 @@ impl Part {
     fn judge(self, what: &'static str, ratio: f64) -> Claim {
         let (measured, limit) = match self {
             Part::OneOf(parts) => (format!("1/{:.1}", ratio.recip()), format!("1/{parts}")),
+            Part::Share(share) if ratio < 0.05 => (format!("1/{:.0}", ratio.recip()), share.to_string()),
             Part::Share(share) => (format!("{ratio:.2}"), share.to_string()),
         };
         Claim {
