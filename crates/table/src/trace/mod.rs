@@ -129,7 +129,8 @@ impl Tracing {
                 Ok(Wait::Heard | Wait::Elapsed) => {}
                 Err(error) => break Ended::Failed(error),
             }
-            self.expire(Instant::now(), &mut seen);
+            // By the time before it listened: what had come meanwhile has been heard, however late this thread is.
+            self.expire(now, &mut seen);
             if !seen.into_iter().all(&mut *tell) {
                 break Ended::Stopped;
             }
