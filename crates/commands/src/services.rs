@@ -67,7 +67,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
         }
         if shown.as_ref() != Some(&services) {
             // Cells of tables are harmless already, and the others are for programs.
-            print_document(&text(&services, form));
+            print_document(&text(&services, form, arguments.has("problems")));
         }
         if !arguments.has("watch") {
             let is_problem = arguments.has("problems") && !services.is_empty();
@@ -148,10 +148,13 @@ fn all(agent: SocketAddr, parameters: &[(&'static str, String)]) -> Result<(Vec<
     }
 }
 
-fn text(services: &[Value], form: Form) -> String {
+fn text(services: &[Value], form: Form, only_problems: bool) -> String {
     match form {
         Form::Json => format!("{:#}\n", json!({ "services": services })),
         Form::Yaml => yaml::text(&node(&json!({ "services": services }))),
+        Form::Table | Form::Wide if services.is_empty() && only_problems => {
+            "No service refuses clients.\n".to_owned()
+        }
         Form::Table | Form::Wide if services.is_empty() => "No services found.\n".to_owned(),
         Form::Table | Form::Wide => table(services, form == Form::Wide).to_string(),
     }
@@ -287,14 +290,19 @@ default    web   http:80:30080/TCP  NodePort  10.96.0.10,fd00::a  <none>       2
 default    web   dns:53/UDP         NodePort  10.96.0.10,fd00::a  <none>       -          rejects all clients: no \
 endpoints; check the selector and the pods; affinity 10800 s
 ";
-        assert_eq!(text(&services, Form::Table), wanted);
-        assert_eq!(text(&[], Form::Table), "No services found.\n");
+        assert_eq!(text(&services, Form::Table, false), wanted);
+        assert_eq!(text(&[], Form::Table, false), "No services found.\n");
+        assert_eq!(text(&[], Form::Wide, true), "No service refuses clients.\n");
         let mut counted = services.clone();
         counted[0]["ports"][0]["rates"] = json!({ "connections": 0.25, "requestPackets": 100.0, "replyPackets": 50.4, "requestBytes": 0.0 });
-        let wide = text(&counted, Form::Wide);
+        let wide = text(&counted, Form::Wide, false);
         let columns = |line: usize| wide.lines().nth(line).unwrap().split_whitespace().collect::<Vec<_>>();
         assert_eq!(columns(0)[7..], ["ENDPOINTS", "CONN/S", "PACKETS/S", "BYTES/S", "NOTES"]);
         assert_eq!(columns(1)[7..12], ["2/3", "0/0", "0.2", "150", "0"]);
-        assert!(text(&services, Form::Yaml).starts_with("services:\n- "), "{}", text(&services, Form::Yaml));
+        assert!(
+            text(&services, Form::Yaml, false).starts_with("services:\n- "),
+            "{}",
+            text(&services, Form::Yaml, false)
+        );
     }
 }

@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
 use super::api_status::{self, Identity, STATUS};
-use super::{Context, api_diff, api_services, api_trace, looking};
+use super::{Context, api_diff, api_services, api_trace, looking, probes};
 use crate::explain::{self, Read};
 use crate::questions::{Asker, ExplainRequest, MOST_ENDPOINTS, Sender, Unanswered};
 use commands::paths::{DIFF, EXPLAIN, SERVICES, TRACE, VERSION_HEADER};
@@ -23,12 +23,15 @@ const LOOKS: usize = 2;
 
 pub(super) fn api(router: Router, identity: &Identity, context: &Context) -> Router {
     let router = question(router, DIFF, identity, context, async |query, context| {
+        has_written(&context)?;
         api_diff::diff(&query, &context.sync_thread).await.map(|document| pretty(&document))
     });
     let router = question(router, EXPLAIN, identity, context, async |query, context| {
+        has_written(&context)?;
         asked_to_explain(&query, &context.sync_thread).await.map(|document| pretty(&document))
     });
     let router = question(router, SERVICES, identity, context, async |query, context| {
+        has_written(&context)?;
         api_services::services(&query, &context.sync_thread, context.metrics.traffic()).await
     });
     let router = guarded(router, TRACE, identity, api_trace::page(&context.sync_thread));
@@ -37,6 +40,19 @@ pub(super) fn api(router: Router, identity: &Identity, context: &Context) -> Rou
         let status = pretty(&api_status::status(&of, &context));
         async { Ok(status) }
     })
+}
+
+/// Before the first sync there is nothing to tell, and rules of an earlier run may lead packets elsewhere.
+fn has_written(context: &Context) -> Result<(), Refused> {
+    let report = context.health.report();
+    if report.families.iter().any(Option::is_some) {
+        return Ok(());
+    }
+    let awaited = probes::awaited(&report).join(" and ");
+    let problem = format!(
+        "nothing is programmed yet, the agent waits for {awaited}; rules of an earlier run may be in force"
+    );
+    Err((StatusCode::SERVICE_UNAVAILABLE, problem))
 }
 
 /// A path whose answer takes the query and may wait for the sync thread.

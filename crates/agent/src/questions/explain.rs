@@ -169,8 +169,12 @@ impl ExplainRequest {
                     }
                 }
                 let has_port = meant.clone().next().is_some();
-                let names =
-                    || found.ports.iter().take(20).map(|port| format!("{} ({})", port.port, port.name));
+                let names = || {
+                    found.ports.iter().take(20).map(|port| match port.name.is_empty() {
+                        true => port.port.to_string(),
+                        false => format!("{} ({})", port.port, port.name),
+                    })
+                };
                 let is_unknown = Family::BOTH.iter().any(|family| view.reconciler.is_unknown(*family));
                 match (targets.is_empty(), port) {
                     (true, Some(port)) if !has_port => {

@@ -86,9 +86,10 @@ impl Kubectl {
         let output = self.command(words).stdin(Stdio::null()).output().map_err(unavailable)?;
         if !output.status.success() {
             let problem = String::from_utf8_lossy(&output.stderr);
-            let first = problem.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason given");
+            // The lines before are kubectl's log.
+            let last = problem.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no reason given");
             return Err(format!(
-                "kubectl {}: {first}",
+                "kubectl {}: {last}",
                 words.iter().take(2).copied().collect::<Vec<_>>().join(" ")
             ));
         }
