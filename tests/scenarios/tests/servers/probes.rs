@@ -81,6 +81,10 @@ fn awaiting() {
         ["currentTime", "healthy", "lastUpdated", "nodeEligible"],
         "no family was synced"
     );
+    for question in ["services", "diff", "explain?to=10.96.0.1:80"] {
+        let reply = site.get(crate::site::PAGES, &format!("/pointsman/v1/{question}"));
+        assert!(reply.code == 503 && reply.body.contains("nothing is programmed yet"), "{reply:?}");
+    }
     std::fs::remove_file(site.folder.path().join("broken.yaml")).unwrap();
     site.agent.await_ready().unwrap_or_else(|why| panic!("{why}"));
 }
