@@ -197,7 +197,7 @@ fn grows_in_step(what: &str, of: impl Fn(usize) -> Size, small: usize) {
 
 fn ratio(what: &str, measure: impl Fn() -> [Duration; 2]) {
     const MOST: f64 = 8.0;
-    const ROUNDS: usize = 5;
+    const ROUNDS: usize = 20;
     let mut best = [Duration::MAX; 2];
     let mut ratio = f64::MAX;
     for _ in 0..ROUNDS {

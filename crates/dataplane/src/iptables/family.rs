@@ -51,6 +51,7 @@ impl<T: Tables> FamilyTables<T> {
         node: &NodePlan,
     ) -> Result<Committed, SyncError> {
         let Some(tables) = &mut self.tables else { return self.without_tools(plans.is_empty()) };
+        self.watch.before_writing(tables.stamp());
         self.state = State::new();
         let found = Table::BOTH.map(|table| find(tables, table, &self.dialect, node));
         let [filter, nat] = found;
@@ -183,8 +184,8 @@ impl<T: Tables> FamilyTables<T> {
             })?;
         }
         match whole {
-            true => self.watch.rewritten(tables.stamp(), Instant::now()),
-            false => self.watch.written(tables.stamp()),
+            true => self.watch.rewritten(tables.stamp(), script.sections, Instant::now()),
+            false => self.watch.written(tables.stamp(), script.sections),
         }
         let rules = RuleCount { total: self.state.rules, written: script.written };
         let elements = rules.total.iter().sum();

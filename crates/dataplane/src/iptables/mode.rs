@@ -8,7 +8,7 @@ use model::Family;
 use super::{Iptables, WITHOUT_NOTIFICATIONS, leftovers, packet_counters};
 use crate::leftovers::{Leftovers, Removal, Search};
 use crate::localhost::Listening;
-use crate::metrics::{Description, Kind, ModeMetrics, RuleMetrics};
+use crate::metrics::{Description, ModeMetrics, RuleMetrics};
 use crate::mode::{BuildOptions, Holdings, Mode, Prepared, Running, SavedTables, Unavailable};
 use crate::nftables;
 
@@ -123,12 +123,11 @@ impl Prepared for Ready {
 const OF_FAMILY: &[&str] = &["ip_family"];
 const OF_TABLE: &[&str] = &["table", "ip_family"];
 
-pub(crate) const RESTORE_FAILURES: Description = Description {
-    name: "kubeproxy_sync_proxy_rules_iptables_restore_failures_total",
-    kind: Kind::Counter,
-    labels: OF_FAMILY,
-    help: "Syncs that iptables-restore refused; the previous rules remain active and all rules are retried",
-};
+pub(crate) const RESTORE_FAILURES: Description = Description::counter(
+    "kubeproxy_sync_proxy_rules_iptables_restore_failures_total",
+    OF_FAMILY,
+    "Syncs that iptables-restore refused; the previous rules remain active and all rules are retried",
+);
 
 static METRICS: ModeMetrics = ModeMetrics {
     times_partial_syncs: true,
@@ -136,24 +135,21 @@ static METRICS: ModeMetrics = ModeMetrics {
     cleanup_failures: None,
     rules: Some(RuleMetrics {
         tables: [Table::Filter.name(), Table::Nat.name()],
-        total: Description {
-            name: "kubeproxy_sync_proxy_rules_iptables_total",
-            kind: Kind::Gauge,
-            labels: OF_TABLE,
-            help: "Rules of kube-proxy in this table of iptables",
-        },
-        last: Description {
-            name: "kubeproxy_sync_proxy_rules_iptables_last",
-            kind: Kind::Gauge,
-            labels: OF_TABLE,
-            help: "Rules that the last sync wrote to this table of iptables",
-        },
-        partial_failures: Description {
-            name: "kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total",
-            kind: Kind::Counter,
-            labels: OF_FAMILY,
-            help: "Partial syncs that iptables-restore refused, so that all rules were written",
-        },
+        total: Description::gauge(
+            "kubeproxy_sync_proxy_rules_iptables_total",
+            OF_TABLE,
+            "Rules of kube-proxy in this table of iptables",
+        ),
+        last: Description::gauge(
+            "kubeproxy_sync_proxy_rules_iptables_last",
+            OF_TABLE,
+            "Rules that the last sync wrote to this table of iptables",
+        ),
+        partial_failures: Description::counter(
+            "kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total",
+            OF_FAMILY,
+            "Partial syncs that iptables-restore refused, so that all rules were written",
+        ),
     }),
     upstream: &packet_counters::METRICS,
     gated: None,

@@ -17,7 +17,9 @@ const SHARE_ANYWAY: u32 = 99;
 pub(super) struct Watch {
     /// As our last write, or the last look, left it.
     stamp: Option<Stamp>,
-    /// Another process wrote between two writes of ours.
+    /// As it was before our last write.
+    before: Option<Stamp>,
+    /// Another process wrote between two writes of ours, or may have during one.
     is_in_doubt: bool,
     last_look: Instant,
     /// What the last look took.
@@ -26,32 +28,35 @@ pub(super) struct Watch {
 
 impl Watch {
     pub(super) fn new(now: Instant) -> Watch {
-        Watch { stamp: None, is_in_doubt: false, last_look: now, cost: Duration::ZERO }
+        Watch { stamp: None, before: None, is_in_doubt: false, last_look: now, cost: Duration::ZERO }
     }
 
     pub(super) fn before_writing(&mut self, stamp: Option<Stamp>) {
         self.is_in_doubt |= stamp != self.stamp;
+        self.before = stamp;
     }
 
-    pub(super) fn written(&mut self, stamp: Option<Stamp>) {
+    /// By as many steps as the write had tables.
+    pub(super) fn written(&mut self, stamp: Option<Stamp>, steps: u64) {
+        // The sizes of legacy tables count no steps.
+        let counts = matches!(stamp, Some(Stamp([_, 0, 0, 0])));
+        self.is_in_doubt |= counts && !is_by(steps, self.before, stamp);
         self.stamp = stamp;
     }
 
     /// A write of ours elsewhere took the stamp from one to the other, by as many steps as it had tables; with more
     /// steps another process wrote meanwhile.
     pub(super) fn advance(&mut self, before: Option<Stamp>, after: Option<Stamp>, steps: u64) {
-        let wanted = before.map(|Stamp([count, rest @ ..])| {
-            let [a, b, c] = rest;
-            Stamp([count + steps, a, b, c])
-        });
-        if self.stamp == before && wanted.is_some() && wanted == after {
+        if self.stamp == before && is_by(steps, before, after) {
             self.stamp = after;
         }
     }
 
-    /// Everything was rewritten, whatever others did before.
-    pub(super) fn rewritten(&mut self, stamp: Option<Stamp>, now: Instant) {
-        *self = Watch { stamp, is_in_doubt: false, last_look: now, cost: self.cost };
+    /// Everything was rewritten, whatever others did before. It takes seconds for many services; unless nobody else wrote
+    /// meanwhile for certain, a look follows soon.
+    pub(super) fn rewritten(&mut self, stamp: Option<Stamp>, steps: u64, now: Instant) {
+        let is_in_doubt = !is_by(steps, self.before, stamp);
+        *self = Watch { stamp, before: None, is_in_doubt, last_look: now, cost: Duration::ZERO };
     }
 
     /// Whether it is time to read all rules.
@@ -75,6 +80,11 @@ impl Watch {
     }
 }
 
+/// Whether nobody else wrote between two stamps.
+fn is_by(steps: u64, before: Option<Stamp>, after: Option<Stamp>) -> bool {
+    before.is_some_and(|Stamp([count, a, b, c])| after == Some(Stamp([count + steps, a, b, c])))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,13 +95,35 @@ mod tests {
         Some(Stamp([number, 0, 0, 0]))
     }
 
+    fn rewrite(watch: &mut Watch, to: u64, now: Instant) {
+        watch.before_writing(stamp(to - 1));
+        watch.rewritten(stamp(to), 1, now);
+    }
+
+    #[test]
+    fn what_others_did_during_a_write_is_looked_for_soon() {
+        let start = Instant::now();
+        let sizes = |bytes| Some(Stamp([1, bytes, 1, bytes]));
+        for [before, after] in [[stamp(1), stamp(4)], [sizes(10), sizes(30)]] {
+            let mut watch = Watch::new(start);
+            watch.looked(before, true, start - 2_000 * MILLI, start);
+            watch.before_writing(before);
+            watch.rewritten(after, 2, start);
+            assert!(watch.wants_look(after, start + PAUSE), "a third commit was not ours, or nothing tells");
+            watch.looked(before, true, start, start);
+            watch.before_writing(before);
+            watch.written(after, 1);
+            assert_eq!(watch.wants_look(after, start + PAUSE), before == stamp(1), "sizes do not tell");
+        }
+    }
+
     #[test]
     fn nobody_else_wrote() {
         let start = Instant::now();
         let mut watch = Watch::new(start);
-        watch.rewritten(stamp(1), start);
+        rewrite(&mut watch, 1, start);
         watch.before_writing(stamp(1));
-        watch.written(stamp(2));
+        watch.written(stamp(2), 1);
         assert!(!watch.wants_look(stamp(2), start + 59_000 * MILLI));
         assert!(watch.wants_look(stamp(2), start + ANYWAY), "sometimes it looks all the same");
         assert!(watch.wants_look(None, start + PAUSE), "without a stamp nothing is known");
@@ -101,7 +133,7 @@ mod tests {
     fn what_others_wrote_is_looked_at_soon_and_not_too_often() {
         let start = Instant::now();
         let mut watch = Watch::new(start);
-        watch.rewritten(stamp(1), start);
+        rewrite(&mut watch, 1, start);
         assert!(!watch.wants_look(stamp(2), start + 499 * MILLI));
         assert!(watch.wants_look(stamp(2), start + PAUSE));
         let looked = start + 600 * MILLI;
@@ -115,12 +147,12 @@ mod tests {
     fn a_write_of_the_other_family_is_no_news() {
         let start = Instant::now();
         let mut watch = Watch::new(start);
-        watch.rewritten(stamp(1), start);
+        rewrite(&mut watch, 1, start);
         watch.advance(stamp(1), stamp(2), 1);
         assert!(!watch.wants_look(stamp(2), start + PAUSE));
         watch.advance(stamp(3), stamp(4), 1);
         assert!(watch.wants_look(stamp(4), start + PAUSE), "somebody else made it 3");
-        watch.rewritten(stamp(4), start);
+        rewrite(&mut watch, 4, start);
         watch.advance(stamp(4), stamp(7), 2);
         assert!(watch.wants_look(stamp(7), start + PAUSE), "somebody else wrote meanwhile");
     }
@@ -129,11 +161,11 @@ mod tests {
     fn a_write_of_ours_hides_none_of_theirs() {
         let start = Instant::now();
         let mut watch = Watch::new(start);
-        watch.rewritten(stamp(1), start);
+        rewrite(&mut watch, 1, start);
         watch.before_writing(stamp(2));
-        watch.written(stamp(3));
+        watch.written(stamp(3), 1);
         assert!(watch.wants_look(stamp(3), start + PAUSE));
-        watch.rewritten(stamp(4), start);
+        rewrite(&mut watch, 4, start);
         assert!(!watch.wants_look(stamp(4), start + PAUSE), "everything was rewritten");
     }
 }

@@ -13,7 +13,7 @@ use model::{Change, Family, NodePlan, PortPlan, ServiceKey, ports_of};
 use super::Held;
 use super::servers::{Offers, add_port};
 use crate::backend::SyncError;
-use crate::metrics::{Collector, Description, Kind, Page, label_text};
+use crate::metrics::{Collector, Description, Page, label_text};
 use crate::mode::Unavailable;
 use crate::nftables::refusals;
 use crate::nftables::service_counters::{self, Figures};
@@ -21,24 +21,21 @@ use crate::nftables::{Count, PortTraffic, ServicePortName, read_traffic};
 
 const OF_FAMILY: &[&str] = &["ip_family"];
 
-const SERVERS: Description = Description {
-    name: "pointsman_ipvs_virtual_servers",
-    kind: Kind::Gauge,
-    labels: OF_FAMILY,
-    help: "Virtual servers programmed for services",
-};
-const DESTINATIONS: Description = Description {
-    name: "pointsman_ipvs_destinations",
-    kind: Kind::Gauge,
-    labels: OF_FAMILY,
-    help: "Destinations in use of all virtual servers",
-};
-const DRAINING: Description = Description {
-    name: "pointsman_ipvs_draining_destinations",
-    kind: Kind::Gauge,
-    labels: OF_FAMILY,
-    help: "Destinations whose endpoint is gone and that stay until their connections end",
-};
+const SERVERS: Description = Description::gauge(
+    "pointsman_ipvs_virtual_servers",
+    OF_FAMILY,
+    "Virtual servers programmed for services",
+);
+const DESTINATIONS: Description = Description::gauge(
+    "pointsman_ipvs_destinations",
+    OF_FAMILY,
+    "Destinations in use of all virtual servers",
+);
+const DRAINING: Description = Description::gauge(
+    "pointsman_ipvs_draining_destinations",
+    OF_FAMILY,
+    "Destinations whose endpoint is gone and that stay until their connections end",
+);
 
 pub(super) const METRICS: [Description; 9] = {
     let [packets, bytes, connections, refused] = service_counters::METRICS;

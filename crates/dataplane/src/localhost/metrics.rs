@@ -50,21 +50,15 @@ impl Collector for Listeners {
             return;
         }
         let families = || Family::BOTH.map(|family| (family, family.to_string()));
-        page.family(&LISTENERS);
-        for (family, word) in families() {
-            let open = figures.open[family.index()].load(Ordering::Relaxed) as u64;
-            page.count(LISTENERS.name, &label_text([("ip_family", &*word)]), open);
-        }
-        page.family(&FAILURES);
-        for (family, word) in families() {
-            let failures = figures.failures[family.index()].load(Ordering::Relaxed);
-            page.count(FAILURES.name, &label_text([("ip_family", &*word)]), failures);
-        }
-        page.family(&LEFT_OUT);
-        for (family, word) in families() {
-            let left_out = figures.left_out[family.index()].load(Ordering::Relaxed) as u64;
-            page.count(LEFT_OUT.name, &label_text([("ip_family", &*word)]), left_out);
-        }
+        let mut each = |about: &Description, value: &dyn Fn(usize) -> u64| {
+            page.family(about);
+            for (family, word) in families() {
+                page.count(about.name, &label_text([("ip_family", &*word)]), value(family.index()));
+            }
+        };
+        each(&LISTENERS, &|family| figures.open[family].load(Ordering::Relaxed) as u64);
+        each(&FAILURES, &|family| figures.failures[family].load(Ordering::Relaxed));
+        each(&LEFT_OUT, &|family| figures.left_out[family].load(Ordering::Relaxed) as u64);
         page.family(&REJECTED);
         for (family, word) in families() {
             for protocol in [Protocol::Tcp, Protocol::Udp] {

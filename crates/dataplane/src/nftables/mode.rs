@@ -7,7 +7,7 @@ use kernel::nft::{self, Connection};
 use super::{Nftables, fullness, leftovers, refusals, service_counters};
 use crate::leftovers::{Leftovers, Removal, Search};
 use crate::localhost::{self, Listening};
-use crate::metrics::{Description, Kind, ModeMetrics};
+use crate::metrics::{Description, ModeMetrics};
 use crate::mode::{BuildOptions, Holdings, Mode, Prepared, Running, Unavailable};
 use table::TABLE;
 
@@ -80,22 +80,20 @@ impl Prepared for Ready {
 
 const OF_FAMILY: &[&str] = &["ip_family"];
 
-pub(crate) const SYNC_FAILURES: Description = Description {
-    name: "kubeproxy_sync_proxy_rules_nftables_sync_failures_total",
-    kind: Kind::Counter,
-    labels: OF_FAMILY,
-    help: "Syncs that the kernel refused; the previous rules remain active and all rules are retried",
-};
+pub(crate) const SYNC_FAILURES: Description = Description::counter(
+    "kubeproxy_sync_proxy_rules_nftables_sync_failures_total",
+    OF_FAMILY,
+    "Syncs that the kernel refused; the previous rules remain active and all rules are retried",
+);
 
 static METRICS: ModeMetrics = ModeMetrics {
     times_partial_syncs: true,
     failures: SYNC_FAILURES,
-    cleanup_failures: Some(Description {
-        name: "kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total",
-        kind: Kind::Counter,
-        labels: OF_FAMILY,
-        help: "Syncs that succeeded but could not remove everything stale",
-    }),
+    cleanup_failures: Some(Description::counter(
+        "kubeproxy_sync_proxy_rules_nftables_cleanup_failures_total",
+        OF_FAMILY,
+        "Syncs that succeeded but could not remove everything stale",
+    )),
     rules: None,
     upstream: &[],
     gated: Some(localhost::GATED),

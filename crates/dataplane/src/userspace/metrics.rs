@@ -5,39 +5,36 @@ use std::sync::atomic::Ordering;
 
 use model::{Family, Protocol};
 
-use crate::metrics::{Collector, Description, Kind, Page, label_text};
+use crate::metrics::{Collector, Description, Page, label_text};
 use forwarder::{Count, Refused, Shared};
 
 const LABELS: &[&str] = &["ip_family", "protocol"];
 
-const OPEN: Description = Description {
-    name: "pointsman_userspace_open_connections",
-    kind: Kind::Gauge,
-    labels: LABELS,
-    help: "Connections and UDP flows that are open",
-};
+const OPEN: Description = Description::gauge(
+    "pointsman_userspace_open_connections",
+    LABELS,
+    "Connections and UDP flows that are open",
+);
 const LIMIT: Description = Description::gauge(
     "pointsman_userspace_open_connections_limit",
     &["protocol"],
     "Maximum number of open connections and UDP flows; a service port may have half of it",
 );
-const OPENED: Description = Description {
-    name: "pointsman_userspace_connections_total",
-    kind: Kind::Counter,
-    labels: LABELS,
-    help: "Connections and UDP flows that were opened",
-};
+const OPENED: Description = Description::counter(
+    "pointsman_userspace_connections_total",
+    LABELS,
+    "Connections and UDP flows that were opened",
+);
 const REFUSED: Description = Description::counter(
     "pointsman_userspace_refused_connections_total",
     &["ip_family", "protocol", "reason"],
     "Connections and UDP flows that were turned away, by reason: limit, descriptors, endpoints, unknown",
 );
-const FAILED: Description = Description {
-    name: "pointsman_userspace_failed_dials_total",
-    kind: Kind::Counter,
-    labels: LABELS,
-    help: "Endpoints that refused a connection or did not answer; another one is tried then",
-};
+const FAILED: Description = Description::counter(
+    "pointsman_userspace_failed_dials_total",
+    LABELS,
+    "Endpoints that refused a connection or did not answer; another one is tried then",
+);
 const BYTES: Description = Description::counter(
     "pointsman_userspace_bytes_total",
     &["ip_family", "protocol", "direction"],

@@ -5,38 +5,34 @@ use std::collections::BTreeMap;
 use model::Family;
 
 use super::super::{PortTraffic, ServicePortName};
-use crate::metrics::{Description, Kind, Page, label_text};
+use crate::metrics::{Description, Page, label_text};
 
 pub(crate) type Figures = (Family, BTreeMap<ServicePortName, PortTraffic>);
 
 const OF_PORT: &[&str] = &["namespace", "service", "port", "protocol", "ip_family"];
 const OF_DIRECTION: &[&str] = &["namespace", "service", "port", "protocol", "ip_family", "direction"];
 
-const PACKETS: Description = Description {
-    name: "pointsman_service_packets_total",
-    kind: Kind::Counter,
-    labels: OF_DIRECTION,
-    help: "Packets between clients and a service port, of connections that this node redirected",
-};
-const BYTES: Description = Description {
-    name: "pointsman_service_bytes_total",
-    kind: Kind::Counter,
-    labels: OF_DIRECTION,
-    help: "Bytes of these packets, with their IP headers",
-};
-const CONNECTIONS: Description = Description {
-    name: "pointsman_service_connections_total",
-    kind: Kind::Counter,
-    labels: OF_PORT,
-    help: "New connections (UDP: flows) to a service port that this node redirected",
-};
+const PACKETS: Description = Description::counter(
+    "pointsman_service_packets_total",
+    OF_DIRECTION,
+    "Packets between clients and a service port, of connections that this node redirected",
+);
+const BYTES: Description = Description::counter(
+    "pointsman_service_bytes_total",
+    OF_DIRECTION,
+    "Bytes of these packets, with their IP headers",
+);
+const CONNECTIONS: Description = Description::counter(
+    "pointsman_service_connections_total",
+    OF_PORT,
+    "New connections (UDP: flows) to a service port that this node redirected",
+);
 
-const REFUSED: Description = Description {
-    name: "pointsman_service_refused_packets_total",
-    kind: Kind::Counter,
-    labels: OF_PORT,
-    help: "Packets to a service port that were rejected or dropped: no endpoint, none on this node, or a source range",
-};
+const REFUSED: Description = Description::counter(
+    "pointsman_service_refused_packets_total",
+    OF_PORT,
+    "Packets to a service port that were rejected or dropped: no endpoint, none on this node, or a source range",
+);
 
 pub(crate) const METRICS: [Description; 4] = [PACKETS, BYTES, CONNECTIONS, REFUSED];
 
