@@ -17,7 +17,7 @@ pub(crate) fn document(explanations: &Explanations, read: &[Read]) -> Value {
         "node": explanations.node,
         "mode": explanations.mode,
         "from": explanations.from.as_ref().map(|from| from.ip),
-        "verdict": overall(&explanations.each).word(),
+        "verdict": (!explanations.each.is_empty()).then(|| overall(&explanations.each).word()),
         "problem": explanations.problem,
         "leftOut": explanations.left_out,
         "explanations": each.map(|(one, read)| explanation(explanations, one, read)).collect::<Vec<_>>(),
