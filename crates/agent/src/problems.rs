@@ -1,4 +1,4 @@
-//! Who is refused by a service, in words.
+//! Who is refused by a service or led nowhere, in words.
 
 use model::{Family, Refusal};
 
@@ -21,7 +21,9 @@ pub(crate) fn of_service(row: &ServiceRow) -> Vec<String> {
 }
 
 pub(crate) fn of_port(row: &ServiceRow, port: &PortRow) -> Vec<String> {
-    port.refused.iter().map(|refused| line(refused, row.known[refused.family.index()])).collect()
+    let refused = port.refused.iter().map(|refused| line(refused, row.known[refused.family.index()]));
+    let dead_end = port.dead_end.iter().map(|(ip, why)| format!("endpoint {ip} {why}"));
+    refused.chain(dead_end).collect()
 }
 
 fn line(refused: &Refused, known: usize) -> String {

@@ -20,7 +20,7 @@ Usage:
 Flags:
   -n, --namespace NAMESPACE        [default]
   -A, --all-namespaces
-  --problems                       only services that refuse clients, and why
+  --problems                       only services that refuse clients or lead them nowhere, and why
   -w, --watch                      list again whenever something changed
   -o, --output table|wide|json|yaml [table]
   --agent ADDRESS:PORT             where the agent serves its metrics; else as --config or

@@ -20,7 +20,7 @@ mod way;
 mod worker;
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -34,19 +34,14 @@ use worker::{Inbox, Order, Worker};
 pub use counts::{Count, Counts, Limits, Refused};
 pub use directory::Directory;
 pub use front::Means;
+/// Where clients are redirected to.
+pub use model::FORWARDER as ADDRESSES;
 pub use port::Port;
 
 /// More threads than this gain nothing: one carries ten gigabits.
 const MOST_THREADS: usize = 4;
 /// Between two looks whether everything has drained.
 const DRAINING: Duration = Duration::from_millis(20);
-
-/// Where clients are redirected to, an address of its own in each family. Link-local: no router passes it on. The other one is
-/// from a random unique local prefix.
-pub const ADDRESSES: [IpAddr; 2] = [
-    IpAddr::V4(Ipv4Addr::new(169, 254, 84, 85)),
-    IpAddr::V6(Ipv6Addr::new(0xfdc7, 0x6b1e, 0x84f3, 0, 0, 0, 0, 0x55)),
-];
 
 /// A service or endpoint there would lead the forwarder to itself, and rules for it would meet the clients of all services.
 pub fn is_own(ip: IpAddr) -> bool {

@@ -8,6 +8,7 @@ mod address;
 mod change;
 mod claims;
 mod conntrack;
+mod dead_end;
 mod endpoint;
 mod fate;
 #[cfg(test)]
@@ -23,6 +24,7 @@ pub use address::{Family, NodePortAddresses, Protocol};
 pub use change::{Change, ports_of};
 pub use claims::{Claim, Claims, Contest, ContestNews, Pair};
 pub use conntrack::{FlowTarget, RecordedFlow, StaleFlows, StaleSet, merge_stale, stale_flows};
+pub use dead_end::{DeadEnd, FORWARDER};
 pub use endpoint::{Endpoint, EndpointSlice, Hints, SlicePort};
 pub use fate::{Client, ClientKind, Fate, MasqueradeCause, Refusal, fate_of_unowned};
 pub use modes::*;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use config::version;
 use dataplane::{Answer, Holder, Inspection};
-use model::{ClientKind, Fate, MasqueradeCause, NotUsed, Role, TrafficPolicy};
+use model::{ClientKind, DeadEnd, Fate, MasqueradeCause, NotUsed, Role, TrafficPolicy};
 use serde_json::{Value, json};
 
 use super::{Read, Verdict, overall, words};
@@ -38,6 +38,7 @@ fn explanation(all: &Explanations, one: &Explanation, read: &Read) -> Value {
             "service": &**service,
         })).collect::<Vec<_>>(),
         "pending": one.is_pending,
+        "warnings": one.dead_ends.iter().map(|(ip, why)| format!("endpoint {ip} {why}")).collect::<Vec<_>>(),
         "clients": explained.answers.iter().map(|answer| client(all, one, answer, read)).collect::<Vec<_>>(),
         "kernel": kernel(read),
     })
@@ -105,6 +106,7 @@ fn client(all: &Explanations, one: &Explanation, answer: &Answer, read: &Read) -
             "node": known.node,
             "used": known.used.is_ok(),
             "why": known.used.err().map(not_used_word),
+            "leadsNowhere": one.dead_ends.get(&known.ip).filter(|_| known.used.is_ok()).map(DeadEnd::word),
         })).collect::<Vec<_>>(),
         "knownCount": answer.known_count,
     })

@@ -15,6 +15,8 @@ use crate::questions::{Explanation, Explanations};
 const MOST_DIFFERENCES: usize = 20;
 /// Endpoints with their reasons that are listed for people.
 const MOST_LISTED: usize = 50;
+/// Endpoints that lead nowhere.
+const MOST_WARNINGS: usize = 5;
 const WIDTH: usize = 11;
 
 /// Lines with a word at their left.
@@ -71,6 +73,13 @@ fn write(lines: &mut Lines, all: &Explanations, one: &Explanation, read: &Read) 
             endpoint_lines(lines, answer);
             listed = Some(answer);
         }
+    }
+    let dead_ends = one.dead_ends.iter();
+    for (ip, why) in dead_ends.clone().take(MOST_WARNINGS) {
+        lines.line("Warning", format!("endpoint {ip} {why}"));
+    }
+    if let more @ 1.. = dead_ends.len().saturating_sub(MOST_WARNINGS) {
+        lines.line("", format!("and {more} more endpoints like these"));
     }
     kernel_lines(lines, one, read);
     for line in advice::advice(all, one, read) {

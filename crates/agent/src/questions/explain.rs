@@ -2,15 +2,18 @@
 //! words elsewhere.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
 use cluster::ClusterState;
 use commands::targets::Target;
 use dataplane::{Backend, Explained, HEAVIEST_PLANNED, Inquiry, Reconciler};
 use model::{
-    Address, Client, Family, LocalDetector, NodeView, Planner, Protocol, Role, ServicePort, TrafficPolicy,
+    Address, Client, DeadEnd, Family, LocalDetector, NodeView, Planner, Protocol, Role, ServicePort,
+    TrafficPolicy,
 };
 
+use super::services::dead_end;
 use crate::lane::Lane;
 
 /// Addresses of a service that are explained, and their weight together: each of a service with a thousand endpoints
@@ -82,6 +85,8 @@ pub(crate) struct Explanation {
     pub(crate) offered: Vec<String>,
     /// A sync is still to come that may change it.
     pub(crate) is_pending: bool,
+    /// Endpoints in use that lead nowhere.
+    pub(crate) dead_ends: BTreeMap<IpAddr, DeadEnd>,
 }
 
 impl ExplainRequest {
@@ -215,7 +220,11 @@ impl ExplainRequest {
             || owner.is_some_and(|owner| view.lanes[family.index()].waits_for(&owner.service));
         let offered = owner.filter(|owner| !owner.is_large);
         let offered = offered.map(|owner| offered_ports(view.state, owner)).unwrap_or_default();
-        Explanation { explained, policy, offered, is_pending }
+        let used = explained.answers.iter().flat_map(|answer| &answer.endpoints).map(SocketAddr::ip);
+        let used: BTreeSet<IpAddr> = used.collect();
+        let dead_end = |ip| Some((ip, dead_end(ip, view.state, view.reconciler)?));
+        let dead_ends = used.into_iter().filter_map(dead_end).collect();
+        Explanation { explained, policy, offered, is_pending, dead_ends }
     }
 
     /// Who asks; or one of each kind that can be told apart.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use cluster::ClusterState;
 use dataplane::{Backend, Reconciler};
 use model::{
-    Address, Claim, Excess, Family, PortPlan, Protocol, Refusal, Service, ServiceKey, ServicePlan,
+    Address, Claim, DeadEnd, Excess, Family, PortPlan, Protocol, Refusal, Service, ServiceKey, ServicePlan,
     TrafficPolicy,
 };
 
@@ -17,6 +17,9 @@ const MOST_PORTS: usize = 50;
 const MOST_ADDRESSES: usize = 10;
 /// Addresses at which another service was asked for.
 const MOST_LOST: usize = 5;
+/// Endpoints of a pool that are looked through for problems, and how much of what services have at the address of one.
+const MOST_ENDPOINTS: usize = 50;
+const MOST_CLAIMS: usize = 4;
 /// Addresses of services after which one answer is enough: a fraction of a millisecond. A service may have thousands.
 const ENOUGH_ADDRESSES: usize = 2_000;
 
@@ -103,6 +106,8 @@ pub(crate) struct PortRow {
     /// Endpoints in use, by [`Family::index`]; `None` if the family has no rules of it.
     pub(crate) usable: [Option<usize>; 2],
     pub(crate) refused: Vec<Refused>,
+    /// An endpoint in use that leads nowhere.
+    pub(crate) dead_end: Option<(IpAddr, DeadEnd)>,
 }
 
 /// Clients that are refused.
@@ -141,7 +146,7 @@ impl ServiceRow {
             source_ranges: service.source_ranges.len(),
             known: Family::BOTH.map(|family| state.endpoint_count(key, family)),
             port_count: service.ports.len(),
-            ports: ports(service, &plans, reconciler),
+            ports: ports(service, &plans, state, reconciler),
             lost: lost(key, service, reconciler),
             excess: excess.unwrap_or_default(),
         })
@@ -168,6 +173,7 @@ fn has_problems<B: Backend>(key: &ServiceKey, state: &ClusterState, reconciler: 
             || planned.any(|port| {
                 let mut all = port.destinations.iter();
                 all.any(|to| reconciler.refusal(port.protocol, to).is_some())
+                    || dead_end_of(port, state, reconciler).is_some()
             })
     };
     plans.any(refuses) || has_lost(key, service, reconciler)
@@ -176,6 +182,7 @@ fn has_problems<B: Backend>(key: &ServiceKey, state: &ClusterState, reconciler: 
 fn ports<B: Backend>(
     service: &Service,
     plans: &[Option<&ServicePlan>; 2],
+    state: &ClusterState,
     reconciler: &Reconciler<B>,
 ) -> Vec<PortRow> {
     let row = |port: &model::ServicePort| {
@@ -193,6 +200,7 @@ fn ports<B: Backend>(
                     plan.map(|plan| refused_at(family, plan, reconciler)).unwrap_or_default()
                 })
                 .collect(),
+            dead_end: planned.iter().flatten().find_map(|port| dead_end_of(port, state, reconciler)),
         }
     };
     service.ports.iter().take(MOST_PORTS).map(row).collect()
@@ -208,6 +216,34 @@ fn refused_at<B: Backend>(family: Family, port: &PortPlan, reconciler: &Reconcil
         }
     }
     found
+}
+
+/// An endpoint that leads nowhere. A look takes part of a microsecond and there are many endpoints, so two of each pool
+/// are looked at: the least and the greatest. Cluster IPs are from another range than the addresses of pods.
+fn dead_end_of<B: Backend>(
+    port: &PortPlan,
+    state: &ClusterState,
+    reconciler: &Reconciler<B>,
+) -> Option<(IpAddr, DeadEnd)> {
+    let pools = [&port.cluster_pool, &port.local_pool].into_iter();
+    let mut ends = pools.flat_map(|pool| {
+        let ips = || pool.iter().take(MOST_ENDPOINTS).map(|endpoint| endpoint.ip);
+        let least = ips().min();
+        [least, ips().max().filter(|ip| Some(*ip) != least)]
+    });
+    ends.find_map(|ip| Some((ip?, dead_end(ip?, state, reconciler)?)))
+}
+
+/// Why connections to an endpoint get nowhere, if they do.
+pub(super) fn dead_end<B: Backend>(
+    ip: IpAddr,
+    state: &ClusterState,
+    reconciler: &Reconciler<B>,
+) -> Option<DeadEnd> {
+    let has_it = |key: &ServiceKey| state.service(key).is_some_and(|one| one.cluster_ips.contains(&ip));
+    DeadEnd::of(ip, |ip| {
+        reconciler.claims_at(ip, MOST_CLAIMS).into_iter().map(|(_, service)| service).find(has_it)
+    })
 }
 
 fn lost<B: Backend>(

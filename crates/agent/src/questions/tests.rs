@@ -335,6 +335,62 @@ fn a_port_that_the_mode_does_not_carry_is_a_problem() {
     );
 }
 
+/// Rules redirect a connection once: what is at the address of an endpoint is not looked up again.
+#[test]
+fn endpoints_at_cluster_ips_and_at_the_forwarder_are_said_to_lead_nowhere() {
+    let mut world = World::new();
+    fill(&mut world.state, 3);
+    let mut other = service(vec![port("http", Protocol::Tcp, 80)]);
+    other.cluster_ips = ["10.96.0.2".parse().unwrap()].into();
+    other.external_ips = [].into();
+    let key = ObjectKey::new(Kind::Service, "default", "other");
+    world.state.apply(Object { key, value: Value::Service(Box::new(other)) });
+    let lines_of = |world: &mut World<_>, ips: &[&str]| {
+        let at = |ip: &&str| EndpointRecord { ip: ip.parse().unwrap(), ..endpoint(2) };
+        apply_slice(&mut world.state, "web-1", ips.iter().map(at).collect());
+        world.lanes.iter_mut().for_each(|lane| lane.mark(&["default/web".into()], false));
+        world.sync();
+        let target = commands::targets::read_service("default/web:http").unwrap();
+        let request = ExplainRequest { target, from: None, reads_kernel: false, most_endpoints: 400 };
+        let document = crate::explain::document(&world.explain(&request), &[None, None]);
+        assert_eq!(document["verdict"], "forward");
+        let explained = &document["explanations"][0];
+        let text = document["text"].as_str().unwrap().to_owned();
+        for warning in explained["warnings"].as_array().unwrap() {
+            assert!(text.contains(&format!("Warning    {}", warning.as_str().unwrap())), "{text}");
+        }
+        let known = explained["clients"][0]["known"].as_array().unwrap();
+        let words: Vec<String> = known.iter().map(|known| known["leadsNowhere"].to_string()).collect();
+        let key = "default/web".into();
+        let row = ServiceRow::of(&key, &world.state, &world.reconciler, &world.lanes).unwrap();
+        let is_judged = !judge(&[key], &world.state, &world.reconciler).1.is_empty();
+        (
+            words.join(" "),
+            crate::problems::of_port(&row, &row.ports[0]),
+            is_judged,
+            explained["warnings"].clone(),
+        )
+    };
+    world.state.apply(Object {
+        key: ObjectKey::new(Kind::Service, "default", "web"),
+        value: Value::Service(Box::new(service(vec![port("http", Protocol::Tcp, 80)]))),
+    });
+    let (words, problems, is_judged, _) = lines_of(&mut world, &["10.244.0.2", "192.0.2.1"]);
+    assert_eq!(
+        (words.as_str(), problems.len(), is_judged),
+        ("null null", 0, false),
+        "pods, and an external IP"
+    );
+    let (words, problems, is_judged, warnings) = lines_of(&mut world, &["10.244.0.2", "10.96.0.2"]);
+    assert_eq!(words, "\"clusterIP\" null", "in the order of addresses");
+    let wanted = "endpoint 10.96.0.2 is the cluster IP of default/other; connections to it usually go nowhere: point the \
+                  EndpointSlice at pods";
+    assert_eq!((problems, is_judged, &warnings[0]), (vec![wanted.to_owned()], true, &wanted.into()));
+    let (words, problems, is_judged, _) = lines_of(&mut world, &["169.254.84.85"]);
+    assert_eq!((words.as_str(), is_judged), ("\"forwarder\"", true));
+    assert!(problems[0].starts_with("endpoint 169.254.84.85 is kube-proxy's own"), "{problems:?}");
+}
+
 /// Services with 50 ports at 31 addresses each, without endpoints.
 fn broad(world: &mut World<Nftables<Simulator>>, count: u8) -> Vec<ServiceKey> {
     let keys: Vec<ServiceKey> = (0..count).map(|number| format!("tenant/broad-{number}").into()).collect();

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use cluster::manifests::{Consequence, ManifestSource, raw_documents};
-use cluster::{ClusterState, Update};
+use cluster::{ClusterState, Counts, Update};
 
 use crate::arguments::Arguments;
 use crate::{FAILED, GOOD, Outcome, harmless, print};
@@ -31,9 +31,18 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
     if arguments.words.is_empty() {
         return Err("which manifests? Name files or folders, or - for a pipe; see --help".to_owned());
     }
+    let (findings, counts) = examine(&arguments.words, arguments.value("node"))?;
+    print(&findings.iter().map(|line| format!("{}\n", harmless(line, false))).collect::<String>());
+    let (services, slices) = (counts.services, counts.slices);
+    print(&format!("Services: {services}, slices: {slices}, problems: {}\n", findings.len()));
+    Ok(if findings.is_empty() { GOOD } else { FAILED })
+}
+
+/// A line for each problem, and what there is.
+fn examine(words: &[String], node: Option<&str>) -> Result<(Vec<String>, Counts), String> {
     let mut findings = Vec::new();
     let mut state = ClusterState::default();
-    for word in &arguments.words {
+    for word in words {
         match word.as_str() {
             "-" => {
                 let piped = Piped::read()?;
@@ -44,12 +53,8 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
             path => findings.extend(load(Path::new(path), &mut state)?),
         }
     }
-    findings.extend(services::problems(&state, arguments.value("node")));
-    let counts = state.counts();
-    print(&findings.iter().map(|line| format!("{}\n", harmless(line, false))).collect::<String>());
-    let (services, slices) = (counts.services, counts.slices);
-    print(&format!("Services: {services}, slices: {slices}, problems: {}\n", findings.len()));
-    Ok(if findings.is_empty() { GOOD } else { FAILED })
+    findings.extend(services::problems(&state, node));
+    Ok((findings, state.counts()))
 }
 
 /// Take the objects in; returns what is wrong with the documents.
@@ -99,5 +104,43 @@ impl Drop for Piped {
     fn drop(&mut self) {
         // It is ours; there is nobody to tell.
         let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said of this text.
+    fn said_of(name: &str, text: &str) -> Vec<String> {
+        let file = format!("kube-proxy-check-{name}-{}.yaml", std::process::id());
+        let path = std::env::temp_dir().join(file);
+        std::fs::write(&path, text).unwrap();
+        let examined = examine(&[path.display().to_string()], None);
+        std::fs::remove_file(&path).unwrap();
+        let shown = path.display().to_string();
+        examined.unwrap().0.into_iter().map(|line| line.replace(&shown, "FILE")).collect()
+    }
+
+    const SERVICE: &str = "{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}}";
+
+    fn slice(name: &str, labels: &str, address: &str) -> String {
+        format!(
+            "{{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {{name: {name}, labels: {{{labels}}}}}, \
+             addressType: IPv4, ports: [{{name: \"\", port: 8080}}], endpoints: [{{addresses: [{address}]}}]}}"
+        )
+    }
+
+    const WEB: &str = "kubernetes.io/service-name: web";
+
+    #[test]
+    fn endpoints_that_lead_nowhere_are_named() {
+        let text = |ip| [SERVICE.to_owned(), slice("web-1", WEB, ip)].join("\n---\n");
+        assert_eq!(said_of("pods", &text("10.244.0.1")), Vec::<String>::new());
+        let said = said_of("loop", &text("10.96.0.1"));
+        let line = "Service default/web: endpoint 10.96.0.1 is the cluster IP of default/web; connections to it usually go \
+                    nowhere: point the EndpointSlice at pods";
+        assert_eq!(said, [line]);
+        assert!(said_of("forwarder", &text("169.254.84.85"))[0].contains("kube-proxy's own"));
     }
 }

@@ -1,11 +1,12 @@
 //! What would go wrong with services, as the plan has it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
 
 use cluster::{ClusterPlanner, ClusterState, observe_node};
 use model::{
-    Claim, Claims, Family, NodePortAddresses, NotUsed, OnLoopback, Planner, Pool, PortPlan, Refusal, Service,
-    ServiceKey, Settings, TrafficPolicy,
+    Claim, Claims, DeadEnd, Family, NodePortAddresses, NotUsed, OnLoopback, Planner, Pool, PortPlan, Refusal,
+    Service, ServiceKey, Settings, TrafficPolicy,
 };
 
 /// What an apiserver gives out unless it is told otherwise.
@@ -24,9 +25,11 @@ pub(super) fn problems(state: &ClusterState, node: Option<&str>) -> Vec<String> 
     let mut services: Vec<ServiceKey> = state.services().cloned().collect();
     services.sort_unstable();
     let mut lines = Vec::new();
+    let cluster_ips = cluster_ips(&services, state);
     for key in &services {
         let Some(service) = state.service(key) else { continue };
         lines.extend(of_numbers(key, service));
+        lines.extend(of_addresses(key, state, &cluster_ips));
         // Both families often say the same.
         let mut said: BTreeMap<String, Vec<Family>> = BTreeMap::new();
         for family in Family::BOTH {
@@ -89,6 +92,23 @@ fn of_endpoints(
         }
     }
     lines
+}
+
+fn cluster_ips(services: &[ServiceKey], state: &ClusterState) -> HashMap<IpAddr, ServiceKey> {
+    let found = services.iter().filter_map(|key| Some((key, state.service(key)?)));
+    found.flat_map(|(key, service)| service.cluster_ips.iter().map(|ip| (*ip, key.clone()))).collect()
+}
+
+/// Endpoints that lead nowhere.
+fn of_addresses(
+    key: &ServiceKey,
+    state: &ClusterState,
+    cluster_ips: &HashMap<IpAddr, ServiceKey>,
+) -> BTreeSet<String> {
+    let slices = state.slices(key);
+    let ips = slices.iter().flat_map(|slice| &slice.endpoints).map(|endpoint| endpoint.ip);
+    let dead_end = |ip| DeadEnd::of(ip, |ip| cluster_ips.get(&ip).cloned());
+    ips.filter_map(|ip| Some(format!("Service {key}: endpoint {ip} {}", dead_end(ip)?))).collect()
 }
 
 fn local_policy(service: &Service) -> &'static str {
