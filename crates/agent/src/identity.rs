@@ -13,11 +13,13 @@ pub(crate) struct Identity {
     current: OwnNode,
     /// What the configuration asks for, while it is waited for.
     next: Option<OwnNode>,
+    /// Another name was asked for, and the apiserver has not listed Nodes since: that one is missing says nothing.
+    awaits_list: bool,
 }
 
 impl Identity {
     pub(crate) fn new(node: OwnNode) -> Identity {
-        Identity { current: node, next: None }
+        Identity { current: node, next: None, awaits_list: false }
     }
 
     /// The one in force.
@@ -27,6 +29,9 @@ impl Identity {
 
     /// The configuration asks for this node and detector from now on.
     pub(crate) fn reconfigure(&mut self, name: &str, detect_local: &DetectLocal, awaits_addresses: bool) {
+        let asked_for = self.next.as_ref().unwrap_or(&self.current).name();
+        // Manifests are known as a whole, whatever the name.
+        self.awaits_list |= awaits_addresses && asked_for != name;
         match self.current.is_open() {
             true => self.next = Some(self.current.successor(name, detect_local, awaits_addresses)),
             // Nothing is programmed that could be kept.
@@ -34,16 +39,24 @@ impl Identity {
         }
     }
 
+    /// The apiserver has listed the Nodes that it is asked about.
+    pub(crate) fn nodes_listed(&mut self) {
+        self.awaits_list = false;
+    }
+
     /// Take in what the Node objects say now, and move on to what the configuration asks for if that is known by now.
     pub(crate) fn observe<'a>(&mut self, node: impl Fn(&str) -> Option<&'a NodeFacts>, now: Instant) {
         let found = node(self.current.name());
         // Once another name is asked for, the apiserver is no longer asked about this one: no news is no bad news.
         let is_followed = self.next.as_ref().is_none_or(|next| next.name() == self.current.name());
-        if is_followed || found.is_some() {
+        if found.is_some() || is_followed && !self.awaits_list {
             self.current.observe(found);
         }
         let Some(mut next) = self.next.take() else { return };
-        next.observe(node(next.name()));
+        let found = node(next.name());
+        if found.is_some() || !self.awaits_list {
+            next.observe(found);
+        }
         if !next.is_known(now) {
             self.next = Some(next);
             return;
@@ -146,6 +159,29 @@ mod tests {
         identity.reconfigure("one", &FIXED, true);
         identity.observe(|_| None, now);
         assert!(!identity.is_changing() && identity.current().name() == "one", "back again");
+    }
+
+    /// While the wrong name was asked for, the list for it took the Node away.
+    #[test]
+    fn a_name_that_is_set_right_again_counts_as_before_until_the_apiserver_answers() {
+        let now = Instant::now();
+        for detect_local in [FIXED, DetectLocal::NodeCidr] {
+            let mut identity = in_force(now);
+            identity.reconfigure("two", &detect_local, true);
+            identity.nodes_listed();
+            identity.observe(|_| None, now);
+            assert!(identity.is_changing());
+            identity.reconfigure("one", &FIXED, true);
+            for _ in 0..3 {
+                identity.observe(|_| None, now);
+                assert!(identity.current().is_eligible() && !identity.is_changing(), "no answer yet");
+            }
+            identity.observe(|name| (name == "one").then_some(&FACTS), now);
+            assert!(identity.current().is_eligible());
+            identity.nodes_listed();
+            identity.observe(|_| None, now);
+            assert!(!identity.current().is_eligible(), "the apiserver says that it is gone");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cluster::apiserver::Recorder;
 use cluster::manifests::Consequence;
-use cluster::{ChangeCount, ClusterPlanner, ClusterState, Update, observe_node};
+use cluster::{ChangeCount, ClusterPlanner, ClusterState, Kind, Update, observe_node};
 use config::{Options, Source};
 use dataplane::pins::FoundPins;
 use dataplane::{Backend, CheckPace, Drift, PinSweep, Reconciler, Setup, Synced, TellDrift};
@@ -189,7 +189,12 @@ impl SyncLoop {
                 }
                 solved.iter().for_each(|problem| tracing::info!("Resolved: {}", problem.place()));
             }
-            Event::Update(update) => self.state.update(update),
+            Event::Update(update) => {
+                if matches!(update, Update::Retain(Kind::Node, _)) {
+                    self.identity.nodes_listed();
+                }
+                self.state.update(update);
+            }
             Event::Drift(Drift { family, why }) => {
                 let lanes =
                     self.lanes.iter_mut().filter(|lane| family.is_none_or(|family| family == lane.family));
