@@ -1,6 +1,7 @@
-//! Names in manifests that nothing reads, because they are misspelt.
+//! What nothing reads of manifests: names that are misspelt, and slices that say of no service that they are its.
 
 use cluster::manifests::RawDocument;
+use cluster::objects::pairs::SERVICE_NAME;
 use config::suggest::did_you_mean;
 use serde_json::Value;
 
@@ -62,13 +63,10 @@ const KNOWN: [(&str, &str, &[&str]); 11] = [
 
 /// A line for each.
 pub(super) fn misspelt(document: &RawDocument) -> Vec<String> {
-    let RawDocument { file, number, content } = document;
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let kind = text(&content["kind"]);
-    let name = text(&content["metadata"]["name"]);
-    let place = format!("{}: document {number}: {kind} {name}", file.display());
-    if !KINDS.contains(&kind.as_str()) {
-        let guess = did_you_mean("", &kind, KINDS.into_iter());
+    let RawDocument { content, .. } = document;
+    let (kind, place) = (kind(document), place(document));
+    if !KINDS.contains(&kind) {
+        let guess = did_you_mean("", kind, KINDS.into_iter());
         return if guess.is_empty() {
             Vec::new()
         } else {
@@ -89,6 +87,36 @@ pub(super) fn misspelt(document: &RawDocument) -> Vec<String> {
     lines.sort();
     lines.dedup();
     lines
+}
+
+/// An EndpointSlice that no service can use.
+pub(super) fn without_service(document: &RawDocument) -> Option<String> {
+    let (metadata, address_type) = (&document.content["metadata"], &document.content["addressType"]);
+    let has = |label: &str| metadata["labels"].get(label).is_some_and(|value| value != "");
+    let is_ours = kind(document) == "EndpointSlice" && address_type != "FQDN";
+    (is_ours && !has(SERVICE_NAME)).then(|| {
+        format!(
+            "{}: no label {SERVICE_NAME}, so no service uses it; add the label with the name of the service",
+            place(document)
+        )
+    })
+}
+
+/// The name of a Service.
+pub(super) fn service(document: &RawDocument) -> Option<String> {
+    let metadata = |field: &str| document.content["metadata"][field].as_str().filter(|text| !text.is_empty());
+    let namespace = metadata("namespace").unwrap_or("default");
+    (kind(document) == "Service").then(|| format!("{namespace}/{}", metadata("name").unwrap_or_default()))
+}
+
+fn kind(document: &RawDocument) -> &str {
+    document.content["kind"].as_str().unwrap_or_default()
+}
+
+fn place(document: &RawDocument) -> String {
+    let RawDocument { file, number, content } = document;
+    let name = content["metadata"]["name"].as_str().unwrap_or_default();
+    format!("{}: document {number}: {} {name}", file.display(), kind(document))
 }
 
 fn values<'a>(content: &'a Value, path: &str) -> Vec<&'a Value> {

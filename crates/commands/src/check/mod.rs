@@ -3,6 +3,7 @@
 mod fields;
 mod services;
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +15,7 @@ use crate::{FAILED, GOOD, Outcome, harmless, print};
 
 pub(super) const USAGE: &str = "\
 Check manifests of Services, EndpointSlices, Nodes and ServiceCIDRs: what cannot be read, fields that are misspelt,
-services without usable endpoints, addresses that several services claim.
+services without usable endpoints, slices without a service, addresses that several services claim.
 
 Usage:
   kube-proxy check PATH... [flags]        files or folders; - reads from a pipe, such as
@@ -40,25 +41,30 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
 
 /// A line for each problem, and what there is.
 fn examine(words: &[String], node: Option<&str>) -> Result<(Vec<String>, Counts), String> {
-    let mut findings = Vec::new();
+    let (mut findings, mut services) = (Vec::new(), BTreeSet::new());
     let mut state = ClusterState::default();
     for word in words {
         match word.as_str() {
             "-" => {
                 let piped = Piped::read()?;
-                let found = load(&piped.0, &mut state)?;
+                let found = load(&piped.0, &mut state, &mut services)?;
                 let shown = piped.0.display().to_string();
                 findings.extend(found.into_iter().map(|line| line.replace(&shown, "-")));
             }
-            path => findings.extend(load(Path::new(path), &mut state)?),
+            path => findings.extend(load(Path::new(path), &mut state, &mut services)?),
         }
     }
     findings.extend(services::problems(&state, node));
+    findings.extend(services::orphans(&state, &services));
     Ok((findings, state.counts()))
 }
 
-/// Take the objects in; returns what is wrong with the documents.
-fn load(path: &Path, state: &mut ClusterState) -> Result<Vec<String>, String> {
+/// Take the objects in, and the names of all services, proxied or not; returns what is wrong with the documents.
+fn load(
+    path: &Path,
+    state: &mut ClusterState,
+    services: &mut BTreeSet<String>,
+) -> Result<Vec<String>, String> {
     let loaded = ManifestSource::new(path).load().map_err(|error| error.to_string())?;
     let problems = loaded.problems.into_iter().map(|mut problem| {
         // What the agent does about it is another matter.
@@ -67,7 +73,11 @@ fn load(path: &Path, state: &mut ClusterState) -> Result<Vec<String>, String> {
     });
     let mut findings: Vec<String> = problems.collect();
     state.update(Update::Changes(loaded.changes));
-    findings.extend(raw_documents(path).iter().flat_map(fields::misspelt));
+    for document in raw_documents(path) {
+        services.extend(fields::service(&document));
+        findings.extend(fields::misspelt(&document));
+        findings.extend(fields::without_service(&document));
+    }
     Ok(findings)
 }
 
@@ -129,6 +139,30 @@ mod tests {
             "{{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {{name: {name}, labels: {{{labels}}}}}, \
              addressType: IPv4, ports: [{{name: \"\", port: 8080}}], endpoints: [{{addresses: [{address}]}}]}}"
         )
+    }
+
+    #[test]
+    fn slices_that_belong_to_no_service_are_named() {
+        let said =
+            said_of("unlabelled", &[SERVICE.to_owned(), slice("web-1", "", "10.244.0.1")].join("\n---\n"));
+        assert_eq!(
+            said,
+            [
+                "FILE: document 2: EndpointSlice web-1: no label kubernetes.io/service-name, so no service uses it; add the \
+                 label with the name of the service",
+                "Service default/web: port (tcp): no EndpointSlice has endpoints for it; clients are rejected",
+            ]
+        );
+        let other = slice("api-1", "kubernetes.io/service-name: api", "10.244.0.2");
+        let all = [SERVICE.to_owned(), slice("web-1", WEB, "10.244.0.1"), other.clone()].join("\n---\n");
+        assert_eq!(
+            said_of("orphan", &all),
+            ["EndpointSlices of service default/api: there is no such service here; check their label \
+              kubernetes.io/service-name and their namespace"]
+        );
+        assert_eq!(said_of("slices", &other), Vec::<String>::new(), "no services were given");
+        let headless = "{apiVersion: v1, kind: Service, metadata: {name: api}, spec: {clusterIP: None}}";
+        assert_eq!(said_of("headless", &[headless.to_owned(), other].join("\n---\n")), Vec::<String>::new());
     }
 
     const WEB: &str = "kubernetes.io/service-name: web";

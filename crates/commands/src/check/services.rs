@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
+use cluster::objects::pairs::SERVICE_NAME;
 use cluster::{ClusterPlanner, ClusterState, observe_node};
 use model::{
     Claim, Claims, DeadEnd, Family, NodePortAddresses, NotUsed, OnLoopback, Planner, Pool, PortPlan, Refusal,
@@ -44,7 +45,6 @@ pub(super) fn problems(state: &ClusterState, node: Option<&str>) -> Vec<String> 
         }));
     }
     lines.extend(contested(&services, &planner));
-    lines.extend(orphans(state));
     lines
 }
 
@@ -174,10 +174,14 @@ fn contested(services: &[ServiceKey], planner: &ClusterPlanner<'_>) -> Vec<Strin
     lines
 }
 
-/// Slices of services that are not there.
-fn orphans(state: &ClusterState) -> Vec<String> {
-    let orphans = state.unknown_services().map(|key| {
-        format!("EndpointSlices of service {key}: there is no such service, or it is not proxied")
+/// Slices of services that are none of these. Where no service is given, slices alone are looked at.
+pub(super) fn orphans(state: &ClusterState, given: &BTreeSet<String>) -> Vec<String> {
+    let unknown = state.unknown_services().filter(|key| !given.is_empty() && !given.contains(&***key));
+    let orphans = unknown.map(|key| {
+        format!(
+            "EndpointSlices of service {key}: there is no such service here; check their label \
+             {SERVICE_NAME} and their namespace"
+        )
     });
     let mut lines: Vec<String> = orphans.collect();
     lines.sort();
