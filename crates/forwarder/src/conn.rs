@@ -179,21 +179,11 @@ mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
-    use model::PortPlan;
-
     use super::*;
 
     fn connection(client: TcpStream) -> Conn {
         client.set_nonblocking(true).unwrap();
-        let plan = PortPlan {
-            name: "".into(),
-            protocol: model::Protocol::Tcp,
-            affinity_seconds: None,
-            cluster_pool: Box::default(),
-            local_pool: Box::default(),
-            destinations: Box::default(),
-        };
-        let port = Arc::new(Port::new("default/web".into(), &plan));
+        let port = Arc::new(Port::new("default/web".into(), Arc::default()));
         let ip = Ipv4Addr::LOCALHOST.into();
         let dial = Dial { pool: Pool::Cluster, client: ip, tried: Vec::new(), since: Instant::now() };
         Conn::new(client.into(), port, Family::V4, dial)

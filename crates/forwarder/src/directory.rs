@@ -8,7 +8,7 @@ use model::{
     Address, Change, Family, NodePlan, Pool, PortPlan, Protocol, Routing, ServiceKey, ServicePlan, Verdict,
 };
 
-use crate::port::Port;
+use crate::port::{Offer, Port};
 
 type Key = (Protocol, Address);
 
@@ -57,13 +57,18 @@ impl Directory {
 
     /// What is new or different. What goes is still there: the rules may still lead clients to it.
     pub fn take_in(&self, family: Family, changes: &[Change<'_>], node: &NodePlan) {
-        let mut entries = self.write(family);
+        let mut news = Vec::new();
         for change in changes {
             for (before, after) in change.ports() {
                 if let Some(after) = after.filter(|after| before != Some(*after)) {
-                    entries.put(change.service, before.map(|port| &**port), after);
+                    news.push((before, New::of(change.service, after)));
                 }
             }
+        }
+        let mut entries = self.write(family);
+        for (before, new) in news {
+            let known = entries.known(before.into_iter().flat_map(|port| keys(port)), &new.label);
+            entries.insert(known, new);
         }
         entries.nodeport_ips.clone_from(&node.nodeport_ips);
     }
@@ -85,17 +90,17 @@ impl Directory {
 
     /// Just these services; ports that were there before go on with their clients.
     pub fn replace(&self, family: Family, plans: &HashMap<ServiceKey, ServicePlan>, node: &NodePlan) {
+        let all = plans.iter().flat_map(|(service, plan)| plan.ports.iter().map(move |port| (service, port)));
+        let news: Vec<New<'_>> = all.map(|(service, port)| New::of(service, port)).collect();
         let mut entries = self.write(family);
-        let before = std::mem::take(&mut entries.ports);
-        for (service, plan) in plans {
-            for port in &plan.ports {
-                let label = label(service, port);
-                let mut known = keys(port).filter_map(|key| Some(&before.get(&key)?.port));
-                let known = known.find(|known| known.label == label).cloned();
-                entries.insert(label, known, port);
-            }
+        let before = Entries { ports: std::mem::take(&mut entries.ports), nodeport_ips: Vec::new() };
+        for new in news {
+            let known = before.known(keys(new.plan), &new.label);
+            entries.insert(known, new);
         }
         entries.nodeport_ips.clone_from(&node.nodeport_ips);
+        // Nobody waits while the others are freed.
+        drop(entries);
     }
 
     /// Everything in words, in order.
@@ -120,26 +125,38 @@ impl Directory {
     }
 }
 
+/// A port that is new or different. Its endpoints are sorted before anybody is kept out: there may be many.
+struct New<'a> {
+    label: Arc<str>,
+    plan: &'a PortPlan,
+    offer: Arc<Offer>,
+}
+
+impl New<'_> {
+    fn of<'a>(service: &ServiceKey, plan: &'a PortPlan) -> New<'a> {
+        New { label: label(service, plan), plan, offer: Arc::new(Offer::of(plan)) }
+    }
+}
+
 impl Entries {
-    fn put(&mut self, service: &ServiceKey, before: Option<&PortPlan>, after: &PortPlan) {
-        let label = label(service, after);
-        let mut known = before.into_iter().flat_map(keys).filter_map(|key| Some(&self.ports.get(&key)?.port));
-        let known = known.find(|known| known.label == label).cloned();
-        self.insert(label, known, after);
+    /// The port of this label at one of these addresses.
+    fn known(&self, mut at: impl Iterator<Item = Key>, label: &str) -> Option<Arc<Port>> {
+        at.find_map(|key| self.ports.get(&key).filter(|entry| &*entry.port.label == label))
+            .map(|entry| entry.port.clone())
     }
 
-    fn insert(&mut self, label: Arc<str>, known: Option<Arc<Port>>, plan: &PortPlan) {
+    fn insert(&mut self, known: Option<Arc<Port>>, new: New<'_>) {
         let port = match known {
             Some(port) => {
-                port.update(plan);
+                port.update(new.offer);
                 port
             }
-            None => Arc::new(Port::new(label, plan)),
+            None => Arc::new(Port::new(new.label, new.offer)),
         };
         let is_own = |at: Address| matches!(at, Address::Vip(ip, _) if crate::is_own(ip));
-        for destination in plan.destinations.iter().filter(|destination| !is_own(destination.at)) {
+        for destination in new.plan.destinations.iter().filter(|destination| !is_own(destination.at)) {
             let entry = Entry { port: port.clone(), inside: inside(destination.routing) };
-            self.ports.insert((plan.protocol, destination.at), entry);
+            self.ports.insert((new.plan.protocol, destination.at), entry);
         }
     }
 }

@@ -31,7 +31,7 @@ pub struct Port {
 
 /// Where clients are led.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Offer {
+pub(crate) struct Offer {
     /// Each sorted.
     pools: [Box<[SocketAddr]>; 2],
     affinity: Option<Duration>,
@@ -44,11 +44,11 @@ impl fmt::Debug for Port {
 }
 
 impl Port {
-    pub fn new(label: Arc<str>, plan: &PortPlan) -> Port {
+    pub(crate) fn new(label: Arc<str>, offer: Arc<Offer>) -> Port {
         Port {
             label,
             open: AtomicUsize::new(0),
-            offer: RwLock::new(Arc::new(Offer::of(plan))),
+            offer: RwLock::new(offer),
             turn: [AtomicUsize::new(0), AtomicUsize::new(0)],
             pins: Mutex::default(),
             suspects: Mutex::default(),
@@ -56,9 +56,8 @@ impl Port {
         }
     }
 
-    /// From now on it is as this plan says. Clients keep their endpoints as far as these are still there.
-    pub fn update(&self, plan: &PortPlan) {
-        let offer = Arc::new(Offer::of(plan));
+    /// From now on clients are led there. They keep their endpoints as far as these are still among them.
+    pub(crate) fn update(&self, offer: Arc<Offer>) {
         if offer.affinity.is_none() {
             // Nobody waits while they are freed.
             let pins = std::mem::take(&mut *self.pins());
@@ -161,7 +160,7 @@ impl Port {
 }
 
 impl Offer {
-    fn of(plan: &PortPlan) -> Offer {
+    pub(crate) fn of(plan: &PortPlan) -> Offer {
         let sorted = |pool| {
             // One that is the node's own loopback could be a listener of ours, as one at our own address is.
             let is_other = |ip: IpAddr| !ip.is_loopback() && !is_own(ip);
@@ -202,8 +201,12 @@ mod tests {
         }
     }
 
+    fn offer(last: &[u8], affinity: Option<u32>) -> Arc<Offer> {
+        Arc::new(Offer::of(&plan(last, affinity)))
+    }
+
     fn port(last: &[u8], affinity: Option<u32>) -> Port {
-        Port::new("default/web".into(), &plan(last, affinity))
+        Port::new("default/web".into(), offer(last, affinity))
     }
 
     fn picked(port: &Port, client: u8, tried: &[SocketAddr], now: Instant) -> Option<u8> {
@@ -259,10 +262,10 @@ mod tests {
         let restarted = port(&[1, 2, 3], Some(10));
         let after: Vec<_> = clients.iter().map(|client| picked(&restarted, *client, &[], now)).collect();
         assert_eq!(before, after);
-        first.update(&plan(&[1, 2, 3, 4], Some(10)));
+        first.update(offer(&[1, 2, 3, 4], Some(10)));
         let grown: Vec<_> = clients.iter().map(|client| picked(&first, *client, &[], now)).collect();
         assert_eq!(before, grown);
-        first.update(&plan(&[1, 2, 4], Some(10)));
+        first.update(offer(&[1, 2, 4], Some(10)));
         for (client, endpoint) in clients.iter().zip(&before) {
             let now_at = picked(&first, *client, &[], now);
             assert!(now_at != Some(3) && (*endpoint == Some(3) || now_at == *endpoint));
