@@ -33,6 +33,8 @@ pub(crate) struct Conn {
     ways: [Way; 2],
     /// What the client's socket allows, and the endpoint's.
     ready: [Ready; 2],
+    /// Whether the client's socket has failed, and the endpoint's. Nobody learns it by reading if it had ended before.
+    has_failed: [bool; 2],
     /// It waits for its next turn.
     pub(crate) is_queued: bool,
     /// Whether the client's side tells when there is room again, and the endpoint's: few ever leave none.
@@ -71,6 +73,7 @@ impl Conn {
             // Accepted connections inherit it.
             ways: [Way::default(), Way::to_client()],
             ready: [Ready::default(); 2],
+            has_failed: [false; 2],
             is_queued: false,
             hears_of_room: [false; 2],
             is_kept_alive: false,
@@ -126,6 +129,7 @@ impl Conn {
     /// One of the sockets has something to say.
     pub(crate) fn heard(&mut self, is_endpoint: bool, flags: EventFlags) {
         let is_hung = flags.intersects(ENDED);
+        self.has_failed[usize::from(is_endpoint)] |= flags.contains(EventFlags::ERR);
         let ready = &mut self.ready[usize::from(is_endpoint)];
         ready.is_hung |= is_hung;
         ready.readable |= is_hung || flags.contains(EventFlags::IN);
@@ -152,6 +156,9 @@ impl Conn {
         let back = down.pump((endpoint, far), (client, near), tools, up.is_closed());
         match (there, back) {
             (Ok(Pause::Over), Ok(Pause::Over)) => Progress::Over,
+            // What it said before has been passed on, and nothing can reach it any more.
+            (Ok(Pause::Over), Ok(_)) if self.has_failed[0] => Progress::Broken,
+            (Ok(_), Ok(Pause::Over)) if self.has_failed[1] => Progress::Broken,
             (Ok(there), Ok(back)) if [there, back].contains(&Pause::HadItsTurn) => Progress::HadItsTurn,
             (Ok(_), Ok(_)) => Progress::Waits,
             _ => Progress::Broken,
@@ -178,6 +185,9 @@ impl Conn {
 mod tests {
     use std::io::{Read as _, Write as _};
     use std::net::{Ipv4Addr, TcpListener, TcpStream};
+
+    use rustix::event::epoll;
+    use rustix::event::epoll::EventData;
 
     use super::*;
 
@@ -219,5 +229,83 @@ mod tests {
         let mut got = [0; 8];
         endpoint.accept().unwrap().0.read_exact(&mut got).unwrap();
         assert_eq!(&got, b"question");
+    }
+
+    /// A connection through the forwarder, with both of its peers.
+    struct Carried {
+        conn: Conn,
+        tools: Tools,
+        epoll: OwnedFd,
+        /// The client, and the endpoint.
+        peers: [Option<TcpStream>; 2],
+    }
+
+    impl Carried {
+        fn new() -> Carried {
+            let front = TcpListener::bind("127.0.0.1:0").unwrap();
+            let client = TcpStream::connect(front.local_addr().unwrap()).unwrap();
+            let (mut conn, tools) = (connection(front.accept().unwrap().0), Tools::new());
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            conn.dial(listener.local_addr().unwrap(), 0).unwrap();
+            let endpoint = listener.accept().unwrap().0;
+            conn.opened(EventFlags::OUT);
+            let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+            let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+            for (side, socket) in [(0, &conn.client), (1, conn.endpoint.as_ref().unwrap())] {
+                epoll::add(&epoll, socket, EventData::new_u64(side), flags).unwrap();
+            }
+            Carried { conn, tools, epoll, peers: [Some(client), Some(endpoint)] }
+        }
+
+        fn peer(&self, side: usize) -> &TcpStream {
+            self.peers[side].as_ref().unwrap()
+        }
+
+        fn reset(&mut self, side: usize) {
+            let peer = self.peers[side].take().unwrap();
+            sockets::reset_on_close(&peer);
+        }
+
+        /// Carry on as a thread does, until the connection is over or nothing happens any more.
+        fn carry_on(&mut self) -> Progress {
+            let quiet = rustix::event::Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+            loop {
+                let mut events = Vec::with_capacity(8);
+                epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&quiet)).unwrap();
+                for event in &events {
+                    let (side, flags) = (event.data.u64(), event.flags);
+                    self.conn.heard(side == 1, flags);
+                }
+                match self.conn.pump(&mut self.tools) {
+                    Progress::Waits if events.is_empty() => return Progress::Waits,
+                    Progress::Waits | Progress::HadItsTurn => {}
+                    over => return over,
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_reset_after_one_side_has_ended_is_passed_on() {
+        for ended in 0..2 {
+            for (reset, is_known) in [(0, true), (1, true), (0, false), (1, false)] {
+                let mut carried = Carried::new();
+                carried.peer(ended).shutdown(std::net::Shutdown::Write).unwrap();
+                if is_known {
+                    assert_eq!(carried.carry_on(), Progress::Waits, "one direction is open");
+                }
+                carried.reset(reset);
+                let case = format!("{ended} ended, {reset} was reset, known before: {is_known}");
+                assert_eq!(carried.carry_on(), Progress::Broken, "{case}");
+                let Carried { conn, mut tools, mut peers, .. } = carried;
+                conn.close(true, &mut tools);
+                let other = peers[1 - reset].take().unwrap();
+                let deadline = Instant::now() + Duration::from_secs(10);
+                while !matches!(other.take_error(), Ok(Some(_))) {
+                    assert!(Instant::now() < deadline, "{case}");
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+        }
     }
 }
