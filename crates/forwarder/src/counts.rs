@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use model::{Family, Protocol};
 
+use crate::port::Port;
+
 /// Beyond these, new connections are turned away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -29,6 +31,33 @@ impl Limits {
 
     pub fn of_protocol(self, protocol: Protocol) -> usize {
         if protocol == Protocol::Udp { self.udp } else { self.tcp }
+    }
+
+    /// What to do if the limit of a protocol is reached.
+    pub(crate) fn remedy(self, protocol: Protocol) -> String {
+        let (is_most, other) = match protocol {
+            Protocol::Udp => (self.udp >= MOST_UDP, ", or lower udpIdleTimeout (--udp-idle-timeout)"),
+            Protocol::Tcp | Protocol::Sctp => (self.tcp >= MOST_TCP, ""),
+        };
+        let remedy =
+            if is_most { "Use another proxy mode, which has no such limit" } else { RAISE_OPEN_FILES };
+        format!("{remedy}{other}")
+    }
+}
+
+/// No flag of kube-proxy does it: at its start it takes all that it may have.
+pub(crate) const RAISE_OPEN_FILES: &str = "Raise the hard limit of open files where kube-proxy is started, such as \
+                                           LimitNOFILE of the container runtime's systemd unit";
+
+/// Which limit a new client would exceed: that of all, or that of its service, which must not take everything from the
+/// others.
+pub(crate) fn limit_reached(open: usize, port: &Port, limit: usize) -> Option<&'static str> {
+    match () {
+        () if open >= limit => Some("in all"),
+        () if port.open.load(Ordering::Relaxed) >= limit / 2 => {
+            Some("of one service port, which may have half of the limit")
+        }
+        () => None,
     }
 }
 
@@ -106,6 +135,9 @@ mod tests {
             assert!(tcp > 0 && udp > 0, "{descriptors}");
             assert!((2 * tcp + udp) as u64 <= descriptors, "{descriptors}");
         }
+        assert!(Limits::of(1 << 16, 0).remedy(Protocol::Tcp).contains("LimitNOFILE"));
+        let most = Limits::of(u64::MAX, 0);
+        assert!(!most.remedy(Protocol::Udp).contains("LimitNOFILE"), "more would not help");
         assert!(Limits::of(65_536, 0).tcp > 19_000);
         let Limits { tcp, udp } = Limits::of(20_000, 8_000);
         assert!(2 * tcp + udp + 8_000 + 5_000 < 20_000, "there is room for listeners, pipes and probes");

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, acceptfrom_with};
 
 use crate::conn::{Conn, DIAL, Dial, MOST_TRIED, Progress};
-use crate::counts::{Count, Refused};
+use crate::counts::{Count, Refused, limit_reached};
 use crate::front::Front;
 use crate::sockets;
 use crate::token::Token;
@@ -64,14 +64,13 @@ impl Worker {
             }
         };
         let limit = self.shared.limits.of_protocol(Protocol::Tcp);
-        let is_full = self.shared.counts.open(Protocol::Tcp) >= limit;
-        // One service must not take everything from the others.
-        if is_full || port.open.load(Ordering::Relaxed) >= limit / 2 {
+        if let Some(reached) = limit_reached(self.shared.counts.open(Protocol::Tcp), &port, limit) {
             self.count(front).refuse(Refused::Limit);
             if let Some(count) = self.complaints.limit.note(self.now) {
+                let remedy = self.shared.limits.remedy(Protocol::Tcp);
                 tracing::error!(
                     service = %port.label, limit, count,
-                    "Too many open connections; turning new ones away. Raise the limit of open files of kube-proxy"
+                    "Too many open connections {reached}; turning new ones away. {remedy}"
                 );
             }
             return sockets::reset_on_close(&client);

@@ -17,7 +17,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, recvfrom, send, sendto};
 
-use crate::counts::Refused;
+use crate::counts::{Refused, limit_reached};
 use crate::front::{Front, Means};
 use crate::parked::Parked;
 use crate::port::Port;
@@ -199,13 +199,13 @@ impl Worker {
             return None;
         };
         let limit = self.shared.limits.of_protocol(Protocol::Udp);
-        let is_full = self.shared.counts.open(Protocol::Udp) >= limit;
-        if is_full || port.open.load(Ordering::Relaxed) >= limit / 2 {
+        if let Some(reached) = limit_reached(self.shared.counts.open(Protocol::Udp), &port, limit) {
             count.refuse(Refused::Limit);
             if let Some(count) = self.complaints.limit.note(self.now) {
+                let remedy = self.shared.limits.remedy(Protocol::Udp);
                 tracing::error!(
                     service = %port.label, limit, count,
-                    "Too many open UDP flows; dropping datagrams of new clients. Raise the limit of open files of kube-proxy"
+                    "Too many open UDP flows {reached}; dropping datagrams of new clients. {remedy}"
                 );
             }
             return None;

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use crate::Shared;
 use crate::complaints::Complaint;
 use crate::conn::Conn;
+use crate::counts::RAISE_OPEN_FILES;
 use crate::front::Front;
 use crate::slab::Slab;
 use crate::token::Token;
@@ -198,10 +199,7 @@ impl Worker {
     /// There are no descriptors left: nobody comes in for a while, and the kernel lets them wait.
     pub(crate) fn pause(&mut self) {
         if let Some(count) = self.complaints.descriptors.note(self.now) {
-            tracing::error!(
-                count,
-                "Out of file descriptors; new connections wait. Raise the limit of open files of kube-proxy"
-            );
+            tracing::error!(count, "Out of file descriptors; new connections wait. {RAISE_OPEN_FILES}");
         }
         self.set_open(false);
         self.paused = Some(self.now + PAUSE);
