@@ -195,7 +195,7 @@ impl Worker {
         let count = self.shared.counts.of(front.family, Protocol::Udp);
         let Some((port, pool)) = meant else {
             count.refuse(Refused::Unknown);
-            self.datagrams.messages.refuse(front.at(), client);
+            self.datagrams.messages.refuse(front.at(), client, self.now);
             return None;
         };
         let limit = self.shared.limits.of_protocol(Protocol::Udp);
@@ -213,7 +213,7 @@ impl Worker {
         let picked = pool.and_then(|pool| Some((pool, port.pick(pool, client.ip(), &[], self.now)?)));
         let Some((pool, endpoint)) = picked else {
             count.refuse(Refused::Endpoints);
-            self.datagrams.messages.refuse(front.at(), client);
+            self.datagrams.messages.refuse(front.at(), client, self.now);
             return None;
         };
         let socket = match sockets::dial_datagrams(endpoint, self.shared.mark()) {
@@ -298,7 +298,7 @@ impl Worker {
         flow.port.suspect(flow.endpoint, self.now);
         let client = flow.client;
         self.shared.counts.of(front.family, Protocol::Udp).failed_dials.fetch_add(1, Ordering::Relaxed);
-        self.datagrams.messages.refuse(front.at(), client);
+        self.datagrams.messages.refuse(front.at(), client, self.now);
         self.end_flow(index, age);
     }
 
