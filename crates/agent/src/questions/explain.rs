@@ -156,6 +156,7 @@ impl ExplainRequest {
                     port.as_ref().is_none_or(|port| *port == *one.name || number == Some(one.port))
                 };
                 let meant = found.ports.iter().filter(is_meant).take(MOST_PORTS);
+                let port_is_named = port.is_some();
                 let (mut targets, mut count) = (Vec::new(), 0);
                 for family in Family::BOTH.into_iter().filter(|family| is_asked(*family)) {
                     let planned = match is_large {
@@ -170,8 +171,11 @@ impl ExplainRequest {
                         });
                         let room = MOST_ADDRESSES.saturating_sub(targets.len());
                         targets.extend(at.take(room).map(|at| (port.protocol, at)));
-                        count += port.destinations.len();
+                        count += if port_is_named { port.destinations.len() } else { 0 };
                     }
+                    // Those of ports that are not looked for, too.
+                    let all = plan.ports.iter().filter(|_| !port_is_named);
+                    count += all.map(|port| port.destinations.len()).sum::<usize>();
                 }
                 let has_port = meant.clone().next().is_some();
                 let names = || {

@@ -335,6 +335,21 @@ fn a_port_that_the_mode_does_not_carry_is_a_problem() {
     );
 }
 
+#[test]
+fn all_addresses_of_a_service_with_many_ports_are_counted() {
+    let mut world = World::new();
+    let ports = (1..=700).map(|number| port(&format!("p{number}"), Protocol::Tcp, number)).collect();
+    apply_service(&mut world.state, ports);
+    apply_slice(&mut world.state, "web-1", vec![endpoint(2)]);
+    world.sync();
+    for (words, addresses) in [("default/web", 1400), ("default/web:p700", 2)] {
+        let target = commands::targets::read_service(words).unwrap();
+        let request = ExplainRequest { target, from: None, reads_kernel: false, most_endpoints: 400 };
+        let found = world.served(async |asker| asker.explain(request).await.unwrap());
+        assert_eq!(found.each.len() + found.left_out, addresses, "{words}");
+    }
+}
+
 /// Rules redirect a connection once: what is at the address of an endpoint is not looked up again.
 #[test]
 fn endpoints_at_cluster_ips_and_at_the_forwarder_are_said_to_lead_nowhere() {
