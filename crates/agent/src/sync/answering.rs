@@ -11,7 +11,9 @@ use crate::questions::{self, Question, ServiceStatus, Unanswered, View};
 pub(super) const TIDY_AFTER: Duration = Duration::from_secs(5);
 
 impl SyncLoop {
-    /// Answers are made of many short-lived pieces, which the allocator keeps.
+    /// Answers are made of many short-lived pieces, which the allocator keeps: more than a megabyte after questions about
+    /// large services. To give it back takes 0.05 to 0.25 ms with 10,000 services. Another thread would not spare this one
+    /// the wait: there is one heap, locked meanwhile.
     pub(super) fn tidy_up(&mut self) {
         if self.answered.is_some_and(|at| at.elapsed() >= TIDY_AFTER) {
             self.answered = None;
