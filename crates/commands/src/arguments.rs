@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use config::DefaultMode;
 use config::flags::{self, Command};
+use config::suggest::did_you_mean;
 
 /// What follows the name of a command.
 #[derive(Debug, Default)]
@@ -52,11 +53,19 @@ impl Arguments {
             let known =
                 FLAGS.iter().find(|(long, short, _)| name == *long || !short.is_empty() && name == *short);
             let Some((long, _, takes_value)) = known else {
-                return Err(format!("unknown flag {flag}; see --help"));
+                let names = FLAGS.iter().map(|(long, ..)| *long).chain(["help"]);
+                let guess = did_you_mean("--", name, names);
+                return Err(format!(
+                    "unknown flag {flag}{guess}{}",
+                    if guess.is_empty() { "; see --help" } else { "" }
+                ));
             };
             let value = match (value, takes_value) {
                 (Some(value), _) => value,
-                (None, true) => arguments.next().ok_or_else(|| format!("{flag} needs a value"))?,
+                (None, true) => {
+                    let value = arguments.next_if(|next| !next.starts_with("--"));
+                    value.ok_or_else(|| format!("{flag} needs a value; see --help"))?
+                }
                 (None, false) => "true".to_owned(),
             };
             read.given.push((*long, value));
@@ -134,7 +143,9 @@ mod tests {
         assert!(arguments.only(&["output", "from"]).is_ok());
         assert!(arguments.only(&["output"]).unwrap_err().contains("--from"));
         assert!(read(&["--frm", "x"]).unwrap_err().contains("unknown flag --frm"));
+        assert!(read(&["--frm", "x"]).unwrap_err().ends_with("did you mean --from?"));
         assert!(read(&["--from"]).unwrap_err().contains("needs a value"));
+        assert!(read(&["--from", "--watch"]).unwrap_err().contains("--from needs a value"));
     }
 
     #[test]

@@ -27,7 +27,9 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
     let service = match arguments.words.as_slice() {
         [] => None,
         [name] if !name.contains(':') && targets::read_service(name).is_ok() => Some(name.as_str()),
-        [name] => return Err(format!("{name:?} is not a service; expected NAMESPACE/NAME")),
+        [name] => {
+            return Err(format!("{name:?} is not a service; expected NAMESPACE/NAME, such as default/web"));
+        }
         [_, extra, ..] => return Err(format!("one service at a time, not {extra:?} too; see --help")),
     };
     let is_json = match arguments.value("output") {

@@ -46,6 +46,12 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
                     .to_owned(),
             );
         }
+        [word, name, ..] if word != "service" && targets::read_service(name).is_ok() => {
+            return Err(format!("to explain a service, write: explain service {name}"));
+        }
+        [word, _, extra, ..] if word == "service" => {
+            return Err(format!("one service at a time, not {extra:?} too; see --help"));
+        }
         [_, extra, ..] => return Err(format!("one thing at a time, not {extra:?} too; see --help")),
     }
     if let Some(from) = arguments.value("from") {

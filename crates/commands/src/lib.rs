@@ -21,6 +21,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use arguments::Arguments;
+use config::suggest::did_you_mean;
 
 /// What was asked is forwarded, or in order.
 const GOOD: u8 = 0;
@@ -86,7 +87,9 @@ fn is_command(word: &str) -> bool {
 fn unknown_command(word: &str) -> String {
     let names = || COMMANDS.iter().map(|command| command.name);
     let all = names().collect::<Vec<_>>().join(", ");
-    format!("there is no command {word:?}; the commands are {all}, see also --help")
+    let guess = did_you_mean("", word, names());
+    let more = if guess.is_empty() { ", see also --help" } else { "" };
+    format!("there is no command {word:?}; the commands are {all}{guess}{more}")
 }
 
 fn run_here(name: &str, words: Vec<String>) -> Outcome {

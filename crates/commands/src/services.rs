@@ -67,7 +67,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
         }
         if shown.as_ref() != Some(&services) {
             // Cells of tables are harmless already, and the others are for programs.
-            print_document(&text(&services, form, arguments.has("problems")));
+            print_document(&text(&services, form, &nothing(&parameters)));
         }
         if !arguments.has("watch") {
             let is_problem = arguments.has("problems") && !services.is_empty();
@@ -85,13 +85,19 @@ fn parameters(arguments: &Arguments) -> Result<Vec<(&'static str, String)>, Stri
         [] => {}
         [word] => match (word.parse::<IpAddr>(), word.split_once('/')) {
             (Ok(ip), _) => parameters.push(("address", ip.to_string())),
+            (_, Some((given, ""))) => {
+                return Err(format!("{word:?} is not a service; to list a namespace, write -n {given}"));
+            }
             (_, Some((given, name))) if !name.contains(['/', ':']) => {
                 namespace = Some(given.to_owned());
                 parameters.push(("name", name.to_owned()));
             }
             (_, None) if !word.contains(':') => parameters.push(("name", word.clone())),
             _ => {
-                return Err(format!("{word:?} is not a service; expected NAME, NAMESPACE/NAME or ADDRESS"));
+                return Err(format!(
+                    "{word:?} is not a service; expected NAME, NAMESPACE/NAME or ADDRESS; see kube-proxy explain for an \
+                     address with a port"
+                ));
             }
         },
         [_, extra, ..] => return Err(format!("one service at a time, not {extra:?} too; see --help")),
@@ -113,9 +119,13 @@ fn parameters(arguments: &Arguments) -> Result<Vec<(&'static str, String)>, Stri
 fn not_found(parameters: &[(&'static str, String)]) -> String {
     let given = |name: &str| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| value.as_str());
     match (given("address"), given("namespace"), given("name").unwrap_or_default()) {
-        (Some(ip), ..) => format!("no service has the address {ip}; see kube-proxy explain"),
-        (None, Some(namespace), name) => format!("there is no service {namespace}/{name} here"),
-        (None, None, name) => format!("there is no service {name} here"),
+        (Some(ip), ..) => format!(
+            "no service has the address {ip}; for what happens to packets there, see kube-proxy explain"
+        ),
+        (None, Some(namespace), name) => format!(
+            "there is no service {namespace}/{name} here, or it is not proxied; -n names another namespace, -A lists all"
+        ),
+        (None, None, name) => format!("there is no service {name} here, or it is not proxied; -A lists all"),
     }
 }
 
@@ -148,14 +158,23 @@ fn all(agent: SocketAddr, parameters: &[(&'static str, String)]) -> Result<(Vec<
     }
 }
 
-fn text(services: &[Value], form: Form, only_problems: bool) -> String {
+/// What an empty list says.
+fn nothing(parameters: &[(&'static str, String)]) -> String {
+    let given = |name: &str| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| value.as_str());
+    match (given("problems"), given("namespace")) {
+        (Some(_), _) => "No service refuses clients.\n".to_owned(),
+        (None, Some(namespace)) => {
+            format!("No services found in namespace {namespace}; -A lists those of all namespaces.\n")
+        }
+        (None, None) => "No services found.\n".to_owned(),
+    }
+}
+
+fn text(services: &[Value], form: Form, nothing: &str) -> String {
     match form {
         Form::Json => format!("{:#}\n", json!({ "services": services })),
         Form::Yaml => yaml::text(&node(&json!({ "services": services }))),
-        Form::Table | Form::Wide if services.is_empty() && only_problems => {
-            "No service refuses clients.\n".to_owned()
-        }
-        Form::Table | Form::Wide if services.is_empty() => "No services found.\n".to_owned(),
+        Form::Table | Form::Wide if services.is_empty() => nothing.to_owned(),
         Form::Table | Form::Wide => table(services, form == Form::Wide).to_string(),
     }
 }
@@ -290,19 +309,25 @@ default    web   http:80:30080/TCP  NodePort  10.96.0.10,fd00::a  <none>       2
 default    web   dns:53/UDP         NodePort  10.96.0.10,fd00::a  <none>       -          rejects all clients: no \
 endpoints; check the selector and the pods; affinity 10800 s
 ";
-        assert_eq!(text(&services, Form::Table, false), wanted);
-        assert_eq!(text(&[], Form::Table, false), "No services found.\n");
-        assert_eq!(text(&[], Form::Wide, true), "No service refuses clients.\n");
+        assert_eq!(text(&services, Form::Table, ""), wanted);
+        assert_eq!(text(&[], Form::Table, &nothing(&[])), "No services found.\n");
+        let in_namespace = [("namespace", "default".to_owned())];
+        assert!(
+            text(&[], Form::Wide, &nothing(&in_namespace))
+                .starts_with("No services found in namespace default;")
+        );
+        let problems = [("problems", "true".to_owned())];
+        assert_eq!(text(&[], Form::Wide, &nothing(&problems)), "No service refuses clients.\n");
         let mut counted = services.clone();
         counted[0]["ports"][0]["rates"] = json!({ "connections": 0.25, "requestPackets": 100.0, "replyPackets": 50.4, "requestBytes": 0.0 });
-        let wide = text(&counted, Form::Wide, false);
+        let wide = text(&counted, Form::Wide, "");
         let columns = |line: usize| wide.lines().nth(line).unwrap().split_whitespace().collect::<Vec<_>>();
         assert_eq!(columns(0)[7..], ["ENDPOINTS", "CONN/S", "PACKETS/S", "BYTES/S", "NOTES"]);
         assert_eq!(columns(1)[7..12], ["2/3", "0/0", "0.2", "150", "0"]);
         assert!(
-            text(&services, Form::Yaml, false).starts_with("services:\n- "),
+            text(&services, Form::Yaml, "").starts_with("services:\n- "),
             "{}",
-            text(&services, Form::Yaml, false)
+            text(&services, Form::Yaml, "")
         );
     }
 }

@@ -6,8 +6,11 @@ pub(crate) fn closest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>)
     let length = word.chars().count();
     let bearable = 1 + length / 5;
     let near = candidates.filter(|candidate| is_worth_measuring(length, candidate, bearable));
-    let measured = near.map(|candidate| (slips(&word, &candidate.to_lowercase()), candidate));
-    measured.filter(|(slips, _)| *slips <= bearable).min().map(|(_, candidate)| candidate)
+    // Letters are swapped more often than lost.
+    let measured = near.map(|candidate| {
+        (slips(&word, &candidate.to_lowercase()), candidate.chars().count().abs_diff(length), candidate)
+    });
+    measured.filter(|(slips, ..)| *slips <= bearable).min().map(|(.., candidate)| candidate)
 }
 
 /// A difference in length is bridged by as many slips. Only words of a name's length are measured: that takes time in

@@ -153,7 +153,10 @@ pub(super) async fn explain(
     if let (Target::At(_, to), Some(from)) = (&target, from)
         && to.is_ipv4() != from.is_ipv4()
     {
-        return Err(bad(format!("{from} and {} are of different IP families", to.ip())));
+        return Err(bad(format!(
+            "{from} and {} are of different IP families; name a client of the same one",
+            to.ip()
+        )));
     }
     let from = match from {
         Some(ip) => Some(Sender { ip, interface: interface_toward(ip).await }),

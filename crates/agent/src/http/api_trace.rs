@@ -39,7 +39,9 @@ fn read(query: &str) -> Result<(Matching, Duration), Refused> {
     let (protocol, to, port) = targets::read_traced(&to).map_err(bad)?;
     let from = parameter(query, "from")?.map(|text| targets::read_client(&text)).transpose().map_err(bad)?;
     if let Some(from) = from.filter(|from| from.is_ipv4() != to.is_ipv4()) {
-        return Err(bad(format!("{from} and {to} are of different IP families")));
+        return Err(bad(format!(
+            "{from} and {to} are of different IP families; name a client of the same one"
+        )));
     }
     let lasts = match parameter(query, "for")? {
         Some(text) => targets::read_lasting(&text).map_err(|problem| bad(format!("for: {problem}")))?,

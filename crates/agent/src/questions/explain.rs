@@ -146,8 +146,8 @@ impl ExplainRequest {
             Target::Service(service, port) => {
                 let Some(found) = view.state.service(service) else {
                     return Err(format!(
-                        "there is no service {service} here; headless services, those of type ExternalName and those with \
-                         the label service.kubernetes.io/service-proxy-name are not proxied"
+                        "there is no service {service} here, see kube-proxy services -A; headless services, those of type \
+                         ExternalName and those with the label service.kubernetes.io/service-proxy-name are not proxied"
                     ));
                 };
                 let is_large = view.planner.weight(service) > HEAVIEST_PLANNED;

@@ -41,7 +41,7 @@ fn wrong_arguments() {
     let namespace = Namespace::new().unwrap();
     for words in COMMANDS {
         for (more, wanted) in [
-            (&["--frm=x"][..], "unknown flag --frm; see --help"),
+            (&["--frm=x"][..], "unknown flag --frm; did you mean --from?"),
             (&["--agent"], "--agent needs a value"),
             (&["--agent", "nowhere"], "--agent: \"nowhere\" is not ADDRESS:PORT"),
             (&["--metrics-bind-address", "nowhere"], "nowhere"),
