@@ -51,6 +51,8 @@ const RELEASE: &str = "pointsman";
 /// Values of the chart that every installation here needs; `more` are of the form `name=value`.
 fn values(mode: Mode, more: &[&str]) -> Vec<String> {
     let mut values = vec![
+        // As `make image` names it.
+        "image.repository=registry.example.com/pointsman/kube-proxy".to_owned(),
         format!("apiServer={}", server()),
         format!("mode={mode}"),
         format!("clusterCIDR={}", address::PODS.replace(',', r"\,")),

@@ -247,8 +247,9 @@ impl Walk<'_> {
 
     fn install(&self, values: &str) -> Done {
         self.run(&format!(
-            "helm install pointsman deploy/helm/pointsman -n kube-system --set apiServer=https://10.0.0.1:6443 \
-             --set clusterCIDR=10.244.0.0/16 {values}"
+            "helm install pointsman deploy/helm/pointsman -n kube-system \
+             --set image.repository=registry.example.com/pointsman/kube-proxy \
+             --set apiServer=https://10.0.0.1:6443 --set clusterCIDR=10.244.0.0/16 {values}"
         ))
     }
 

@@ -69,6 +69,9 @@ localhostProfile: {{ .Values.seccomp.localhostProfile | default (printf "profile
 {{- if or (regexMatch "^kubernetes(\\.default(\\.svc.*)?)?$" $host) (has $host $clusterIPs) -}}
 {{- fail (printf "apiServer %q is the Service kubernetes, which works only once a kube-proxy runs: set an address of the apiserver itself" .Values.apiServer) -}}
 {{- end -}}
+{{- if not .Values.image.repository -}}
+{{- fail "image.repository is missing: set it to where you pushed the image, such as registry.example.com/pointsman/kube-proxy" -}}
+{{- end -}}
 {{- range $field := list "mode" "clusterCIDR" "healthzBindAddress" "metricsBindAddress" -}}
 {{- if hasKey $.Values.config $field -}}
 {{- $instead := get (dict "mode" "mode" "clusterCIDR" "clusterCIDR" "healthzBindAddress" "healthz" "metricsBindAddress" "metrics") $field -}}

@@ -5,7 +5,7 @@ use sandbox::Namespace;
 use serde_json::{Value, json};
 use test_support::{SOON, wait_until};
 
-use crate::helm::{Helm, SERVER, of_kind, text};
+use crate::helm::{Helm, IMAGE, SERVER, of_kind, text};
 
 /// Values that change which objects there are, or their form.
 pub(crate) struct Variant {
@@ -46,8 +46,7 @@ pub(crate) const VARIANTS: &[Variant] = &[
 ];
 
 pub(crate) fn lint(helm: &Helm) {
-    let server = format!("apiServer={SERVER}");
-    let output = helm.run(&["lint", "deploy/helm/pointsman", "--strict", "--set", &server]);
+    let output = helm.run(&["lint", "deploy/helm/pointsman", "--strict", "--set", SERVER, "--set", IMAGE]);
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
 }
 

@@ -7,7 +7,8 @@ use serde_json::Value;
 use test_support::{Report, Verdict};
 
 /// What every rendering needs.
-pub(crate) const SERVER: &str = "https://control-plane.example.com:6443";
+pub(crate) const SERVER: &str = "apiServer=https://control-plane.example.com:6443";
+pub(crate) const IMAGE: &str = "image.repository=registry.example.com/pointsman/kube-proxy";
 
 #[derive(Clone, Debug)]
 pub(crate) struct Helm {
@@ -56,8 +57,7 @@ impl Helm {
 
     /// The objects of a rendering that has to succeed. Those of `helm test` are among them.
     pub(crate) fn objects(&self, values: &[&str]) -> Vec<Value> {
-        let server = format!("apiServer={SERVER}");
-        let output = self.template(&[&[server.as_str()], values].concat());
+        let output = self.template(&[&[SERVER, IMAGE], values].concat());
         assert!(output.status.success(), "{values:?}: {}", text(&output.stderr));
         let rendered = text(&output.stdout);
         let parts = rendered.split("\n---\n").map(|part| part.trim_start_matches("---\n"));
