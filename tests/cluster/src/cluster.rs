@@ -27,6 +27,8 @@ const READY: Duration = Duration::from_secs(300);
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub nodes: u8,
+    /// In the API, nodes have addresses of these many families, IPv4 first.
+    pub families: usize,
     /// Image archives of what is to be run on it.
     pub archives: Vec<PathBuf>,
     /// Seccomp profiles that the nodes have: name and file.
@@ -63,6 +65,7 @@ impl Cluster {
             images: std::iter::once(images.archive.clone()).chain(plan.archives.iter().cloned()).collect(),
             pause: images.pause.clone(),
             profiles: plan.profiles.clone(),
+            families: plan.families,
         };
         let mut cluster = Cluster {
             _balancer: balancer,

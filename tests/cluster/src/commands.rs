@@ -9,13 +9,15 @@ mod show;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::cluster::Plan;
+
 const USAGE: &str = "\
 usage: real-cluster up                  three nodes with Pointsman, until Ctrl-C
-       real-cluster e2e [--mode=nftables|iptables] [--proxy=ours|upstream] [--ten] [--only=PART]... [--nodes=3]
+       real-cluster e2e [--mode=nftables|iptables] [--proxy=ours|upstream] [--ten] [--only=PART]...
        real-cluster moving [PART]       moving in and out under traffic; cases whose names contain PART
        real-cluster documented [PART]   the commands of docs/deploy.md; sections whose names contain PART
        real-cluster short               bring-up, one roll-over under traffic, the chart, ten tests
-       real-cluster report              docs/e2e.md from the results of all runs";
+       real-cluster report [--part]     docs/e2e.md from the results of all runs; of those with --only, printed";
 
 /// Do what the words say.
 pub fn run(words: &[String]) -> Result<ExitCode, String> {
@@ -26,7 +28,7 @@ pub fn run(words: &[String]) -> Result<ExitCode, String> {
         ["short"] => short::run(),
         ["moving", options @ ..] => moving::run(options),
         ["documented", options @ ..] => documented::run(options),
-        ["report"] => e2e::report(),
+        ["report", options @ ..] => e2e::report(options),
         _ => Err(USAGE.into()),
     }
 }
@@ -40,6 +42,11 @@ fn option<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
 pub(crate) fn archives() -> Result<Vec<PathBuf>, String> {
     let list = std::env::var_os("POINTSMAN_IMAGES").ok_or("POINTSMAN_IMAGES names no image archives")?;
     Ok(std::env::split_paths(&list).collect())
+}
+
+/// Nodes as users have them, with what we ship.
+fn plan(nodes: u8) -> Result<Plan, String> {
+    Ok(Plan { nodes, families: 2, archives: archives()?, profiles: profiles() })
 }
 
 /// The seccomp profiles as shipped, under the names by which the deployments ask for them.

@@ -79,7 +79,7 @@ fn answers(to: SocketAddr) -> bool {
 
 /// kubeadm's DaemonSet is patched to ours and rolled back, node by node.
 pub fn in_the_place_of_kubeadms(cluster: &Cluster, mode: Mode, say: &dyn Fn(&str)) -> Done {
-    proxy::install_upstream(cluster, mode)?;
+    proxy::install_upstream(cluster, mode, &[])?;
     let web = Web::create(cluster)?;
     let patched = fs::read_to_string(PATCH).map_err(|e| e.to_string())?;
     let suffix = if mode == Mode::Iptables { "-iptables" } else { "" };

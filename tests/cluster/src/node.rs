@@ -1,6 +1,7 @@
 //! A node: namespaces with containerd and kubelet in them, started by `node/init`.
 
 use std::fs;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use conformance_support::Daemon;
@@ -24,6 +25,8 @@ pub struct Common {
     pub pause: String,
     /// Files to put below the kubelet's folder for seccomp profiles, by name.
     pub profiles: Vec<(String, PathBuf)>,
+    /// The API knows addresses of these many families, IPv4 first.
+    pub families: usize,
 }
 
 /// Dropping it ends everything on the node. Parts are dropped in this order.
@@ -104,12 +107,13 @@ fn write_files(
     // A name server that does not answer: nothing out there is asked.
     fs::write(folder.join("resolv.conf"), format!("nameserver {}\n", address::WIRE.0))?;
     fs::write(folder.join("kubelet.json"), kubelet(cgroup, folder))?;
-    let addresses = both(address::node(number)).map(|at| at.to_string()).join(",");
+    let addresses: Vec<String> =
+        both(address::node(number)).iter().take(common.families).map(IpAddr::to_string).collect();
     let flags = [
         format!("--config={}", folder.join("kubelet.json").display()),
         format!("--kubeconfig={}", kubeconfig.display()),
         format!("--hostname-override={name}"),
-        format!("--node-ip={addresses}"),
+        format!("--node-ip={}", addresses.join(",")),
         // Three zones, because the tests of traffic distribution ask for that many.
         format!(
             "--node-labels=topology.kubernetes.io/region=here,topology.kubernetes.io/zone=zone{}",

@@ -33,13 +33,15 @@ pub fn server() -> String {
     format!("https://{}:6443", address::CONTROL_PLANE.0)
 }
 
-/// The DaemonSet of upstream's kube-proxy, in kube-system; returns when all of its pods run.
-pub fn install_upstream(cluster: &Cluster, mode: Mode) -> Result<(), String> {
+/// The DaemonSet of upstream's kube-proxy, in kube-system, with `more` lines of configuration; returns when all of its
+/// pods run.
+pub fn install_upstream(cluster: &Cluster, mode: Mode, more: &[&str]) -> Result<(), String> {
+    let more: String = more.iter().map(|line| format!("\n    {line}")).collect();
     let manifest = include_str!("../manifests/kube-proxy.yaml")
         .replace("IMAGE", &cluster.images.kube_proxy)
         .replace("SERVER", &server())
         .replace("PODS", address::PODS)
-        .replace("MODE", mode.name());
+        .replace("MODE", &format!("{mode}{more}"));
     cluster.apply(&manifest)?;
     cluster.await_rollout("ds/kube-proxy")
 }

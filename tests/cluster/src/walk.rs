@@ -230,7 +230,7 @@ impl Walk<'_> {
     /// As kubeadm installs it, in the mode that most clusters have.
     fn with_kubeadms(&self) -> Done {
         self.without_proxy()?;
-        proxy::install_upstream(self.cluster, Mode::Iptables)
+        proxy::install_upstream(self.cluster, Mode::Iptables, &[])
     }
 
     fn with_patched_kubeadms(&self) -> Done {

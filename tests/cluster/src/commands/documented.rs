@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use super::{archives, profiles};
-use crate::cluster::{Cluster, Plan};
+use super::plan;
+use crate::cluster::Cluster;
 use crate::programs::Programs;
 use crate::walk;
 
@@ -13,7 +13,7 @@ pub(super) fn run(words: &[&str]) -> Result<ExitCode, String> {
     let programs = Programs::find()?;
     let started = Instant::now();
     let say = |what: &str| println!("{:6.1} s  {what}", started.elapsed().as_secs_f64());
-    let plan = Plan { nodes: 3, archives: archives()?, profiles: profiles() };
+    let plan = plan(3)?;
     let cluster = Cluster::start(&programs, &plan, &say)?;
     let walked = walk::through_the_page(&cluster, words, &say);
     match walked {

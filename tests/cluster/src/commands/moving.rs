@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use super::{archives, profiles};
-use crate::cluster::{Cluster, Plan};
+use super::plan;
+use crate::cluster::Cluster;
 use crate::moving;
 use crate::programs::Programs;
 use crate::proxy::Mode;
@@ -27,7 +27,7 @@ const CASES: &[(&str, Case)] = &[
 #[allow(clippy::print_stdout, reason = "this is what it is for")]
 pub(super) fn run(words: &[&str]) -> Result<ExitCode, String> {
     let programs = Programs::find()?;
-    let plan = Plan { nodes: 3, archives: archives()?, profiles: profiles() };
+    let plan = plan(3)?;
     let is_wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
     let (mut passed, mut failed) = (0, 0);
     for (name, case) in CASES.iter().filter(|(name, _)| is_wanted(name)) {

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use super::{archives, profiles};
-use crate::cluster::{Cluster, Plan};
+use super::plan;
+use crate::cluster::Cluster;
 use crate::moving;
 use crate::plugin;
 use crate::programs::Programs;
@@ -16,7 +16,7 @@ pub(super) fn run() -> Result<ExitCode, String> {
     let programs = Programs::find()?;
     let started = Instant::now();
     let say = |what: &str| println!("{:6.1} s  {what}", started.elapsed().as_secs_f64());
-    let plan = Plan { nodes: 3, archives: archives()?, profiles: profiles() };
+    let plan = plan(3)?;
     let cluster = Cluster::start(&programs, &plan, &say)?;
     moving::in_the_place_of_kubeadms(&cluster, Mode::Nftables, &say)?;
     // The chart takes over the rules that are there.
@@ -26,9 +26,12 @@ pub(super) fn run() -> Result<ExitCode, String> {
     say("Pointsman by its chart");
     plugin::ask(&cluster)?;
     say("kubectl pointsman");
-    let wish =
-        Wish { only: suite::TEN.iter().map(|name| (*name).to_owned()).collect(), processes: 4, minutes: 10 };
-    let fates = suite::run(&cluster, &wish, &super::e2e::root().join("short"))?;
+    let ten = suite::TEN.iter().map(|name| (*name).to_owned()).collect();
+    let fates = suite::run(
+        &cluster,
+        &Wish { only: ten, is_usual: true, processes: 4, minutes: 10 },
+        &super::e2e::root().join("short"),
+    )?;
     for (name, fate) in &fates {
         if let Fate::Failed(why) = fate {
             println!("FAILED: {name}: {why}");

@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use conformance_support::User;
 
-use super::{archives, profiles};
-use crate::cluster::{Cluster, Plan};
+use super::plan;
+use crate::cluster::Cluster;
 use crate::programs::Programs;
 use crate::proxy::{self, Mode};
 
@@ -18,7 +18,7 @@ pub(super) fn run() -> Result<ExitCode, String> {
     let programs = Programs::find()?;
     let started = Instant::now();
     let say = |what: &str| println!("{:6.1} s  {what}", started.elapsed().as_secs_f64());
-    let plan = Plan { nodes: 3, archives: archives()?, profiles: profiles() };
+    let plan = plan(3)?;
     let cluster = Cluster::start(&programs, &plan, &say)?;
     proxy::install(&cluster, Mode::Nftables, &[])?;
     say("Pointsman on every node");
