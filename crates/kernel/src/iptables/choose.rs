@@ -6,6 +6,7 @@ use std::fmt;
 
 use super::toolbox::{Found, Toolbox, name};
 use super::{ChooseError, Missing, ToolError, Tools, Variant, Version, look};
+use crate::module;
 
 /// The tools to work with.
 #[derive(Debug)]
@@ -104,7 +105,10 @@ impl Toolbox {
             return Err(Missing::TooOld { tool: one.programs.main, found: version });
         }
         let mut tools = Tools::new(one.programs, variant, Some(version), is_ipv6, self.terms.clone());
-        match tools.try_out() {
+        let tried = tools.try_out();
+        let is_loaded_now = || variant == Variant::Legacy && load_legacy(is_ipv6);
+        let tried = if tried.is_err() && is_loaded_now() { tools.try_out() } else { tried };
+        match tried {
             // The holder of the lock will release it.
             Ok(()) | Err(ToolError::Locked { .. }) => Ok(tools),
             Err(error) => Err(Missing::Failed(error)),
@@ -121,6 +125,16 @@ fn each(found: &[Vec<Found>; 2], variant: Variant) -> impl Iterator<Item = (&Fou
 
 fn has_ipv6() -> bool {
     std::path::Path::new("/proc/thread-self/net/if_inet6").exists()
+}
+
+/// Load the module that the legacy tables of a family are in, if it is not there. Returns whether it has come.
+///
+/// The kernel loads tables and extensions when they are used, but this module is loaded by the tools themselves, with the
+/// `modprobe` and the modules that their container lacks.
+fn load_legacy(is_ipv6: bool) -> bool {
+    let is_there = || look::has_legacy(is_ipv6);
+    // Without the right to, nothing comes of the request.
+    !is_there() && module::request(&look::legacy_module(is_ipv6)).is_ok() && is_there()
 }
 
 impl fmt::Display for Why {

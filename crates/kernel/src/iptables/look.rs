@@ -1,5 +1,7 @@
 //! What other programs have written, and with which variant: the ground for a choice. Looking loads no tables.
 
+use std::path::{Path, PathBuf};
+
 use super::toolbox::{Found, name};
 use super::{Terms, Variant};
 use crate::nft::{Connection, TableFamily, Transport};
@@ -44,9 +46,22 @@ pub(super) fn rules(found: &Found, is_ipv6: bool, terms: &Terms) -> usize {
 
 /// The legacy tables that are loaded. To ask for another one loads it, and from then on every packet passes it.
 pub(super) fn legacy_tables(is_ipv6: bool) -> Vec<String> {
-    // /proc/self is the process's first thread, which may be in another network namespace.
-    let base = name(is_ipv6).trim_end_matches("tables");
-    let listed = std::fs::read_to_string(format!("/proc/thread-self/net/{base}_tables_names"));
+    let listed = std::fs::read_to_string(legacy_list(is_ipv6));
     // No file, no tables.
     listed.unwrap_or_default().lines().map(str::to_owned).collect()
+}
+
+/// The module that holds a family's legacy tables.
+pub(super) fn legacy_module(is_ipv6: bool) -> String {
+    format!("{}_tables", name(is_ipv6).trim_end_matches("tables"))
+}
+
+/// Whether that module is there.
+pub(super) fn has_legacy(is_ipv6: bool) -> bool {
+    legacy_list(is_ipv6).exists()
+}
+
+fn legacy_list(is_ipv6: bool) -> PathBuf {
+    // /proc/self is the process's first thread, which may be in another network namespace.
+    Path::new("/proc/thread-self/net").join(format!("{}_names", legacy_module(is_ipv6)))
 }

@@ -1,11 +1,14 @@
-//! With no more rights than `deploy/` gives: the capabilities and the seccomp profile as shipped, a read-only root.
+//! With no more rights than `deploy/` gives: the capabilities and the seccomp profile as shipped, a read-only root, and
+//! what the init container has done before.
 
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use kernel::conntrack::{Conntrack, Filter};
 use model::{Family, Protocol};
 use serde_json::Value;
 use test_support::{Carrier, Case, ManifestFolder, Verdict, patient};
@@ -104,6 +107,7 @@ fn enough(carrier: Carrier) {
     let mut stage = Stage::of(carrier);
     stage.folder.put_service(&stage.service("web", 1, Protocol::Tcp));
     stage.put_endpoints("web", Protocol::Tcp, &["a"]);
+    run_init_container(&stage);
     let (profile, rights) = match carrier.has_tools() {
         true => (shipped("seccomp-iptables/kube-proxy.json"), NET_ADMIN | NET_RAW),
         false => (profile(), NET_ADMIN),
@@ -146,20 +150,55 @@ fn enough(carrier: Carrier) {
     assert!(worried.is_empty(), "{worried:?}");
 }
 
-/// `kube-proxy --init-only` where and as `deploy/iptables` starts it, on a node whose rules one variant of the tools holds.
+/// What the init container leaves on a node whose rules one variant of the tools holds.
 fn set_up(carrier: Carrier) {
     let stage = Stage::of(carrier);
-    let pod = Pod::of("iptables/tools.yaml");
+    run_init_container(&stage);
+    let set = fs::read_to_string(stand_in(&stage, 0)).unwrap();
+    assert_ne!(set, "1\n");
+    let established = "net/netfilter/nf_conntrack_tcp_timeout_established";
+    let established = stage.sandbox.node.run(|| kernel::sysctl::read(established)).unwrap();
+    assert_eq!(established, "86400");
+    if carrier == Carrier::IptablesLegacy {
+        // The agent cannot load these itself.
+        for module in ["ip_tables", "ip6_tables"] {
+            let is_there = stage
+                .sandbox
+                .node
+                .run(|| Path::new(&format!("/proc/thread-self/net/{module}_names")).exists());
+            assert!(is_there, "{module}");
+        }
+    }
+}
+
+/// In place of what all namespaces of this machine share.
+fn stand_in(stage: &Stage, number: usize) -> PathBuf {
+    stage.folder.path().join(format!(".stand-in-{number}"))
+}
+
+/// `kube-proxy --init-only` where and as `deploy/` starts it.
+fn run_init_container(stage: &Stage) {
+    let carrier = stage.carrier;
+    let (overlay, config) = match carrier.has_tools() {
+        true => (Some("iptables/tools.yaml"), "iptables/config.yaml"),
+        false => (None, "base/config.yaml"),
+    };
+    let pod = Pod::of(overlay);
     let configuration = stage.folder.path().join(".config.conf");
-    fs::write(&configuration, data("iptables/config.yaml", "config.conf")).unwrap();
-    // What all namespaces of this machine share; and nothing of the machine is in the image's /run.
+    let text = data(config, "config.conf");
+    let line = text.lines().find(|line| line.starts_with("mode: ")).expect("the mode is set");
+    fs::write(&configuration, text.replace(line, &format!("mode: {}", carrier.mode()))).unwrap();
+    // The files that stand-ins are put over come with conntrack, and listing its flows loads it.
+    let _ = Conntrack::dump(&Filter::default(), |_| ControlFlow::Break(()));
+    // Nothing of the machine is in the image's /run, and the image has no modules.
     let mut flags = vec!["--empty=/run".to_owned()];
+    flags.extend(Path::new("/lib/modules").exists().then(|| "--empty=/lib/modules".to_owned()));
     for (number, place) in
         ["/proc/sys/net/netfilter/nf_conntrack_max", "/sys/module/nf_conntrack/parameters/hashsize"]
             .iter()
             .enumerate()
     {
-        let file = stage.folder.path().join(format!(".stand-in-{number}"));
+        let file = stand_in(stage, number);
         fs::write(&file, "1\n").unwrap();
         flags.push(format!("--over={}:{place}", file.display()));
     }
@@ -184,11 +223,6 @@ fn set_up(carrier: Carrier) {
     let output = command.output().unwrap();
     let said = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
     assert!(output.status.success(), "{}: {said:?}", output.status);
-    let set = fs::read_to_string(stage.folder.path().join(".stand-in-0")).unwrap();
-    assert_ne!(set, "1\n", "{said:?}");
-    let established = "net/netfilter/nf_conntrack_tcp_timeout_established";
-    let established = stage.sandbox.node.run(|| kernel::sysctl::read(established)).unwrap();
-    assert_eq!(established, "86400", "{said:?}");
 }
 
 /// The init container of the DaemonSet, and the volumes of its pod.
@@ -198,10 +232,10 @@ struct Pod {
 }
 
 impl Pod {
-    /// With this overlay. A patch merges containers by their names and lists of mounts by adding to them.
-    fn of(overlay: &str) -> Pod {
+    /// With an overlay. A patch merges containers by their names and lists of mounts by adding to them.
+    fn of(overlay: Option<&str>) -> Pod {
         let spec = |path| document(path)["spec"]["template"]["spec"].take();
-        let [mut base, patch] = ["base/daemonset.yaml", overlay].map(spec);
+        let (mut base, patch) = (spec("base/daemonset.yaml"), overlay.map(spec).unwrap_or_default());
         let mut container = base["initContainers"][0].take();
         let name = container["name"].clone();
         let patches = patch["initContainers"].as_array().into_iter().flatten();
