@@ -3,9 +3,11 @@
 //! `/proc/sys/net` shows the network namespace of the thread that opens a file there, not of the one that
 //! mounted `/proc`: call these from a thread inside the namespace that is meant.
 
+use std::collections::HashMap;
 use std::fmt;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug)]
@@ -82,6 +84,42 @@ impl Root {
     }
 }
 
+/// A few files that are read often: they stay open, and to read one is one system call.
+#[derive(Debug)]
+pub struct OpenFiles {
+    root: Root,
+    files: HashMap<&'static str, File>,
+}
+
+impl OpenFiles {
+    pub fn below(root: Root) -> OpenFiles {
+        OpenFiles { root, files: HashMap::new() }
+    }
+
+    pub fn root(&self) -> &Root {
+        &self.root
+    }
+
+    /// What a file with a short value holds now, without the end of its line.
+    pub fn read(&mut self, name: &'static str) -> Result<String, SysctlError> {
+        if let Some(text) = self.files.get(name).and_then(read_short) {
+            return Ok(text);
+        }
+        // Not open yet, or its module was unloaded since and loaded again.
+        self.files.remove(name);
+        let text = self.root.read(name)?;
+        self.files.extend(File::open(self.root.path(name)).ok().map(|file| (name, file)));
+        Ok(text)
+    }
+}
+
+fn read_short(file: &File) -> Option<String> {
+    let mut buffer = [0; 64];
+    let length = file.read_at(&mut buffer, 0).ok().filter(|length| *length > 0 && *length < buffer.len())?;
+    let text = std::str::from_utf8(buffer.get(..length)?).ok()?;
+    Some(text.trim_end().to_owned())
+}
+
 /// The value of `name`, e.g. `net/ipv4/ip_forward`. Slashes, because interface names may contain dots.
 pub fn read(name: &str) -> Result<String, SysctlError> {
     Root::system().read(&whole(name))
@@ -134,6 +172,27 @@ mod tests {
         for error in [root.read("/proc/sys/other").map(drop), root.write("/proc/sys/other", 1)] {
             assert!(matches!(error, Err(SysctlError::Absent { .. })), "{error:?}");
         }
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn an_open_file_shows_what_it_holds_now() {
+        const NAME: &str = "/limit";
+        let folder = std::env::temp_dir().join(format!("pointsman-open-files-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let mut files = OpenFiles::below(Root::at(&folder));
+        assert!(matches!(files.read(NAME), Err(SysctlError::Absent { .. })));
+        fs::write(folder.join("limit"), "1\n").unwrap();
+        for value in ["1", "22", "3"] {
+            files.root().write(NAME, value).unwrap();
+            assert_eq!(files.read(NAME).unwrap(), value);
+        }
+        // As after a module was unloaded.
+        fs::write(folder.join("limit"), "").unwrap();
+        fs::remove_file(folder.join("limit")).unwrap();
+        assert!(files.read(NAME).is_err());
+        fs::write(folder.join("limit"), "4\n").unwrap();
+        assert_eq!(files.read(NAME).unwrap(), "4");
         fs::remove_dir_all(&folder).unwrap();
     }
 }

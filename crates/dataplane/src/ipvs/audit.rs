@@ -15,6 +15,8 @@ use model::Change;
 
 /// How often a share is looked at.
 pub(super) const BETWEEN_SHARES: Duration = Duration::from_secs(1);
+/// The part of a period that a round takes: a look takes time, too.
+const ROUND: f64 = 0.9;
 
 /// Where the looks have got to. Kept up to date change by change: no look walks all services.
 #[derive(Debug, Default)]
@@ -24,6 +26,17 @@ pub(super) struct Audit {
     at: Option<ServiceKey>,
     /// Ports of it that have been looked at already.
     ports_done: usize,
+    /// How much may be asked of the kernel now. Below 0 after a large port; few services are asked about seldom.
+    allowance: f64,
+}
+
+/// What came of a look.
+#[derive(Debug, Default)]
+pub(super) struct Looked {
+    /// The first server that is not as it should be.
+    pub(super) wrong: Option<VirtualServer>,
+    /// It is the turn of what is looked at once a round.
+    pub(super) is_round_over: bool,
 }
 
 impl Audit {
@@ -41,13 +54,8 @@ impl Audit {
         }
     }
 
-    /// Whether every service was looked at, and the next look begins with the first.
-    pub(super) fn is_round_over(&self) -> bool {
-        self.at.is_none()
-    }
-
     /// Look at the next servers, so many that a round takes one `period`; `held` is how many servers and destinations
-    /// there are. Returns the first that is not as it should be.
+    /// there are.
     pub(super) fn next<T: Transport>(
         &mut self,
         servers: &mut T,
@@ -55,30 +63,34 @@ impl Audit {
         (draining, left_out): (&Draining, &LeftOut),
         options: &IpvsSettings,
         (held, period): (usize, Duration),
-    ) -> Option<VirtualServer> {
-        if self.at.is_none() {
-            self.at = self.services.first().cloned();
-        }
-        let share = self.share(held, period);
-        let mut asked = 0;
-        while let Some(service) = self.at.clone().filter(|_| asked < share) {
+    ) -> Looked {
+        self.allow(held, period);
+        let mut looked = Looked::default();
+        while self.allowance >= 1.0 {
+            let Some(service) = self.at.clone() else {
+                looked.is_round_over = true;
+                self.allowance -= 1.0;
+                self.at = self.services.first().cloned();
+                continue;
+            };
             let Some(port) = plans.get(&service).and_then(|plan| plan.ports.get(self.ports_done)) else {
-                asked += 1;
+                self.allowance -= 1.0;
                 self.go_on_behind(&service);
                 continue;
             };
             self.ports_done += 1;
             let mut offers = Offers::new();
             add_port(&mut offers, port, &node.nodeport_ips);
-            asked += sizes(&offers).iter().sum::<usize>();
+            self.allowance -= sizes(&offers).iter().sum::<usize>() as f64;
             let is_wrong = |(server, offer): &(VirtualServer, Offer<'_>)| {
                 !is_right(servers, *server, offer, (draining, left_out), options)
             };
-            if let Some((server, _)) = offers.into_iter().find(is_wrong) {
-                return Some(server);
+            looked.wrong = offers.into_iter().find(is_wrong).map(|(server, _)| server);
+            if looked.wrong.is_some() {
+                break;
             }
         }
-        None
+        looked
     }
 
     fn go_on_behind(&mut self, service: &ServiceKey) {
@@ -87,10 +99,11 @@ impl Audit {
         self.ports_done = 0;
     }
 
-    /// What a look may ask of the kernel, services that have nothing there included.
-    fn share(&self, held: usize, period: Duration) -> usize {
-        let shares = (period.as_secs_f64() / BETWEEN_SHARES.as_secs_f64()).max(1.0);
-        (((held + self.services.len()) as f64 / shares).ceil() as usize).max(1)
+    /// A look is due. Every service costs something, also one that has nothing in the kernel.
+    fn allow(&mut self, held: usize, period: Duration) {
+        let looks = (ROUND * period.as_secs_f64() / BETWEEN_SHARES.as_secs_f64()).max(1.0);
+        let round = (held + self.services.len() + 1) as f64;
+        self.allowance = (self.allowance + round / looks).min(round);
     }
 }
 

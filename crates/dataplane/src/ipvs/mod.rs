@@ -446,13 +446,14 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
         self.collect_next(family);
         let FamilyState { audit, draining, left_out, .. } = &mut self.families[family.index()];
         let pace = (self.held.total(family), self.period);
-        let wrong = audit.next(&mut self.servers, (plans, node), (draining, left_out), &self.options, pace);
-        if let Some(server) = wrong {
+        let looked = audit.next(&mut self.servers, (plans, node), (draining, left_out), &self.options, pace);
+        if let Some(server) = looked.wrong {
             tracing::debug!(%family, %server, "Virtual server differs from what was programmed");
         }
-        // Routes and rules are watched as well: once a round is enough.
-        let is_ground_intact = !audit.is_round_over() || self.ground.is_intact(family);
-        wrong.is_none() && is_ground_intact && self.rules.is_intact(family, plans, node)
+        // Routes, rules and the table are watched as well: once a round is enough.
+        let mut is_rest_intact =
+            || self.ground.is_intact(family) && self.rules.is_intact(family, plans, node);
+        looked.wrong.is_none() && (!looked.is_round_over || is_rest_intact())
     }
 
     fn inspect(&mut self, family: Family, inspected: &Inspected<'_>) -> Look {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use kernel::sysctl::{Root, SysctlError};
+use kernel::sysctl::{OpenFiles, Root, SysctlError};
 
 use crate::check_pace::{CheckPace, Looks};
 
@@ -38,11 +38,13 @@ struct Look {
 }
 
 /// Write the sysctls that are different.
-fn set(root: &Root, strict_arp: bool) -> Look {
-    let is_right = |name, value: i64| root.read(name).is_ok_and(|found| found.trim() == value.to_string());
+fn set(files: &mut OpenFiles, strict_arp: bool) -> Look {
     let mut look = Look::default();
-    for (name, value) in sysctls(strict_arp).into_iter().filter(|(name, value)| !is_right(*name, *value)) {
-        match root.write(name, value) {
+    for (name, value) in sysctls(strict_arp) {
+        if files.read(name).is_ok_and(|found| found == value.to_string()) {
+            continue;
+        }
+        match files.root().write(name, value) {
             Ok(()) => look.changed.push((name, value)),
             Err(error) => look.failed.push((name, error)),
         }
@@ -52,7 +54,7 @@ fn set(root: &Root, strict_arp: bool) -> Look {
 
 /// Before the mode starts. Returns those that cannot be written, and why.
 pub(super) fn set_up(strict_arp: bool) -> Vec<SysctlError> {
-    let look = set(&Root::system(), strict_arp);
+    let look = set(&mut OpenFiles::below(Root::system()), strict_arp);
     look.changed.into_iter().for_each(tell_changed);
     look.failed.into_iter().map(|(_, error)| error).collect()
 }
@@ -65,7 +67,7 @@ fn tell_changed((name, value): (&'static str, i64)) {
 /// process keeps changing once in a while.
 #[derive(Debug)]
 pub(super) struct Sysctls {
-    root: Root,
+    files: OpenFiles,
     strict_arp: bool,
     /// `None` until the first look.
     pace: Option<CheckPace>,
@@ -75,7 +77,8 @@ pub(super) struct Sysctls {
 
 impl Sysctls {
     pub(super) fn new(root: Root) -> Sysctls {
-        Sysctls { root, strict_arp: false, pace: None, failing: HashSet::new(), told: HashMap::new() }
+        let files = OpenFiles::below(root);
+        Sysctls { files, strict_arp: false, pace: None, failing: HashSet::new(), told: HashMap::new() }
     }
 
     /// Look, unless it is too early.
@@ -85,7 +88,7 @@ impl Sysctls {
             return;
         }
         self.strict_arp = strict_arp;
-        let look = set(&self.root, strict_arp);
+        let look = set(&mut self.files, strict_arp);
         let is_damaged = !look.changed.is_empty();
         self.pace.get_or_insert_with(|| CheckPace::new(LOOKS, now)).done(now, is_damaged);
         for changed in look.changed {
@@ -105,58 +108,5 @@ impl Sysctls {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::path::PathBuf;
-
-    const CONNTRACK: &str = "/proc/sys/net/ipv4/vs/conntrack";
-
-    /// A folder that stands for the machine, with every file at 0.
-    fn node(name: &str) -> (PathBuf, Sysctls) {
-        let folder = std::env::temp_dir().join(format!("pointsman-sysctls-{name}-{}", std::process::id()));
-        for (file, _) in sysctls(true) {
-            let path = folder.join(file.trim_start_matches('/'));
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, "0\n").unwrap();
-        }
-        (folder.clone(), Sysctls::new(Root::at(folder)))
-    }
-
-    fn values(kept: &Sysctls) -> Vec<String> {
-        sysctls(true).iter().map(|(file, _)| kept.root.read(file).unwrap()).collect()
-    }
-
-    #[test]
-    fn what_is_different_is_set_and_strict_arp_at_once() {
-        let (folder, mut kept) = node("set");
-        let now = Instant::now();
-        kept.keep(false, now);
-        assert_eq!(values(&kept), ["1", "1", "1", "1", "0", "0"]);
-        kept.keep(true, now);
-        assert_eq!(values(&kept), ["1", "1", "1", "1", "1", "2"]);
-        std::fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
-    fn who_keeps_changing_one_slows_the_looks_and_is_told_seldom() {
-        let (folder, mut kept) = node("fight");
-        let begin = Instant::now();
-        let (mut set, mut told) = (0, HashSet::new());
-        for second in 0..600 {
-            kept.root.write(CONNTRACK, 0).unwrap();
-            kept.keep(false, begin + Duration::from_secs(second));
-            set += usize::from(kept.root.read(CONNTRACK).unwrap() == "1");
-            told.extend(kept.told.get(CONNTRACK).copied());
-        }
-        assert!((10..30).contains(&set), "{set} times");
-        assert_eq!(told.len(), 1);
-        // It is over: the usual pace is back.
-        for second in 600..720 {
-            kept.keep(false, begin + Duration::from_secs(second));
-        }
-        kept.root.write(CONNTRACK, 0).unwrap();
-        kept.keep(false, begin + Duration::from_secs(721));
-        assert_eq!(kept.root.read(CONNTRACK).unwrap(), "1");
-        std::fs::remove_dir_all(folder).unwrap();
-    }
-}
+#[path = "../../tests/unit/ipvs_sysctls.rs"]
+mod tests;

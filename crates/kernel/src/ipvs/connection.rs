@@ -88,9 +88,9 @@ impl Connection {
         &mut self,
         command: u8,
         fill: impl FnOnce(&mut Writer),
-        each: impl FnMut(&Message<'_>),
+        read: impl FnOnce(&Message<'_>),
     ) -> Result<(), Refusal> {
-        self.exchange.ask(self.family, &generic::header(command, VERSION), fill, each)
+        self.exchange.ask_one(self.family, &generic::header(command, VERSION), fill, read)
     }
 
     /// All answers to a question, read without a gap.

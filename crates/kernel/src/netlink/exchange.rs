@@ -82,6 +82,29 @@ impl Exchange {
         self.send(&batch, |_, refusal| Err(refusal))
     }
 
+    /// Ask about one object whose answer is one message.
+    pub fn ask_one(
+        &mut self,
+        kind: u16,
+        header: &[u8],
+        fill: impl FnOnce(&mut Writer),
+        read: impl FnOnce(&Message<'_>),
+    ) -> Result<(), Refusal> {
+        let mut batch = Batch::default();
+        // Refusals come unasked, and an acknowledgement would be another datagram.
+        self.append(&mut batch, false, kind, 0, header, fill);
+        self.socket.send(batch.writer.bytes())?;
+        loop {
+            let mut answers = messages(self.socket.receive(&mut self.buffer)?);
+            let Some(message) = answers.find(|message| message.sequence == self.sequence) else { continue };
+            if i32::from(message.kind) == libc::NLMSG_ERROR {
+                return verdict(&message);
+            }
+            read(&message);
+            return Ok(());
+        }
+    }
+
     /// Ask about one object and hand over its messages; the acknowledgement ends the answer.
     pub fn ask(
         &mut self,
