@@ -38,6 +38,11 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
     );
     cases.extend([
         Case::new("what the seccomp profile does not list is refused", || confined(refused)),
+        in_mode(
+            Carrier::Ipvs,
+            "a scheduler that the kernel lacks is an error that names its module",
+            no_scheduler,
+        ),
         Case::new("a profile that lacks a call is noticed", || confined(lacking)),
     ]);
     cases
@@ -317,4 +322,19 @@ fn lacking() {
     let launcher = launcher(&[&format!("--seccomp={}", file.display())]);
     let why = stage.start_by(&launcher, &[]).expect_err("it runs without sockets");
     assert!(why.contains("Operation not permitted"), "{why}");
+}
+
+/// The kernel does not load this one by itself, and the agent may not.
+fn no_scheduler(carrier: Carrier) {
+    if !kernel::module::is_loaded("ip_vs") || kernel::module::is_loaded("ip_vs_lblc") {
+        println!("SKIPPED: IPVS is built in, or its scheduler lblc is loaded");
+        return;
+    }
+    let mut stage = Stage::of(carrier);
+    let launcher = launcher(&[&format!("--capabilities={}", capabilities(carrier))]);
+    let why = stage.start_by(&launcher, &["--ipvs-scheduler=lblc"]).expect_err("it runs without a scheduler");
+    assert!(
+        why.contains("cannot use scheduler lblc: this kernel has no module ip_vs_lblc; load it"),
+        "{why}"
+    );
 }

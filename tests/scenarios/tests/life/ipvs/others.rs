@@ -5,9 +5,10 @@ use test_support::{Carrier, Case, let_pass, wait_until};
 
 use super::super::nft;
 use super::super::places::{at_cluster_ip, cluster_ip};
+use super::super::rig::OfUpstream;
 use super::super::stage::{From, SOON, Stage};
 use super::rig::{DEVICE, ground};
-use super::{QUICK, case, start};
+use super::{QUICK, case, start, upstream};
 
 pub(super) fn cases() -> Vec<Case<'static>> {
     vec![
@@ -82,9 +83,13 @@ fn cleanup(carrier: Carrier) {
         stage.who(Protocol::Tcp, From::Guest, at_cluster_ip(1, family));
     }
     stage.agent().stop().unwrap();
+    for family in Family::BOTH {
+        upstream::write(&stage, family, &[OfUpstream { name: "old", number: 9, has_affinity: false }]);
+    }
     stage.clean_up();
     let mut left = lines(&stage);
     for family in Family::BOTH {
+        left.extend(upstream::found(&stage, family));
         left.extend(ground(&stage, family));
         left.extend(nft::table(&stage.sandbox.node, family));
     }

@@ -1,5 +1,5 @@
-//! What upstream's kube-proxy has in mode ipvs: virtual servers without a sign, an address per service on a device, and
-//! chains of iptables.
+//! What upstream's kube-proxy has in mode ipvs: virtual servers without a sign, an address per service on a device, chains
+//! of iptables, and sets that their rules look into.
 
 use model::Family;
 use test_support::{tools, wait_until};
@@ -9,8 +9,14 @@ use super::super::rig::OfUpstream;
 use super::super::stage::{ENDPOINTS, POD_PORT, SOON, Stage};
 use super::rig::DEVICE;
 
+const IPSET: &str = "ipset";
 /// The chain in which its rules begin, and one that it has in this mode alone.
 const CHAINS: [&str; 2] = ["KUBE-SERVICES", "KUBE-NODE-PORT"];
+
+/// The set of services' addresses.
+fn set(family: Family) -> &'static str {
+    if family == Family::V4 { "KUBE-CLUSTER-IP" } else { "KUBE-6-CLUSTER-IP" }
+}
 
 pub(super) fn write(stage: &Stage, family: Family, services: &[OfUpstream]) {
     let ip = |arguments: &str| stage.try_tool("ip", arguments);
@@ -34,6 +40,15 @@ pub(super) fn write(stage: &Stage, family: Family, services: &[OfUpstream]) {
     }
     let node = &stage.sandbox.node;
     node.run(|| ["conntrack", "expire_nodest_conn", "expire_quiescent_template"].map(set_for_ipvs));
+    let set = set(family);
+    if tools::is_installed(IPSET) {
+        let word = if family == Family::V4 { "inet" } else { "inet6" };
+        stage.try_tool(IPSET, &format!("create {set} hash:ip,port family {word}")).unwrap();
+        for OfUpstream { number, .. } in services {
+            let at = at_cluster_ip(*number, family);
+            stage.try_tool(IPSET, &format!("add {set} {},tcp:{}", at.ip(), at.port())).unwrap();
+        }
+    }
     if let Some(tool) = iptables(family) {
         let [root, node_port] = CHAINS;
         for arguments in [
@@ -43,6 +58,10 @@ pub(super) fn write(stage: &Stage, family: Family, services: &[OfUpstream]) {
             format!("-t nat -A PREROUTING -j {root}"),
         ] {
             stage.try_tool(tool, &arguments).unwrap();
+        }
+        if tools::is_installed(IPSET) {
+            let rule = format!("-t nat -A {root} -m set --match-set {set} dst,dst -j ACCEPT");
+            stage.try_tool(tool, &rule).unwrap();
         }
     }
 }
@@ -57,10 +76,15 @@ pub(super) fn left(stage: &Stage, family: Family) -> Vec<String> {
     if is_gone { Vec::new() } else { found(stage, family) }
 }
 
-fn found(stage: &Stage, family: Family) -> Vec<String> {
+pub(super) fn found(stage: &Stage, family: Family) -> Vec<String> {
     let option = if family == Family::V4 { "-4" } else { "-6" };
+    // The device itself may be gone.
     let addresses = stage.try_tool("ip", &format!("{option} -o address show dev {DEVICE} scope global"));
-    let mut left: Vec<String> = addresses.unwrap().lines().map(str::to_owned).collect();
+    let mut left: Vec<String> = addresses.unwrap_or_default().lines().map(str::to_owned).collect();
+    if tools::is_installed(IPSET) {
+        let sets = stage.try_tool(IPSET, "list -n").unwrap();
+        left.extend(sets.lines().filter(|name| *name == set(family)).map(str::to_owned));
+    }
     let unsigned = stage.servers(family).into_values().filter(|server| !server.is_ours());
     left.extend(unsigned.map(|server| server.line));
     if let Some(tool) = iptables(family) {
