@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 
 use cluster::apiserver::Recorder;
 use cluster::{ChangeCount, Trigger};
-use dataplane::{Backend, Pacing, Reconciler, Synced};
+use dataplane::{Backend, Reconciler, Synced};
 use model::{Family, Planner, ServiceKey};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::contests::Contests;
 use crate::failures::{Attempt, Failures};
 use crate::limits::Limits;
+use crate::pacing::Pacing;
 use queue::{KeyQueue, LargeQueue};
 use repairs::Repairs;
 use telemetry::metrics::SyncMetrics;

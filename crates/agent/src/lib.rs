@@ -26,6 +26,7 @@ mod missed_prefixes;
 mod node_setup;
 mod notices;
 mod own_node;
+mod pacing;
 mod problems;
 mod questions;
 mod reload;

@@ -18,7 +18,6 @@ mod localhost;
 pub mod metrics;
 mod mode;
 pub mod nftables;
-mod pacing;
 mod pieces;
 mod programmed;
 mod reconciler;
@@ -43,7 +42,6 @@ pub use mode::{
 pub use model::Change;
 pub use nftables::service_counters::{PortRate, Rates, Traffic};
 pub use nftables::{PinSweep, ServicePortName, pins};
-pub use pacing::Pacing;
 pub use programmed::{Programmed, Unserved};
 pub use reconciler::{
     Answer, Explained, HEAVIEST_PLANNED, Holder, Inquiry, Phases, Reconciler, Refusing, Synced,

@@ -14,7 +14,7 @@ const BETWEEN_REPAIRS: Duration = Duration::from_secs(5);
 
 /// Decides how long to wait. Holds no clock: times are passed in.
 #[derive(Debug)]
-pub struct Pacing {
+pub(crate) struct Pacing {
     min_sync_period: Duration,
     rest_per_cost: u32,
     not_before: Option<Instant>,
@@ -24,28 +24,28 @@ pub struct Pacing {
 
 impl Pacing {
     /// `min_sync_period` is the most a change waits.
-    pub fn new(min_sync_period: Duration) -> Pacing {
+    pub(crate) fn new(min_sync_period: Duration) -> Pacing {
         let rest_per_cost = REST_PER_COST;
         Pacing { min_sync_period, rest_per_cost, not_before: None, last_repair: None, failures: 0 }
     }
 
     /// After each sync, wait for this many times its cost.
-    pub fn with_rest(self, rest_per_cost: u32) -> Pacing {
+    pub(crate) fn with_rest(self, rest_per_cost: u32) -> Pacing {
         Pacing { rest_per_cost, ..self }
     }
 
     /// Holds from the next sync on.
-    pub fn set_min_sync_period(&mut self, min_sync_period: Duration) {
+    pub(crate) fn set_min_sync_period(&mut self, min_sync_period: Duration) {
         self.min_sync_period = min_sync_period;
     }
 
     /// How long from `now` until a sync may start.
-    pub fn wait(&self, now: Instant) -> Duration {
+    pub(crate) fn wait(&self, now: Instant) -> Duration {
         self.not_before.map_or(Duration::ZERO, |time| time.saturating_duration_since(now))
     }
 
     /// Our rules were damaged: the next sync may start at once.
-    pub fn repair(&mut self, now: Instant) {
+    pub(crate) fn repair(&mut self, now: Instant) {
         let recent = |last: Instant| now.saturating_duration_since(last) < BETWEEN_REPAIRS;
         if self.failures == 0 && !self.last_repair.is_some_and(recent) {
             self.last_repair = Some(now);
@@ -54,29 +54,25 @@ impl Pacing {
     }
 
     /// Some changes were written. However much they cost, the next one does not wait long: it may be another tenant's.
-    pub fn changed(&mut self, cost: Duration, ended: Instant) {
+    pub(crate) fn changed(&mut self, cost: Duration, ended: Instant) {
         self.succeeded(cost, ended);
         let longest = ended + LONGEST_REST;
         self.not_before = self.not_before.map(|time| time.min(longest));
     }
 
     /// Everything was written.
-    pub fn succeeded(&mut self, cost: Duration, ended: Instant) {
+    pub(crate) fn succeeded(&mut self, cost: Duration, ended: Instant) {
         self.failures = 0;
         self.not_before = Some(ended + self.min_sync_period.min(cost * self.rest_per_cost));
     }
 
     /// Retries come after 0.1 s, then each time twice as long, up to 30 s.
-    pub fn failed(&mut self, ended: Instant) -> Duration {
+    pub(crate) fn failed(&mut self, ended: Instant) -> Duration {
         let factor = 1u32 << self.failures.min(16);
         let wait = (FIRST_RETRY * factor).min(LONGEST_RETRY);
         self.failures += 1;
         self.not_before = Some(ended + wait);
         wait
-    }
-
-    pub fn failures(&self) -> u32 {
-        self.failures
     }
 }
 
