@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cluster::ClusterState;
 use commands::targets::Target;
-use dataplane::{Backend, HEAVIEST_PLANNED, Look, Reconciler};
+use dataplane::{Backend, HEAVIEST_PLANNED, Look, MOST_LOOKS, Reconciler};
 use model::{Address, Family, Planner, PortPlan, Protocol, ServiceKey, ServicePlan};
 use tokio::sync::oneshot;
 
@@ -52,10 +52,11 @@ pub(crate) enum Question {
     ServiceRows(Vec<ServiceKey>, Reply<(usize, Vec<ServiceRow>)>),
     /// Which of these, at most [`MOST_JUDGED`], refuse somebody; and how many were judged, as above.
     Problematic(Vec<ServiceKey>, Reply<(usize, Vec<ServiceKey>)>),
-    /// Compare all of a family with the kernel, where the mode does that at once.
-    InspectAll(Family, Reply<Option<Look>>),
-    /// Compare these services with the kernel, at most [`MOST_INSPECTED`] of them.
-    InspectServices(Vec<ServiceKey>, Reply<InspectedServices>),
+    /// Compare all of a family with the kernel, or what this service has and what all share, where the mode does that at
+    /// once.
+    InspectAll(Family, Option<ServiceKey>, Reply<Option<Look>>),
+    /// Compare these services with the kernel, at most [`MOST_INSPECTED`] of them, the first one from this address on.
+    InspectServices(Vec<ServiceKey>, usize, Reply<InspectedServices>),
 }
 
 #[derive(Debug)]
@@ -101,8 +102,8 @@ impl Question {
             Question::ServiceNames(_, reply) => reply.0.is_closed(),
             Question::ServiceRows(_, reply) => reply.0.is_closed(),
             Question::Problematic(_, reply) => reply.0.is_closed(),
-            Question::InspectAll(_, reply) => reply.0.is_closed(),
-            Question::InspectServices(_, reply) => reply.0.is_closed(),
+            Question::InspectAll(.., reply) => reply.0.is_closed(),
+            Question::InspectServices(.., reply) => reply.0.is_closed(),
         }
     }
 
@@ -114,8 +115,8 @@ impl Question {
             Question::ServiceNames(_, reply) => reply.send(Err(Unanswered::TooMany)),
             Question::ServiceRows(_, reply) => reply.send(Err(Unanswered::TooMany)),
             Question::Problematic(_, reply) => reply.send(Err(Unanswered::TooMany)),
-            Question::InspectAll(_, reply) => reply.send(Err(Unanswered::TooMany)),
-            Question::InspectServices(_, reply) => reply.send(Err(Unanswered::TooMany)),
+            Question::InspectAll(.., reply) => reply.send(Err(Unanswered::TooMany)),
+            Question::InspectServices(.., reply) => reply.send(Err(Unanswered::TooMany)),
         }
     }
 }
@@ -197,17 +198,22 @@ impl Asker {
         Ok(found)
     }
 
-    pub(crate) async fn inspect_all(&self, family: Family) -> Result<Option<Look>, Unanswered> {
-        self.ask(|reply| Question::InspectAll(family, reply)).await
+    pub(crate) async fn inspect_all(
+        &self,
+        family: Family,
+        wanted: Option<ServiceKey>,
+    ) -> Result<Option<Look>, Unanswered> {
+        self.ask(|reply| Question::InspectAll(family, wanted, reply)).await
     }
 
-    /// The first of them, [`MOST_INSPECTED`] at most.
+    /// The first of them, [`MOST_INSPECTED`] at most; and of the first one without so many addresses.
     pub(crate) async fn inspect_services(
         &self,
         services: &[ServiceKey],
+        skipped: usize,
     ) -> Result<InspectedServices, Unanswered> {
         let services = services.get(..MOST_INSPECTED).unwrap_or(services);
-        self.ask(|reply| Question::InspectServices(services.to_vec(), reply)).await
+        self.ask(|reply| Question::InspectServices(services.to_vec(), skipped, reply)).await
     }
 
     async fn ask<T>(&self, question: impl FnOnce(Reply<T>) -> Question) -> Result<T, Unanswered> {
@@ -222,26 +228,51 @@ impl Asker {
     }
 }
 
-/// How many services were looked at, from the first on, and what the kernel holds for their addresses.
-pub(crate) type InspectedServices = (usize, Vec<(ServiceKey, Look)>);
+/// What the kernel holds for the addresses of some services.
+#[derive(Debug)]
+pub(crate) struct InspectedServices {
+    /// How many services were looked at, from the first on.
+    pub(crate) count: usize,
+    /// Of the one behind these, so many addresses too; the rest has to be asked for.
+    pub(crate) addresses: usize,
+    pub(crate) looks: Vec<(ServiceKey, Look)>,
+}
 
-/// Look at services, in both families, until it is enough. At least one is looked at.
+/// Look at services, in both families, until it is enough, the first one from some address on.
 pub(crate) fn inspect<B: Backend>(
     services: &[ServiceKey],
+    mut skipped: usize,
     reconciler: &mut Reconciler<B>,
 ) -> InspectedServices {
-    let (mut count, mut looks) = (0, Vec::new());
+    let mut done = InspectedServices { count: 0, addresses: 0, looks: Vec::new() };
     for service in services.iter().take(MOST_INSPECTED) {
+        let mut is_more = false;
         for family in Family::BOTH {
-            let found = reconciler.inspect_service(family, service).into_iter();
-            looks.extend(found.map(|look| (service.clone(), look)));
+            let (looks, has_more) = reconciler.inspect_service(family, service, skipped);
+            is_more |= has_more;
+            done.looks.extend(looks.into_iter().map(|look| (service.clone(), look)));
         }
-        count += 1;
-        if looks.len() >= ENOUGH_LOOKS {
+        if is_more {
+            done.addresses = skipped + MOST_LOOKS;
+            break;
+        }
+        done.count += 1;
+        skipped = 0;
+        if done.looks.len() >= ENOUGH_LOOKS {
             break;
         }
     }
-    (count, looks)
+    done
+}
+
+/// The services that have something at an address, each once; only some where it is very many.
+pub(crate) fn services_at<B: Backend>(ip: IpAddr, reconciler: &Reconciler<B>) -> Vec<ServiceKey> {
+    const MOST: usize = 1000;
+    let mut services: Vec<ServiceKey> =
+        reconciler.claims_at(ip, MOST).into_iter().map(|(_, service)| service).collect();
+    services.sort_unstable();
+    services.dedup();
+    services
 }
 
 /// One service, by [`Family::index`].

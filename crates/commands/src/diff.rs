@@ -38,32 +38,75 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
         Some(other) => return Err(format!("-o: {other:?} is not one of text and json")),
     };
     let agent = arguments.agent()?;
-    let (mut compared, mut differences) = (0, Vec::new());
+    let mut found = Found::default();
     let mut next = String::new();
     loop {
         let mut parameters = vec![("continue", next.as_str())];
         parameters.extend(service.map(|service| ("service", service)));
         let mut page = client::ask(agent, DIFF, &parameters)?;
-        compared += page["compared"].as_u64().unwrap_or_default();
-        differences.extend(page["differences"].as_array_mut().map(std::mem::take).unwrap_or_default());
+        found.add(&mut page);
         match page["continue"].as_str() {
             Some(last) => next = last.to_owned(),
             None => break,
         }
     }
-    if let (0, Some(service)) = (compared, service) {
-        return Err(format!("service {service} has no rules here; see kube-proxy services"));
-    }
     match is_json {
-        true => {
-            print_document(&format!("{:#}\n", json!({ "compared": compared, "differences": differences })))
-        }
-        false => print(&text(compared, &differences)),
+        true => print_document(&format!("{:#}\n", found.document())),
+        false => print(&found.text()),
     }
-    Ok(if differences.is_empty() { GOOD } else { NOT_GOOD })
+    Ok(if found.count == 0 { GOOD } else { NOT_GOOD })
 }
 
-fn text(compared: u64, differences: &[Value]) -> String {
+/// Of all pages.
+#[derive(Default)]
+struct Found {
+    compared: u64,
+    is_partial: bool,
+    count: u64,
+    /// The first of them.
+    differences: Vec<Value>,
+}
+
+impl Found {
+    fn add(&mut self, page: &mut Value) {
+        self.compared += page["compared"].as_u64().unwrap_or_default();
+        self.is_partial |= page["partial"] == true;
+        let differences = page["differences"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        self.count += page["differenceCount"].as_u64().unwrap_or(differences.len() as u64);
+        self.differences.extend(differences);
+    }
+
+    fn document(&self) -> Value {
+        let Found { compared, is_partial, count, differences } = self;
+        json!({
+            "compared": compared,
+            "partial": is_partial,
+            "differenceCount": count,
+            "differences": differences,
+        })
+    }
+
+    fn text(&self) -> String {
+        let mut text = listed(&self.differences);
+        let named = self.differences.len() as u64;
+        let outcome = match self.count {
+            0 if self.compared == 0 => {
+                return "nothing compared: no service has rules that can be read back\n".to_owned();
+            }
+            0 => "no difference".to_owned(),
+            1 => "1 difference".to_owned(),
+            count if count > named => format!("{count} differences, of which {named} are listed"),
+            count => format!("{count} differences"),
+        };
+        text.push_str(&format!("{} places compared: {outcome}\n", self.compared));
+        if self.is_partial {
+            text.push_str("Not all was compared: some services have too many endpoints\n");
+        }
+        text
+    }
+}
+
+fn listed(differences: &[Value]) -> String {
     let word = |value: &Value| harmless(value.as_str().unwrap_or_default(), false).into_owned();
     let mut text = String::new();
     for one in differences {
@@ -72,15 +115,6 @@ fn text(compared: u64, differences: &[Value]) -> String {
         let (place, expected, found) = (word(&one["place"]), word(&one["expected"]), word(&one["found"]));
         text.push_str(&format!("{service}{place}: expected {expected}, found {found}\n"));
     }
-    let outcome = match differences.len() {
-        0 if compared == 0 => {
-            return "nothing compared: no service has rules that can be read back\n".to_owned();
-        }
-        0 => "no difference".to_owned(),
-        1 => "1 difference".to_owned(),
-        count => format!("{count} differences"),
-    };
-    text.push_str(&format!("{compared} places compared: {outcome}\n"));
     text
 }
 
@@ -92,8 +126,17 @@ mod tests {
     fn differences_name_their_service() {
         let one = json!({ "service": "default/web", "place": "ip kube-proxy endpoints { 1 }", "expected": "a", "found": "nothing" });
         let wanted = "default/web: ip kube-proxy endpoints { 1 }: expected a, found nothing\n7 places compared: 1 difference\n";
-        assert_eq!(text(7, &[one]), wanted);
-        assert_eq!(text(7, &[]), "7 places compared: no difference\n");
-        assert!(text(0, &[]).starts_with("nothing compared"));
+        let found = |mut page: Value| {
+            let mut found = Found::default();
+            found.add(&mut page);
+            found.text()
+        };
+        assert_eq!(found(json!({ "compared": 7, "differenceCount": 1, "differences": [one] })), wanted);
+        assert_eq!(found(json!({ "compared": 7 })), "7 places compared: no difference\n");
+        assert!(found(json!({ "compared": 0 })).starts_with("nothing compared"));
+        let many = found(json!({ "compared": 7, "differenceCount": 5, "differences": [one, one] }));
+        assert!(many.ends_with("7 places compared: 5 differences, of which 2 are listed\n"), "{many}");
+        let part = found(json!({ "compared": 7, "partial": true }));
+        assert!(part.contains("\nNot all was compared: "), "{part}");
     }
 }

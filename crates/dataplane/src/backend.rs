@@ -162,11 +162,12 @@ pub trait Backend {
         self.base().map_or(planned, |base| base.fate(protocol, planned))
     }
 
-    /// Compare everything at once, where that costs less than address by address; `None` where it does not.
+    /// Compare everything at once, or only one of these services and what all share, where that costs less than address by
+    /// address; `None` where it does not.
     fn inspect_all(
         &mut self,
         family: Family,
-        plans: &HashMap<ServiceKey, ServicePlan>,
+        plans: (&HashMap<ServiceKey, ServicePlan>, Option<&ServiceKey>),
         node: &NodePlan,
     ) -> Option<Look> {
         self.base_mut()?.inspect_all(family, plans, node)

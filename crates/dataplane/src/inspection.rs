@@ -40,6 +40,9 @@ impl Inspected<'_> {
     }
 }
 
+/// Differences that are described: where everything is gone, each place is one.
+const MOST_DIFFERENCES: usize = 1000;
+
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inspection {
@@ -47,7 +50,9 @@ pub struct Inspection {
     pub compared: usize,
     /// There was more than is read for a question.
     pub is_partial: bool,
+    /// The first [`MOST_DIFFERENCES`] of them.
     pub differences: Vec<Difference>,
+    pub difference_count: usize,
     pub pin: Option<Pinned>,
 }
 
@@ -103,7 +108,9 @@ impl Inspection {
     pub fn add(&mut self, other: Inspection) {
         self.compared += other.compared;
         self.is_partial |= other.is_partial;
-        self.differences.extend(other.differences);
+        self.difference_count += other.difference_count;
+        let room = MOST_DIFFERENCES.saturating_sub(self.differences.len());
+        self.differences.extend(other.differences.into_iter().take(room));
     }
 
     /// Note one thing, by words that are equal where the kernel is as it should be.
@@ -114,11 +121,29 @@ impl Inspection {
         found: Option<String>,
     ) {
         self.compared += 1;
-        if expected != found {
+        let is_different = expected != found;
+        self.difference_count += usize::from(is_different);
+        if is_different && self.differences.len() < MOST_DIFFERENCES {
             let words = |what: Option<String>| what.unwrap_or_else(|| "nothing".to_owned());
             let (place, expected, found) = (place(), words(expected), words(found));
-            let difference = Difference { service: None, place, expected, found };
-            self.differences.push(difference);
+            self.differences.push(Difference { service: None, place, expected, found });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_beyond_the_first_are_counted() {
+        let mut total = Inspection::default();
+        for _ in 0..2 {
+            let mut one = Inspection::default();
+            (0..800).for_each(|_| one.compare(String::new, Some("rules".to_owned()), None));
+            total.add(one);
+        }
+        let found = (total.compared, total.difference_count, total.differences.len());
+        assert_eq!(found, (1600, 1600, MOST_DIFFERENCES));
     }
 }

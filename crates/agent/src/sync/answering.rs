@@ -36,7 +36,9 @@ impl SyncLoop {
                     &self.lanes,
                 )),
                 Question::ServiceNames(None, reply) => reply.answer(self.state.services().cloned().collect()),
-                Question::ServiceNames(Some(ip), reply) => reply.answer(self.reconciler.services_at(ip)),
+                Question::ServiceNames(Some(ip), reply) => {
+                    reply.answer(questions::services_at(ip, &self.reconciler));
+                }
                 Question::ServiceRows(services, reply) => {
                     let described =
                         questions::describe(&services, &self.state, &self.reconciler, &self.lanes);
@@ -45,17 +47,19 @@ impl SyncLoop {
                 Question::Problematic(services, reply) => {
                     reply.answer(questions::judge(&services, &self.state, &self.reconciler));
                 }
-                Question::InspectAll(family, reply) if self.reconciler.is_unknown(family) => {
+                Question::InspectAll(family, _, reply) if self.reconciler.is_unknown(family) => {
                     reply.decline(Unanswered::Rewriting);
                 }
-                Question::InspectAll(family, reply) => reply.answer(self.reconciler.inspect_all(family)),
-                Question::InspectServices(_, reply)
+                Question::InspectAll(family, wanted, reply) => {
+                    reply.answer(self.reconciler.inspect_all(family, wanted.as_ref()));
+                }
+                Question::InspectServices(.., reply)
                     if Family::BOTH.iter().any(|family| self.reconciler.is_unknown(*family)) =>
                 {
                     reply.decline(Unanswered::Rewriting);
                 }
-                Question::InspectServices(services, reply) => {
-                    reply.answer(questions::inspect(&services, &mut self.reconciler));
+                Question::InspectServices(services, skipped, reply) => {
+                    reply.answer(questions::inspect(&services, skipped, &mut self.reconciler));
                 }
                 Question::Explain(request, reply) => reply.answer(request.answer(View {
                     state: &self.state,

@@ -276,6 +276,8 @@ impl<T: Tables> FamilyTables<T> {
 pub(super) struct All {
     pub(super) chains: Vec<(Table, Chain, Option<ServiceKey>)>,
     pub(super) hooks: Vec<(Table, Hook)>,
+    /// Chains of services that are not among them are nobody's.
+    pub(super) is_whole: bool,
 }
 
 impl All {

@@ -202,12 +202,19 @@ impl<T: Tables> Backend for Iptables<T> {
     fn inspect_all(
         &mut self,
         family: Family,
-        plans: &HashMap<ServiceKey, ServicePlan>,
+        (plans, wanted): (&HashMap<ServiceKey, ServicePlan>, Option<&ServiceKey>),
         node: &NodePlan,
     ) -> Option<Look> {
         let tables = &mut self.families[family.index()];
         let mut all = tables.common(node);
-        let (plans, dialect) = (plans.clone(), tables.dialect.clone());
+        all.is_whole = wanted.is_none();
+        let plans = match wanted {
+            Some(one) => {
+                plans.get_key_value(one).map(|(one, plan)| (one.clone(), plan.clone())).into_iter().collect()
+            }
+            None => plans.clone(),
+        };
+        let dialect = tables.dialect.clone();
         let all = move || {
             all.add_services(&plans, &dialect);
             all

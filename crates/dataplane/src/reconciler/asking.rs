@@ -9,8 +9,8 @@ use super::{Applied, Known, Reconciler};
 use crate::backend::Backend;
 use crate::inspection::{Inspected, Look, Owner};
 
-/// Addresses of one service that are looked at: each may be a hundred elements to read, while the sync thread waits.
-const MOST_LOOKS: usize = 16;
+/// Addresses of one service that are looked at together: each may be a hundred elements to read, while the sync thread waits.
+pub const MOST_LOOKS: usize = 16;
 
 impl<B: Backend> Reconciler<B> {
     /// The service that has an address and port.
@@ -37,16 +37,6 @@ impl<B: Backend> Reconciler<B> {
     /// What services have at an address, at most so much of it.
     pub fn claims_at(&self, ip: IpAddr, most: usize) -> Vec<(Claim, ServiceKey)> {
         self.families[Family::of(ip).index()].claims.at(ip, most)
-    }
-
-    /// The services that have something at an address, each once; only some where it is very many.
-    pub fn services_at(&self, ip: IpAddr) -> Vec<ServiceKey> {
-        const MOST: usize = 1000;
-        let mut services: Vec<ServiceKey> =
-            self.claims_at(ip, MOST).into_iter().map(|(_, service)| service).collect();
-        services.sort_unstable();
-        services.dedup();
-        services
     }
 
     /// Whether an address is the cluster IP of a service whose rules are written. Those that have it are looked at first;
@@ -77,20 +67,29 @@ impl<B: Backend> Reconciler<B> {
         Some(self.backend.inspect(family, &inspected))
     }
 
-    /// Compare everything of a family, where the mode does that at once.
-    pub fn inspect_all(&mut self, family: Family) -> Option<Look> {
+    /// Compare everything of a family, or what a service has and what all share, where the mode does that at once.
+    pub fn inspect_all(&mut self, family: Family, wanted: Option<&ServiceKey>) -> Option<Look> {
         let Applied::Known(known) = &self.families[family.index()].applied else { return None };
-        self.backend.inspect_all(family, &known.plans, &known.node)
+        self.backend.inspect_all(family, (&known.plans, wanted), &known.node)
     }
 
-    /// Compare what the kernel holds for the addresses of a service, or for the first of them, with what was written.
-    pub fn inspect_service(&mut self, family: Family, service: &ServiceKey) -> Vec<Look> {
-        let Applied::Known(known) = &self.families[family.index()].applied else { return Vec::new() };
-        let Some(plan) = known.plans.get(service) else { return Vec::new() };
+    /// Compare what the kernel holds for the addresses of a service with what was written, for the first of them behind so
+    /// many; and whether there are more.
+    pub fn inspect_service(
+        &mut self,
+        family: Family,
+        service: &ServiceKey,
+        skipped: usize,
+    ) -> (Vec<Look>, bool) {
+        let Applied::Known(known) = &self.families[family.index()].applied else {
+            return (Vec::new(), false);
+        };
+        let Some(plan) = known.plans.get(service) else { return (Vec::new(), false) };
         let node_ip = known.node.nodeport_ips.first();
         let mut looks = Vec::new();
         let at = plan.ports.iter().flat_map(|port| port.destinations.iter().map(move |at| (port, at)));
-        for (port, destination) in at.take(MOST_LOOKS) {
+        let is_more = at.clone().nth(skipped + MOST_LOOKS).is_some();
+        for (port, destination) in at.skip(skipped).take(MOST_LOOKS) {
             let to = match (destination.at, node_ip) {
                 (Address::Vip(ip, port), _) => SocketAddr::new(ip, port),
                 (Address::NodePort(port), Some(ip)) => SocketAddr::new(*ip, port),
@@ -111,7 +110,7 @@ impl<B: Backend> Reconciler<B> {
             let inspected = Inspected { protocol, to, owner, is_live, client: None, node: &known.node };
             looks.push(self.backend.inspect(family, &inspected));
         }
-        looks
+        (looks, is_more)
     }
 }
 

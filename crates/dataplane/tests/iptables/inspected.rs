@@ -38,3 +38,26 @@ fn what_was_written_is_found_and_what_is_gone_or_new_is_shown() {
         |one: &dataplane::Difference| one.expected == "nothing" && one.found.ends_with("-j RETURN");
     assert!(found.differences.iter().any(is_stray), "{found:?}");
 }
+
+#[test]
+fn one_service_is_compared_with_what_all_share() {
+    let (mut reconciler, _) = synced();
+    let mut compare = |wanted: Option<&str>, damage: &str| {
+        let tables = reconciler.backend().tables(Family::V4).unwrap();
+        let chains = tables.chains(Table::Nat).into_iter().filter(|name| name.starts_with(damage));
+        let chains: Vec<String> = chains.map(str::to_owned).collect();
+        for chain in chains.iter().filter(|_| !damage.is_empty()) {
+            tables.run(Table::Nat, &format!("-F {chain}")).unwrap();
+        }
+        let wanted = wanted.map(ServiceKey::from);
+        reconciler.inspect_all(Family::V4, wanted.as_ref()).unwrap().finish().unwrap()
+    };
+    let (all, one) = (compare(None, ""), compare(Some("default/plain"), ""));
+    assert_eq!((all.difference_count, one.difference_count), (0, 0), "{one:?}");
+    assert!(one.compared > 5 && one.compared < all.compared, "{} of {}", one.compared, all.compared);
+    let (all, one) = (compare(None, "KUBE-SVC-"), compare(Some("default/plain"), ""));
+    assert!(one.difference_count > 0 && one.difference_count < all.difference_count, "{one:?}");
+    assert!(one.differences.iter().all(|found| found.service.as_deref() == Some("default/plain")), "{one:?}");
+    let shared = compare(Some("default/plain"), "KUBE-SERVICES");
+    assert!(shared.differences.iter().any(|found| found.place.ends_with("KUBE-SERVICES")), "{shared:?}");
+}

@@ -104,13 +104,16 @@ fn listed() {
 }
 
 fn compared() {
-    for flags in [&["--proxy-mode=nftables"][..], &["--proxy-mode=iptables"]] {
-        let site = site(flags);
+    for mode in ["nftables", "iptables", "userspace"] {
+        let site = site(&[&format!("--proxy-mode={mode}")]);
         let (code, text, problems) = run(&site, &["diff"]);
         assert!(code == Some(0) && text.ends_with(" places compared: no difference\n"), "{text}{problems}");
         assert!(!text.starts_with("0 "), "{text}");
         let (code, _, problems) = run(&site, &["diff", "default/web", "-o", "json"]);
         assert_eq!(code, Some(0), "{problems}");
+        let (code, text, problems) = run(&site, &["diff", "default/typo"]);
+        let wanted = "kube-proxy: diff: there is no service default/typo here\n";
+        assert_eq!((code, text.as_str(), problems.as_str()), (Some(1), "", wanted), "{mode}");
     }
 }
 
@@ -184,7 +187,7 @@ fn unanswered() {
             &["services", "10.96.1.1:53"],
             "kube-proxy: services: \"10.96.1.1:53\" is not a service; expected NAME",
         ),
-        (&["diff", "default/nope"], "kube-proxy: diff: service default/nope has no rules here"),
+        (&["diff", "default/nope"], "kube-proxy: diff: there is no service default/nope here"),
         (
             &["explian", "10.96.0.1:80"],
             "kube-proxy: there is no command \"explian\"; the commands are bundle, check,",
