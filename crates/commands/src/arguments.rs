@@ -17,7 +17,7 @@ pub(super) struct Arguments {
 }
 
 /// Long name, short name, and whether a value follows.
-pub(super) const FLAGS: [(&str, &str, bool); 12] = [
+pub(super) const FLAGS: [(&str, &str, bool); 13] = [
     ("agent", "", true),
     ("config", "", true),
     ("metrics-bind-address", "", true),
@@ -30,6 +30,7 @@ pub(super) const FLAGS: [(&str, &str, bool); 12] = [
     ("watch", "w", false),
     ("node", "", true),
     ("force", "", false),
+    ("ends-with-input", "", false),
 ];
 
 impl Arguments {

@@ -66,7 +66,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
         let _ = fs::remove_file(&path);
         return Err(format!("cannot write {}: {error}", path.display()));
     }
-    print(&format!("{}\n", path.display()));
+    print(&format!("{}\n", path.display()))?;
     Ok(GOOD)
 }
 

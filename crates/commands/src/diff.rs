@@ -53,7 +53,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
     match is_json {
         true => print_document(&format!("{:#}\n", found.document())),
         false => print(&found.text()),
-    }
+    }?;
     Ok(if found.count == 0 { GOOD } else { NOT_GOOD })
 }
 

@@ -72,6 +72,6 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
     match is_json {
         true => print_document(&format!("{document:#}\n")),
         false => print(text.as_ref().and_then(Value::as_str).unwrap_or_default()),
-    }
+    }?;
     Ok(if document["verdict"] == "forward" { GOOD } else { NOT_GOOD })
 }

@@ -10,6 +10,7 @@ mod diff;
 mod explain;
 mod kubectl;
 pub mod paths;
+mod reader;
 mod services;
 mod table;
 pub mod targets;
@@ -98,21 +99,20 @@ fn run_here(name: &str, words: Vec<String>) -> Outcome {
     };
     let arguments = Arguments::read(words.into_iter())?;
     if arguments.help {
-        print(command.usage);
+        print(command.usage)?;
         return Ok(GOOD);
     }
     (command.run)(arguments)
 }
 
-/// For people.
-fn print(text: &str) {
-    print_document(&harmless(text, true));
+/// For people. Returns whether somebody still reads.
+fn print(text: &str) -> Result<bool, String> {
+    print_document(&harmless(text, true))
 }
 
-/// For programs, as it is. The reader that closed the pipe has read enough.
-fn print_document(text: &str) {
-    use std::io::Write;
-    let _ = std::io::stdout().write_all(text.as_bytes());
+/// For programs, as it is.
+fn print_document(text: &str) -> Result<bool, String> {
+    reader::write(text)
 }
 
 /// Names come from objects that anybody may have written: nothing in them may move the cursor, set colours or turn the

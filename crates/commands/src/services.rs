@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::arguments::Arguments;
 use crate::paths::SERVICES;
 use crate::table::Table;
-use crate::{GOOD, NOT_GOOD, Outcome, client, print_document};
+use crate::{GOOD, NOT_GOOD, Outcome, client, print_document, reader};
 
 pub(super) const USAGE: &str = "\
 List what is programmed for services on this node.
@@ -22,6 +22,7 @@ Flags:
   -A, --all-namespaces
   --problems                       only services that refuse clients or lead them nowhere, and why
   -w, --watch                      list again whenever something changed
+  --ends-with-input                with --watch: until standard input ends
   -o, --output table|wide|json|yaml [table]
   --agent ADDRESS:PORT             where the agent serves its metrics; else as --config or
   --config FILE                    --metrics-bind-address of the agent say [127.0.0.1:10249]
@@ -45,7 +46,7 @@ enum Form {
 }
 
 pub(super) fn run(arguments: Arguments) -> Outcome {
-    arguments.only(&["namespace", "all-namespaces", "problems", "watch", "output"])?;
+    arguments.only(&["namespace", "all-namespaces", "problems", "watch", "output", "ends-with-input"])?;
     let form = match arguments.value("output") {
         None | Some("table") => Form::Table,
         Some("wide") => Form::Wide,
@@ -55,6 +56,9 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
     };
     let parameters = parameters(&arguments)?;
     let agent = arguments.agent()?;
+    if arguments.has("watch") {
+        reader::end_without(arguments.has("ends-with-input"))?;
+    }
     let mut shown: Option<Vec<Value>> = None;
     loop {
         let services = match form {
@@ -67,7 +71,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
         }
         if shown.as_ref() != Some(&services) {
             // Cells of tables are harmless already, and the others are for programs.
-            print_document(&text(&services, form, &nothing(&parameters)));
+            print_document(&text(&services, form, &nothing(&parameters)))?;
         }
         if !arguments.has("watch") {
             let is_problem = arguments.has("problems") && !services.is_empty();

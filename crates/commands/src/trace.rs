@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::arguments::Arguments;
 use crate::paths::TRACE;
 use crate::targets;
-use crate::{GOOD, NOT_GOOD, Outcome, client, complain, harmless, print, print_document};
+use crate::{GOOD, NOT_GOOD, Outcome, client, complain, harmless, print, print_document, reader};
 
 pub(super) const USAGE: &str = "\
 Watch new connections to an address as they pass through the kernel of this node, a line each: the client, the address, the
@@ -20,6 +20,7 @@ Flags:
   --from ADDRESS                   only connections of this client
   --for DURATION [10s]             such as 30s or 5m; at most 10m
   -o, --output text|json [text]    json: a document per line
+  --ends-with-input                end when standard input does
   --agent ADDRESS:PORT             where the agent serves its metrics; else as --config or
   --config FILE                    --metrics-bind-address of the agent say [127.0.0.1:10249]
   --metrics-bind-address ADDRESS
@@ -28,7 +29,7 @@ Exit code: 0 if all connections that were seen are forwarded, 3 if one is not, 1
 ";
 
 pub(super) fn run(arguments: Arguments) -> Outcome {
-    arguments.only(&["from", "for", "output"])?;
+    arguments.only(&["from", "for", "output", "ends-with-input"])?;
     let to = match arguments.words.as_slice() {
         [to] => to.as_str(),
         [] => return Err("which connections? Name an address such as 10.96.0.10:80; see --help".to_owned()),
@@ -51,26 +52,31 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
         Some("json") => true,
         Some(other) => return Err(format!("-o: {other:?} is not one of text and json")),
     };
-    let mut code = GOOD;
-    client::follow(arguments.agent()?, TRACE, &parameters, lasts, |mut line| {
+    let agent = arguments.agent()?;
+    reader::end_without(arguments.has("ends-with-input"))?;
+    let (mut code, mut printed) = (GOOD, Ok(true));
+    client::follow(agent, TRACE, &parameters, lasts, |mut line| {
         if is_json {
             line.as_object_mut().map(|fields| fields.remove("text"));
-            print_document(&format!("{line}\n"));
+            printed = print_document(&format!("{line}\n"));
         } else {
-            tell(&line, to, lasts.as_secs_f64());
+            printed = tell(&line, to, lasts.as_secs_f64());
         }
         if line["verdict"].is_string() && line["verdict"] != "forward" {
             code = NOT_GOOD;
         }
-        if line["end"].is_object() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        match printed {
+            Ok(true) if !line["end"].is_object() => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(()),
+        }
     })?;
-    Ok(code)
+    printed.map(|_| code)
 }
 
 /// Connections to stdout; what is said about them to stderr, so that a pipe gets connections alone.
-fn tell(line: &Value, to: &str, seconds: f64) {
+fn tell(line: &Value, to: &str, seconds: f64) -> Result<bool, String> {
     if let Some(text) = line["text"].as_str() {
-        print(&format!("{}\n", harmless(text, false)));
+        return print(&format!("{}\n", harmless(text, false)));
     } else if line["tracing"].is_object() {
         complain(&format!("trace: watching new connections to {to} for {seconds} s"));
     } else if let Some(end) = line["end"].as_object() {
@@ -83,4 +89,5 @@ fn tell(line: &Value, to: &str, seconds: f64) {
             None => {}
         }
     }
+    Ok(true)
 }

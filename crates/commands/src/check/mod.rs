@@ -33,9 +33,9 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
         return Err("which manifests? Name files or folders, or - for a pipe; see --help".to_owned());
     }
     let (findings, counts) = examine(&arguments.words, arguments.value("node"))?;
-    print(&findings.iter().map(|line| format!("{}\n", harmless(line, false))).collect::<String>());
+    print(&findings.iter().map(|line| format!("{}\n", harmless(line, false))).collect::<String>())?;
     let (services, slices) = (counts.services, counts.slices);
-    print(&format!("Services: {services}, slices: {slices}, problems: {}\n", findings.len()));
+    print(&format!("Services: {services}, slices: {slices}, problems: {}\n", findings.len()))?;
     Ok(if findings.is_empty() { GOOD } else { FAILED })
 }
 

@@ -36,12 +36,15 @@ Flags, beside those of the command:
 Exit code: that of the command; 1 if the agent cannot be reached.
 ";
 
+/// For commands that go on until they are ended.
+const ENDS_WITH_INPUT: &str = "--ends-with-input";
+
 /// Do what the command line of the plugin asks.
 pub(super) fn run(words: Vec<String>) -> Outcome {
     let mut line = Line::read(words)?;
     match line.command.as_str() {
         "" | "help" => {
-            print(USAGE);
+            print(USAGE)?;
             return Ok(GOOD);
         }
         command if line.wants_help || command == "check" => return super::run_here(command, line.remote),
@@ -60,7 +63,11 @@ pub(super) fn run(words: Vec<String>) -> Outcome {
     let agent = kubectl.agent(&line.proxies, node.as_deref())?;
     match line.command.as_str() {
         "bundle" => kubectl.bundle(&agent, line),
-        command => kubectl.execute(&agent, command, &line.remote, Stdio::inherit()).map(code),
+        command => {
+            let lasts = command == "trace" || line.remote.iter().any(|word| word.starts_with("--watch"));
+            line.remote.extend(lasts.then(|| ENDS_WITH_INPUT.to_owned()));
+            kubectl.execute(&agent, command, &line.remote, Stdio::inherit()).map(code)
+        }
     }
 }
 
@@ -120,11 +127,17 @@ impl Kubectl {
         words: &[String],
         out: Stdio,
     ) -> Result<ExitStatus, String> {
-        let place =
-            ["exec", "--namespace", &agent.namespace, &agent.pod, "--container", &agent.container, "--"];
+        let place = ["exec", "--namespace", &agent.namespace, &agent.pod, "--container", &agent.container];
         let mut call = self.command(&place);
-        call.arg(&agent.program).arg(command).args(words).args(&agent.flags);
-        call.stdin(Stdio::null()).stdout(out).status().map_err(unavailable)
+        // Its input ends with this process, however that ends, and with the connection. Nothing else tells a program in a
+        // container that nobody waits for it any more.
+        let lasts = words.iter().any(|word| word == ENDS_WITH_INPUT);
+        call.args(lasts.then_some("--stdin")).arg("--");
+        call.arg(&agent.program).arg(command).args(words).args(&agent.flags).stdout(out);
+        call.stdin(if lasts { Stdio::piped() } else { Stdio::null() });
+        let mut call = call.spawn().map_err(unavailable)?;
+        let _input = call.stdin.take();
+        call.wait().map_err(unavailable)
     }
 
     /// The archive is made there and written here.
@@ -143,7 +156,9 @@ impl Kubectl {
         let file = bundle::open(&path, is_forced)?;
         let ended = self.execute(agent, "bundle", &words, Stdio::from(file)).map(code);
         match ended {
-            Ok(GOOD) => print(&format!("{}\n", path.display())),
+            Ok(GOOD) => {
+                print(&format!("{}\n", path.display()))?;
+            }
             _ => remove(&path),
         }
         ended

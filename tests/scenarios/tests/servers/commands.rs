@@ -1,10 +1,14 @@
 //! `kube-proxy explain` and `kube-proxy services`, as people call them.
 
-use std::process::{Command, Output};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Output, Stdio};
 
 use model::{Family, Protocol};
 use sandbox::Namespace;
-use test_support::{Case, EndpointManifest, ManifestFolder, ServiceManifest, SliceManifest};
+use test_support::{
+    Case, EndpointManifest, ManifestFolder, SOON, ServiceManifest, SliceManifest, wait_until,
+};
 
 use crate::case;
 use crate::site::{BINARY, PAGES, Site};
@@ -16,6 +20,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
         case("what the kernel holds is compared with what was written", compared),
         case("manifests are checked without an agent", checked),
         case("questions without an answer are one line each", unanswered),
+        case("a list is watched until nobody reads any more, and failed writes are failures", watched),
         case("hostile questions are refused as data", hostile),
         case("names of objects neither steer the terminal nor begin a line", terminal),
     ]
@@ -223,6 +228,55 @@ fn unanswered() {
     }
     let (code, out, _) = run(&site, &["explain", "--help"]);
     assert!(code == Some(0) && out.contains("Usage:\n  kube-proxy explain "), "{out}");
+}
+
+/// It ends by itself; else it is killed.
+pub(crate) fn assert_ends(child: &mut Child, why: &str) -> Option<i32> {
+    let ends = wait_until(SOON, || child.try_wait().unwrap().is_some());
+    if !ends {
+        child.kill().unwrap();
+    }
+    let code = child.wait().unwrap().code();
+    assert!(ends, "it goes on: {why}");
+    code
+}
+
+fn watched() {
+    let site = site(&[]);
+    let watch = |words: &[&str], input: Stdio| {
+        let mut command = Command::new(BINARY.get().expect("main has found the binary"));
+        command.args(words).stdin(input).stdout(Stdio::piped());
+        site.namespace.enter(&mut command).unwrap();
+        command.spawn().unwrap()
+    };
+    let list = ["services", "--watch"];
+    let mut child = watch(&list, Stdio::null());
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.next().unwrap().starts_with("NAMESPACE  NAME"));
+    let later =
+        ServiceManifest::new("later", &["10.96.1.2".parse().unwrap()]).port("x", Protocol::Tcp, 53, 0);
+    site.folder.put_service(&later);
+    assert!(lines.any(|line| line.contains("later")), "the list is printed again");
+    drop(lines);
+    assert_eq!(assert_ends(&mut child, "the reader left"), Some(0));
+
+    for words in [&list[..], &["trace", "10.96.1.1", "--for", "5m"]] {
+        let mut child = watch(words, Stdio::null());
+        drop(child.stdout.take());
+        assert_eq!(assert_ends(&mut child, "nobody ever read"), Some(0), "{words:?}");
+        let mut child = watch(&[words, &["--ends-with-input"]].concat(), Stdio::piped());
+        drop(child.stdin.take());
+        assert_eq!(assert_ends(&mut child, "its input ended"), Some(0), "{words:?}");
+    }
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(BINARY.get().unwrap());
+    command.args(["services", "-o", "json"]).stdout(full).stderr(Stdio::piped());
+    site.namespace.enter(&mut command).unwrap();
+    let mut child = command.spawn().unwrap();
+    let mut problem = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut problem).unwrap();
+    assert_eq!(assert_ends(&mut child, "the disk is full"), Some(1));
+    assert!(problem.starts_with("kube-proxy: services: cannot write to standard output: "), "{problem}");
 }
 
 fn hostile() {

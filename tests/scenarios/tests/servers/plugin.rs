@@ -1,13 +1,15 @@
 //! `kubectl pointsman`, with a kubectl that answers from files and runs what it is to execute beside the agent.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
 
 use model::Family;
 use serde_json::{Value, json};
-use test_support::Case;
+use test_support::{Case, SOON, patient};
 
 use crate::case;
 use crate::site::{BINARY, NODE, PAGES, Site};
@@ -16,6 +18,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
         case("kubectl pointsman asks the agent of a pod's node, with its address", of_a_pod),
         case("kubectl pointsman writes a bundle where it is called", bundled),
+        case("what kubectl pointsman started elsewhere ends with it", ended),
         case("kubectl pointsman says in one line what is missing", missing),
     ]
 }
@@ -88,6 +91,10 @@ impl Stage {
     }
 
     fn output(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
         let _ = fs::remove_file(self.folder.join("calls"));
         let mut command = Command::new(self.folder.join("kubectl-pointsman"));
         let path = std::env::var("PATH").unwrap_or_default();
@@ -96,7 +103,7 @@ impl Stage {
             .env("PATH", format!("{}:{path}", self.folder.display()))
             .current_dir(&self.folder);
         self.site.namespace.enter(&mut command).unwrap();
-        command.output().unwrap()
+        command
     }
 
     /// The exit code, and what is printed.
@@ -170,6 +177,34 @@ fn bundled() {
     let (code, _, problems) = stage.run(&["bundle", "failed.tar"]);
     assert!(code == Some(1) && problems.contains("connection refused"), "{problems}");
     assert!(!stage.folder.join("failed.tar").exists());
+}
+
+/// Nothing but the end of its input reaches a process in another machine's container.
+fn ended() {
+    let stage = stage();
+    for words in [&["services", "-w"][..], &["trace", "10.96.7.7", "--for", "5m", "-o", "json"]] {
+        let mut command = stage.command(words);
+        let mut plugin = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut out = plugin.stdout.take().unwrap();
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || {
+            while let Ok(length) = out.read(&mut [0; 4096]) {
+                if tell.send(length).is_err() || length == 0 {
+                    return;
+                }
+            }
+        });
+        assert!(told.recv_timeout(patient(SOON)).unwrap() > 0, "{words:?}: it started");
+        assert!(stage.calls().last().unwrap().contains("--stdin -- "), "{:?}", stage.calls());
+        plugin.kill().unwrap();
+        plugin.wait().unwrap();
+        loop {
+            let length = told.recv_timeout(patient(SOON)).expect("the process that it started ends");
+            if length == 0 {
+                break;
+            }
+        }
+    }
 }
 
 fn missing() {
