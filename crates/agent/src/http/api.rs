@@ -7,6 +7,7 @@ use hyper::StatusCode;
 use kernel::link::Links;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use super::api_status::{self, Identity, STATUS};
 use super::{Context, api_diff, api_services, api_trace, looking, probes};
@@ -189,11 +190,13 @@ async fn ask(
     Ok((explanations, read))
 }
 
+static ROUTES: Semaphore = Semaphore::const_new(1);
+
 /// By the route back to it, which is where its packets come in unless routing is asymmetric.
 /// The kernel may be busy with a change of its links, hence not on the event loop.
 pub(crate) async fn interface_toward(ip: IpAddr) -> Option<String> {
     let found = move || Links::open().and_then(|mut links| links.interface_toward(ip)).ok().flatten();
-    tokio::task::spawn_blocking(found).await.ok().flatten()
+    looking::in_turn(&ROUTES, found).await.ok().flatten()
 }
 
 #[cfg(test)]

@@ -8,24 +8,24 @@ use hyper::StatusCode;
 
 use super::api::{Refused, bad, headed, parameter, respond};
 use crate::questions::Asker;
-use crate::trace::{self, Traces};
+use crate::trace;
 use web::answer::{self, Answer};
 use web::body::Body;
 use web::router::Slow;
 
 pub(super) fn page(sync_thread: &Asker) -> impl Fn(String) -> Slow + use<> {
-    let (sync_thread, traces) = (sync_thread.clone(), Traces::default());
+    let sync_thread = sync_thread.clone();
     move |query| {
-        let (sync_thread, traces) = (sync_thread.clone(), traces.clone());
+        let sync_thread = sync_thread.clone();
         Box::pin(async move {
-            begin(&query, &traces, sync_thread).await.unwrap_or_else(|refused| respond(Err(refused)))
+            begin(&query, sync_thread).await.unwrap_or_else(|refused| respond(Err(refused)))
         })
     }
 }
 
-async fn begin(query: &str, traces: &Traces, sync_thread: Asker) -> Result<Answer, Refused> {
+async fn begin(query: &str, sync_thread: Asker) -> Result<Answer, Refused> {
     let (matching, lasts) = read(query)?;
-    let lines = trace::start(matching, lasts, traces, sync_thread).await;
+    let lines = trace::start(matching, lasts, sync_thread).await;
     let lines = lines.map_err(|problem| (StatusCode::SERVICE_UNAVAILABLE, problem))?;
     let mut answer = answer::typed(StatusCode::OK, "application/x-ndjson", "");
     *answer.body_mut() = Body::Pieces(lines);

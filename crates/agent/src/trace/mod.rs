@@ -5,13 +5,13 @@ mod context;
 mod line;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use dataplane::trace::{Ended, Matching, Missed, Sighting, Stopper, Tracing};
 use hyper::body::Bytes;
 use serde_json::Value;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::questions::Asker;
 use context::Context;
@@ -23,27 +23,8 @@ const MOST_LINES: usize = 10_000;
 /// Connections that wait to be told. More are only counted.
 const MOST_WAITING: usize = 1024;
 
-/// The traces that go on.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Traces(Arc<AtomicUsize>);
-
-/// Room for a trace; free again when dropped.
-#[derive(Debug)]
-struct Seat(Arc<AtomicUsize>);
-
-impl Traces {
-    fn take(&self) -> Option<Seat> {
-        let taken = self.0.fetch_add(1, Ordering::Relaxed);
-        let seat = Seat(self.0.clone());
-        (taken < MOST).then_some(seat)
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
+/// Of the process: a changed configuration begins with those that go on.
+static SEATS: Semaphore = Semaphore::const_new(MOST);
 
 /// What the thread tells.
 enum Told {
@@ -55,13 +36,14 @@ enum Told {
 pub(crate) async fn start(
     matching: Matching,
     lasts: Duration,
-    traces: &Traces,
     sync_thread: Asker,
 ) -> Result<mpsc::Receiver<Bytes>, String> {
-    let seat = traces.take().ok_or_else(|| format!("{MOST} traces go on already; try again later"))?;
-    // Another process may hold the lock of nf_tables for a while.
-    let tracing = tokio::task::spawn_blocking(move || Tracing::start(matching)).await;
-    let tracing = tracing.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+    let seat = SEATS.try_acquire().map_err(|_| format!("{MOST} traces go on already; try again later"))?;
+    // Another process may hold the lock of nf_tables for a while. A client that hangs up meanwhile does not end that, so
+    // the seat stays taken.
+    let begin = move || Tracing::start(matching).map(|tracing| (tracing, seat));
+    let begun = tokio::task::spawn_blocking(begin).await;
+    let (tracing, seat) = begun.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
     let stop = StopOnDrop(tracing.stopper());
     let (tell, told) = mpsc::channel(MOST_WAITING);
     let left_out = Arc::new(AtomicU64::new(0));
