@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use config::version;
 use hyper::StatusCode;
 use kernel::link::Links;
+use model::Family;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -28,8 +29,7 @@ pub(super) fn api(router: Router, identity: &Identity, context: &Context) -> Rou
         api_diff::diff(&query, &context.sync_thread).await.map(|document| pretty(&document))
     });
     let router = question(router, EXPLAIN, identity, context, async |query, context| {
-        has_written(&context)?;
-        asked_to_explain(&query, &context.sync_thread).await.map(|document| pretty(&document))
+        asked_to_explain(&query, &context).await.map(|document| pretty(&document))
     });
     let router = question(router, SERVICES, identity, context, async |query, context| {
         has_written(&context)?;
@@ -44,16 +44,26 @@ pub(super) fn api(router: Router, identity: &Identity, context: &Context) -> Rou
 }
 
 /// Before the first sync there is nothing to tell, and rules of an earlier run may lead packets elsewhere.
-fn has_written(context: &Context) -> Result<(), Refused> {
-    let report = context.health.report();
-    if report.families.iter().any(Option::is_some) {
-        return Ok(());
+pub(super) fn has_written(context: &Context) -> Result<(), Refused> {
+    let written = context.health.report().families.map(|family| family.is_some());
+    if written.contains(&true) { Ok(()) } else { Err(nothing_yet(context, "")) }
+}
+
+/// The same of all of these.
+fn has_written_each(context: &Context, families: &[Family]) -> Result<(), Refused> {
+    let written = context.health.report().families.map(|family| family.is_some());
+    match families.iter().find(|family| !written[family.index()]) {
+        Some(family) => Err(nothing_yet(context, &format!(" for {family}"))),
+        None => Ok(()),
     }
-    let awaited = probes::awaited(&report).join(" and ");
+}
+
+fn nothing_yet(context: &Context, what: &str) -> Refused {
+    let awaited = probes::awaited(&context.health.report()).join(" and ");
     let problem = format!(
-        "nothing is programmed yet, the agent waits for {awaited}; rules of an earlier run may be in force"
+        "nothing is programmed yet{what}, the agent waits for {awaited}; rules of an earlier run may be in force"
     );
-    Err((StatusCode::SERVICE_UNAVAILABLE, problem))
+    (StatusCode::SERVICE_UNAVAILABLE, problem)
 }
 
 /// A path whose answer takes the query and may wait for the sync thread.
@@ -129,10 +139,10 @@ pub(super) fn parameter(query: &str, name: &str) -> Result<Option<String>, Refus
     text.map(|text| Some(text.into_owned())).map_err(|_| bad(format!("{name} is not UTF-8")))
 }
 
-async fn asked_to_explain(query: &str, sync_thread: &Asker) -> Result<Value, Refused> {
+async fn asked_to_explain(query: &str, context: &Context) -> Result<Value, Refused> {
     let [to, service, from] = ["to", "service", "from"].map(|name| parameter(query, name));
     let [to, service, from] = [to?, service?, from?].map(Option::unwrap_or_default);
-    explain(&to, &service, &from, sync_thread).await
+    explain(&to, &service, &from, context).await
 }
 
 /// What becomes of a packet to `to`, or to `service`, and `from` there unless that is empty.
@@ -140,8 +150,9 @@ pub(super) async fn explain(
     to: &str,
     service: &str,
     from: &str,
-    sync_thread: &Asker,
+    context: &Context,
 ) -> Result<Value, Refused> {
+    let sync_thread = &context.sync_thread;
     let target = match (to.is_empty(), service.is_empty()) {
         (false, true) => targets::read_packet(to).map_err(bad)?,
         (true, false) => targets::read_service(service).map_err(bad)?,
@@ -158,6 +169,11 @@ pub(super) async fn explain(
             "{from} and {} are of different IP families; name a client of the same one",
             to.ip()
         )));
+    }
+    match (&target, from) {
+        (Target::At(_, to), _) => has_written_each(context, &[Family::of(to.ip())])?,
+        (Target::NodePort(..), Some(from)) => has_written_each(context, &[Family::of(from)])?,
+        (Target::NodePort(..) | Target::Service(..), _) => has_written_each(context, &Family::BOTH)?,
     }
     let from = match from {
         Some(ip) => Some(Sender { ip, interface: interface_toward(ip).await }),

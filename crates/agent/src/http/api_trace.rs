@@ -17,9 +17,9 @@ pub(super) fn page(sync_thread: &Asker) -> impl Fn(String) -> Slow + use<> {
     let sync_thread = sync_thread.clone();
     move |query| {
         let sync_thread = sync_thread.clone();
-        Box::pin(async move {
-            begin(&query, sync_thread).await.unwrap_or_else(|refused| respond(Err(refused)))
-        })
+        Box::pin(
+            async move { begin(&query, sync_thread).await.unwrap_or_else(|refused| respond(Err(refused))) },
+        )
     }
 }
 

@@ -85,6 +85,13 @@ fn awaiting() {
         let reply = site.get(crate::site::PAGES, &format!("/pointsman/v1/{question}"));
         assert!(reply.code == 503 && reply.body.contains("nothing is programmed yet"), "{reply:?}");
     }
+    for query in ["", "to=10.96.0.1:80", "service=default/web", "problems=true"] {
+        let page = site.get(crate::site::PAGES, &format!("/?{query}"));
+        assert!(page.code == 200 && page.body.contains("nothing is programmed yet"), "{query}: {page:?}");
+        for claim in ["No service", "There are no services", "no such service", "Verdict"] {
+            assert!(!page.body.contains(claim), "{query}: {claim}");
+        }
+    }
     std::fs::remove_file(site.folder.path().join("broken.yaml")).unwrap();
     site.agent.await_ready().unwrap_or_else(|why| panic!("{why}"));
 }

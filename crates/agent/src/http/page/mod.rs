@@ -117,7 +117,8 @@ fn tag(about: &About, context: &Context, query: &str) -> String {
 struct Content {
     wanted: Wanted,
     status: Value,
-    listing: Listing,
+    /// Or why there is none.
+    listing: Result<Listing, String>,
     shown: Option<Shown>,
     answer: Option<Result<Value, String>>,
 }
@@ -125,13 +126,17 @@ struct Content {
 async fn gather(query: &str, about: &About, context: &Context) -> Result<Content, Refused> {
     let wanted = Wanted::read(query)?;
     let sync_thread = &context.sync_thread;
+    let status = api_status::status(&about.identity, context);
+    if let Err((_, problem)) = api::has_written(context) {
+        let answer = (!wanted.to.is_empty()).then(|| Err(problem.clone()));
+        return Ok(Content { wanted, status, listing: Err(problem), shown: None, answer });
+    }
     let mut shown = None;
     if !wanted.service.is_empty() {
         let key = ServiceKey::from(wanted.service.as_str());
         let rows = sync_thread.service_rows(&[key]).await.map_err(api::unanswered)?;
         let rates = context.metrics.traffic().and_then(|traffic| traffic.rates());
-        let explained =
-            api::explain("", &wanted.service, "", sync_thread).await.map_err(|(_, problem)| problem);
+        let explained = api::explain("", &wanted.service, "", context).await.map_err(|(_, problem)| problem);
         shown = Some(Shown {
             service: rows.first().map(|row| api_services::document(row, rates.as_deref())),
             explained,
@@ -141,11 +146,9 @@ async fn gather(query: &str, about: &About, context: &Context) -> Result<Content
     if !wanted.to.is_empty() {
         let is_service = wanted.to.contains('/');
         let (to, service) = if is_service { ("", &*wanted.to) } else { (&*wanted.to, "") };
-        answer =
-            Some(api::explain(to, service, &wanted.from, sync_thread).await.map_err(|(_, problem)| problem));
+        answer = Some(api::explain(to, service, &wanted.from, context).await.map_err(|(_, problem)| problem));
     }
-    let listing = listing::gather(&wanted, sync_thread).await?;
-    let status = api_status::status(&about.identity, context);
+    let listing = Ok(listing::gather(&wanted, sync_thread).await?);
     Ok(Content { wanted, status, listing, shown, answer })
 }
 
@@ -162,7 +165,11 @@ fn render(content: &Content, about: &About, tag: &str) -> Html {
     form_services(&mut html, wanted);
     html.raw("<div id=\"service\">");
     shown.iter().for_each(|shown| service::panel(&mut html, shown, wanted));
-    html.raw("</div><div id=\"services\">").with(|html| services::list(html, listing, wanted));
+    html.raw("</div><div id=\"services\">");
+    match listing {
+        Ok(listing) => services::list(&mut html, listing, wanted),
+        Err(problem) => drop(html.raw("<p class=\"bad\">").text(problem).raw("</p>")),
+    }
     html.raw("</div></main>");
     foot(&mut html, about);
     html

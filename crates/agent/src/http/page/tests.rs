@@ -48,14 +48,14 @@ fn hostile_page() -> String {
         status: json!({
             "started": HOSTILE, "awaiting": [HOSTILE], "syncs": [sync], "families": { "IPv4": family, "IPv6": family },
         }),
-        listing: Listing {
+        listing: Ok(Listing {
             matching: 120,
             problems: 120,
             first: 50,
             page: 2,
             pages: 3,
             rows: vec![hostile_service()],
-        },
+        }),
         shown: Some(Shown { service: Some(hostile_service()), explained: Ok(hostile_explanation()) }),
         answer: Some(Ok(hostile_explanation())),
     };
