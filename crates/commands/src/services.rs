@@ -65,8 +65,8 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
             Form::Table => all(agent, &parameters)?.0,
             Form::Wide | Form::Json | Form::Yaml => with_rates(agent, &parameters)?,
         };
-        let is_one_asked_for = !arguments.words.is_empty() && !arguments.has("problems");
-        if is_one_asked_for && services.is_empty() && !arguments.has("watch") {
+        let is_one_asked_for = !arguments.words.is_empty() && !arguments.has("watch");
+        if is_one_asked_for && services.is_empty() && !is_there(agent, &parameters)? {
             return Err(not_found(&parameters));
         }
         if shown.as_ref() != Some(&services) {
@@ -117,6 +117,12 @@ fn parameters(arguments: &Arguments) -> Result<Vec<(&'static str, String)>, Stri
         parameters.push(("problems", "true".to_owned()));
     }
     Ok(parameters)
+}
+
+/// Of a list that is empty: whether that is only because nothing of it is a problem.
+fn is_there(agent: SocketAddr, parameters: &[(&'static str, String)]) -> Result<bool, String> {
+    let rest: Vec<_> = parameters.iter().filter(|(name, _)| *name != "problems").cloned().collect();
+    Ok(rest.len() < parameters.len() && !all(agent, &rest)?.0.is_empty())
 }
 
 /// As `kubectl get` of a name that is not there.

@@ -184,6 +184,7 @@ fn unanswered() {
             "kube-proxy: explain: \"default/web\" is not an address and port; to explain a service",
         ),
         (&["services", "nope"], "kube-proxy: services: there is no service default/nope here"),
+        (&["services", "nope", "--problems"], "kube-proxy: services: there is no service default/nope here"),
         (
             &["services", "10.96.9.9", "-o", "json"],
             "kube-proxy: services: no service has the address 10.96.9.9",
