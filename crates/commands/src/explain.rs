@@ -23,7 +23,8 @@ Flags:
   --config FILE                    --metrics-bind-address of the agent say [127.0.0.1:10249]
   --metrics-bind-address ADDRESS
 
-Exit code: 0 if the packet is forwarded (without --from: for any client), 3 if it is not, 1 if there is no answer.
+Exit code: 0 if the packet is forwarded (without --from: for any client that loadBalancerSourceRanges
+let in), 3 if it is not, 1 if there is no answer.
 ";
 
 pub(super) fn run(arguments: Arguments) -> Outcome {

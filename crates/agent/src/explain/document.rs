@@ -91,6 +91,7 @@ fn client(all: &Explanations, one: &Explanation, answer: &Answer, read: &Read) -
         "seenAs": words::client(all, one, &answer.client),
         "verdict": Verdict::of(answer.fate).word(),
         "reason": reason,
+        "needsSourceRange": words::needs_source_range(one, answer),
         "masquerade": masquerade.map(|cause| match cause {
             MasqueradeCause::AllTraffic => "masqueradeAll",
             MasqueradeCause::External => "external",

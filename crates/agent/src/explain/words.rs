@@ -137,10 +137,14 @@ fn owner_lines(lines: &mut Lines, one: &Explanation, owner: &Holder, read: &Read
 fn client_lines(lines: &mut Lines, all: &Explanations, one: &Explanation, answer: &Answer) {
     lines.line("From", client(all, one, &answer.client));
     let verdict = match answer.fate {
-        Fate::Forward { .. } => match (answer.endpoint_count, answer.endpoints.first()) {
-            (1, Some(endpoint)) => format!("forwarded to {endpoint}"),
-            (count, _) => format!("forwarded to one of {count} endpoints, each as likely as the others"),
-        },
+        Fate::Forward { .. } => {
+            let to = match (answer.endpoint_count, answer.endpoints.first()) {
+                (1, Some(endpoint)) => format!("forwarded to {endpoint}"),
+                (count, _) => format!("forwarded to one of {count} endpoints, each as likely as the others"),
+            };
+            let condition = "; if its address is in the source ranges, else dropped";
+            to + if needs_source_range(one, answer) { condition } else { "" }
+        }
         Fate::Reject(why) => format!("rejected (TCP reset or ICMP port unreachable): {}", refusal(why)),
         Fate::Drop(why) => format!("dropped without an answer: {}", refusal(why)),
         Fate::NotOurs => "not changed: no service is concerned, the packet goes on as it is".to_owned(),
@@ -149,6 +153,12 @@ fn client_lines(lines: &mut Lines, all: &Explanations, one: &Explanation, answer
     if let Fate::Forward { masquerade, .. } = answer.fate {
         lines.line("Source", source(masquerade, answer.may_reach_itself));
     }
+}
+
+/// A client whose address nobody named is taken for one that source ranges allow.
+pub(super) fn needs_source_range(one: &Explanation, answer: &Answer) -> bool {
+    let has_ranges = one.explained.owner.as_ref().is_some_and(|owner| owner.sources.is_some());
+    has_ranges && answer.client.ip.is_none() && matches!(answer.fate, Fate::Forward { .. })
 }
 
 pub(crate) fn refusal(why: Refusal) -> &'static str {

@@ -84,6 +84,23 @@ fn explained() {
         "IPv6 has no endpoints\n{text}"
     );
     assert!(document["explanations"].as_array().is_some_and(|each| each.len() == 2), "{text}");
+
+    let guarded = ServiceManifest::new("empty", &["10.96.1.1".parse().unwrap()])
+        .port("main", Protocol::Tcp, 80, 0)
+        .with("type", "LoadBalancer")
+        .with("loadBalancerSourceRanges", serde_json::json!(["192.0.2.0/24"]))
+        .balancer_ip("203.0.113.1".parse().unwrap(), "VIP");
+    site.folder.put_service(&guarded);
+    site.put_endpoints("empty", Family::V4, 1);
+    let to = "/pointsman/v1/explain?to=203.0.113.1:80";
+    let whole = site.await_reply(PAGES, to, |reply| reply.json()["verdict"] == "forward").json();
+    assert_eq!(whole["explanations"][0]["clients"][0]["needsSourceRange"], true, "{whole}");
+    let (code, text, _) = run(&site, &["explain", "203.0.113.1:80"]);
+    assert!(code == Some(0) && text.contains("if its address is in the source ranges"), "{text}");
+    for (from, wanted) in [("192.0.2.9", Some(0)), ("198.51.100.9", Some(3))] {
+        let (code, text, _) = run(&site, &["explain", "203.0.113.1:80", "--from", from]);
+        assert!(code == wanted && !text.contains("if its address is in"), "{text}");
+    }
 }
 
 fn listed() {
