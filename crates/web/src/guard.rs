@@ -16,17 +16,42 @@ use crate::answer::{self, Answer};
 
 /// The refusal of a request that is not answered here.
 pub fn refuse(parts: &Parts, node: &str) -> Option<Answer> {
+    refuse_other_methods(parts).or_else(|| refuse_strangers(parts, node))
+}
+
+fn refuse_other_methods(parts: &Parts) -> Option<Answer> {
     if ![Method::GET, Method::HEAD].contains(&parts.method) {
         let mut answer = answer::text(StatusCode::METHOD_NOT_ALLOWED, "read-only: use GET\n");
         answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return Some(answer);
     }
+    None
+}
+
+/// The same for pages that take more than `GET`.
+pub fn refuse_strangers(parts: &Parts, node: &str) -> Option<Answer> {
     let host = parts.headers.get(HOST).map(|value| value.to_str().unwrap_or("?"));
     let is_ours = host.is_none_or(|host| is_local_name(name(host), node));
-    (!is_ours).then(|| {
+    if !is_ours {
         let hint = "this is only answered under an IP address, localhost, a name without a dot or the name of the node\n";
-        answer::text(StatusCode::MISDIRECTED_REQUEST, hint)
+        return Some(answer::text(StatusCode::MISDIRECTED_REQUEST, hint));
+    }
+    is_of_another_site(parts).then(|| {
+        answer::text(
+            StatusCode::FORBIDDEN,
+            "this is not answered to the pages of another site; open it by itself\n",
+        )
     })
+}
+
+/// A page from elsewhere has the browser ask: it cannot read the answer, but it can keep the agent busy. A link to the page
+/// is no harm.
+fn is_of_another_site(parts: &Parts) -> bool {
+    let word = |name: &str| parts.headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let is_link = parts.uri.path() == "/" && word("sec-fetch-mode") == Some("navigate");
+    let is_other = word("sec-fetch-site").is_some_and(|site| !["same-origin", "none"].contains(&site));
+    let origin = word("origin").map(|origin| origin.split_once("://").map_or(origin, |(_, host)| host));
+    is_other && !is_link || origin.is_some_and(|origin| word("host").is_some_and(|host| host != origin))
 }
 
 /// Without the port.
@@ -77,6 +102,34 @@ mod tests {
             assert_eq!(code("GET", Some(host)), Some(421), "{host}");
         }
         assert_eq!(code("HEAD", None), None, "no browser");
+    }
+
+    #[test]
+    fn other_sites_only_link_to_the_page() {
+        let code = |path: &str, headers: &[(&str, &str)]| {
+            let request = Request::builder().uri(path).header(HOST, "127.0.0.1:10249");
+            let request =
+                headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+            let parts = request.body(()).unwrap().into_parts().0;
+            refuse(&parts, "node").map(|answer| answer.status().as_u16())
+        };
+        let trace = "/pointsman/v1/trace?to=10.96.0.1";
+        for site in ["cross-site", "same-site"] {
+            assert_eq!(code(trace, &[("sec-fetch-site", site), ("sec-fetch-mode", "no-cors")]), Some(403));
+            assert_eq!(code(trace, &[("sec-fetch-site", site), ("sec-fetch-mode", "navigate")]), Some(403));
+            assert_eq!(
+                code("/?q=web", &[("sec-fetch-site", site), ("sec-fetch-mode", "no-cors")]),
+                Some(403)
+            );
+            assert_eq!(code("/?q=web", &[("sec-fetch-site", site), ("sec-fetch-mode", "navigate")]), None);
+        }
+        for site in ["same-origin", "none"] {
+            assert_eq!(code(trace, &[("sec-fetch-site", site)]), None);
+        }
+        assert_eq!(code(trace, &[("origin", "http://127.0.0.1:10249")]), None);
+        for origin in ["http://127.0.0.1:80", "https://evil.example", "null"] {
+            assert_eq!(code(trace, &[("origin", origin)]), Some(403), "{origin}");
+        }
     }
 
     #[test]
