@@ -11,6 +11,7 @@ use hyper::{Method, StatusCode};
 use super::Context;
 use telemetry::logging;
 use web::answer::{self, Answer};
+use web::guard;
 use web::negotiate;
 use web::router::{Asked, Router, Slow};
 
@@ -115,12 +116,16 @@ impl Status<'_> {
 }
 
 /// The level of the log, to be set while the agent runs.
-pub(super) fn levels(router: Router) -> Router {
+pub(super) fn levels(router: Router, node: &str) -> Router {
+    let node = node.to_owned();
     let index = |_: &_| answer::text(StatusCode::OK, "/debug/flags/v takes a level of the log by PUT\n");
-    router
-        .unlisted("/debug/flags", index)
-        .unlisted("/debug/flags/", index)
-        .slow("/debug/flags/v", |asked| Box::pin(set_verbosity(asked)) as Slow)
+    router.unlisted("/debug/flags", index).unlisted("/debug/flags/", index).slow(
+        "/debug/flags/v",
+        move |asked| match guard::refuse_strangers(&asked.parts, &node) {
+            Some(refusal) => Box::pin(async { refusal }) as Slow,
+            None => Box::pin(set_verbosity(asked)) as Slow,
+        },
+    )
 }
 
 /// `curl -X PUT -d 4 …/debug/flags/v`, with the codes of other Kubernetes components.

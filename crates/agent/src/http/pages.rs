@@ -32,7 +32,10 @@ pub(super) fn router(options: &Options, context: &Context) -> Router {
         .page("/metrics/slis", move |_| measured(&slis, slis.metrics.slis()))
         .page("/proxyMode", move |_| answer::text(StatusCode::OK, mode));
     let router = match options.pages.has_profiles {
-        true => service_page::service(debug::levels(with_profiles(router)), &context.sync_thread),
+        true => {
+            let router = debug::levels(with_profiles(router), &options.node_name);
+            service_page::service(router, &context.sync_thread, &options.node_name)
+        }
         false => router,
     };
     let identity = Identity { node: options.node_name.clone(), mode };

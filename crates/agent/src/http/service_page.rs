@@ -7,13 +7,17 @@ use serde_json::{Value, json};
 
 use crate::questions::{Asker, FamilyStatus, PortRules, Rules, ServiceStatus};
 use web::answer::{self, Answer};
+use web::guard;
 use web::router::{Router, Slow};
 
 const PATH: &str = "/debug/service";
 
-pub(super) fn service(router: Router, sync_thread: &Asker) -> Router {
-    let sync_thread = sync_thread.clone();
+pub(super) fn service(router: Router, sync_thread: &Asker, node: &str) -> Router {
+    let (sync_thread, node) = (sync_thread.clone(), node.to_owned());
     router.slow(PATH, move |asked| {
+        if let Some(refusal) = guard::refuse_strangers(&asked.parts, &node) {
+            return Box::pin(async { refusal }) as Slow;
+        }
         let sync_thread = sync_thread.clone();
         Box::pin(async move { respond(asked.parts.uri.query(), &sync_thread).await }) as Slow
     })

@@ -88,6 +88,10 @@ fn service_status() {
     let path = "/debug/service?name=default/web";
     assert_eq!(site.get(PAGES, path).code, 404, "there is no such service");
     assert_eq!(site.get(PAGES, "/debug/service").code, 400);
+    for path in [path, "/debug/flags/v"] {
+        let stranger = ask::ask_host(&site.namespace, PAGES, "rebound.example:10249", path).unwrap();
+        assert_eq!(stranger.code, 421, "{path}: {}", stranger.body);
+    }
     site.put_checked("web", 32000);
     site.put_endpoints("web", Family::V4, 2);
     let is_written = |reply: &Reply| {
