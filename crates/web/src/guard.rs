@@ -28,6 +28,15 @@ fn refuse_other_methods(parts: &Parts) -> Option<Answer> {
     None
 }
 
+/// Notes on a request that it comes from this node.
+#[derive(Clone, Copy, Debug)]
+pub struct FromThisNode;
+
+/// Whether a client of this node asks. Where the address is one of the network, every pod can.
+pub fn is_from_this_node(parts: &Parts) -> bool {
+    parts.extensions.get::<FromThisNode>().is_some()
+}
+
 /// The same for pages that take more than `GET`.
 pub fn refuse_strangers(parts: &Parts, node: &str) -> Option<Answer> {
     let host = parts.headers.get(HOST).map(|value| value.to_str().unwrap_or("?"));

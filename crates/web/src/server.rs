@@ -19,6 +19,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use crate::answer::Answer;
+use crate::guard::FromThisNode;
 use crate::router::{Asked, Router};
 use crate::seats::{Seat, Seats};
 use crate::stream::ImpatientStream;
@@ -105,10 +106,21 @@ fn admit(stream: TcpStream, peer: IpAddr, pages: Pages, seats: &Seats, is_open: 
     seats.occupy(number, task.abort_handle());
 }
 
+/// Who calls from loopback, or from the very address that is called, is on this machine, or in a pod with its network.
+fn is_of_this_node(stream: &TcpStream) -> bool {
+    let (Ok(peer), Ok(own)) = (stream.peer_addr(), stream.local_addr()) else { return false };
+    let [peer, own] = [peer, own].map(|at| at.ip().to_canonical());
+    peer.is_loopback() || peer == own
+}
+
 async fn converse(stream: TcpStream, pages: Pages, seat: Seat, is_open: Rc<Cell<bool>>) {
+    let is_of_node = is_of_this_node(&stream);
     let stream = ImpatientStream::new(stream);
     let (seat, pages, reads, is_open) = (&seat, &pages, &stream.reads(), &is_open);
-    let answer = service_fn(|request| async move {
+    let answer = service_fn(|mut request: Request<Incoming>| async move {
+        if is_of_node {
+            request.extensions_mut().insert(FromThisNode);
+        }
         reads.set(0);
         seat.set_busy(true);
         let mut answer = pages.answer(request).await;

@@ -35,7 +35,7 @@ pub(super) fn api(router: Router, identity: &Identity, context: &Context) -> Rou
         has_written(&context)?;
         api_services::services(&query, &context.sync_thread, context.metrics.traffic()).await
     });
-    let router = guarded(router, TRACE, identity, api_trace::page(&context.sync_thread));
+    let router = kept(router, TRACE, identity, api_trace::page(&context.sync_thread));
     let of = identity.clone();
     question(router, STATUS, identity, context, move |_, context| {
         let status = pretty(&api_status::status(&of, &context));
@@ -97,6 +97,29 @@ where
     let node = identity.node.clone();
     router.slow(path, move |asked| match guard::refuse(&asked.parts, &node) {
         Some(refusal) => Box::pin(async { refusal }) as Slow,
+        None => Box::pin(answer(asked.parts.uri.query().unwrap_or_default().to_owned())) as Slow,
+    })
+}
+
+/// The same, for clients of this node only: what it costs, or tells, is not for every pod where the address is one of the
+/// network.
+pub(super) fn kept<F>(
+    router: Router,
+    path: &'static str,
+    identity: &Identity,
+    answer: impl Fn(String) -> F + 'static,
+) -> Router
+where
+    F: Future<Output = Answer> + 'static,
+{
+    let node = identity.node.clone();
+    router.slow(path, move |asked| match guard::refuse(&asked.parts, &node) {
+        Some(refusal) => Box::pin(async { refusal }) as Slow,
+        None if !guard::is_from_this_node(&asked.parts) => Box::pin(async {
+            let problem =
+                "only answered to clients on this node; use kubectl pointsman, or kubectl exec in its pod";
+            respond(Err((StatusCode::FORBIDDEN, problem.to_owned())))
+        }) as Slow,
         None => Box::pin(answer(asked.parts.uri.query().unwrap_or_default().to_owned())) as Slow,
     })
 }

@@ -10,7 +10,7 @@ use model::Family;
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
-use super::api::{Refused, bad, guarded, headed, parameter, pretty, respond};
+use super::api::{Refused, bad, headed, kept, parameter, pretty, respond};
 use super::api_status::Identity;
 use super::{Context, facts, looking};
 use crate::logging::{self, start};
@@ -33,12 +33,12 @@ pub(super) fn parts(router: Router, identity: &Identity, options: &Options, cont
     let mode = options.mode.word();
     let about = facts::About::new(options, context);
     let router =
-        guarded(router, RULESET, identity, move |query| async move { ruleset(&query, mode, holdings).await });
-    let router = guarded(router, FACTS, identity, move |_| {
+        kept(router, RULESET, identity, move |query| async move { ruleset(&query, mode, holdings).await });
+    let router = kept(router, FACTS, identity, move |_| {
         let about = about.clone();
         async move { respond(blocking(move || Ok(about.read())).await.map(|facts| pretty(&facts))) }
     });
-    guarded(router, LOG, identity, async |_| headed(answer::text(StatusCode::OK, logging::recent())))
+    kept(router, LOG, identity, async |_| headed(answer::text(StatusCode::OK, logging::recent())))
 }
 
 async fn blocking<T: Send + 'static>(

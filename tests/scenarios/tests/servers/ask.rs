@@ -71,6 +71,13 @@ pub(crate) fn connect(from: &Namespace, at: SocketAddr) -> io::Result<TcpStream>
     Ok(stream)
 }
 
+/// From this address.
+pub(crate) fn connect_from(asker: Ipv4Addr, at: &str) -> TcpStream {
+    let stream = connect_as(asker, at.parse().unwrap()).unwrap();
+    stream.set_read_timeout(Some(patient(SOON))).unwrap();
+    stream
+}
+
 fn connect_as(asker: Ipv4Addr, at: SocketAddrV4) -> io::Result<TcpStream> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
     let socket =

@@ -1,11 +1,15 @@
 //! The page at `/` as a client without scripts meets it: everything is links and forms.
 
+use std::io::{Read, Write};
+
+use kernel::link::Links;
 use model::{Family, Protocol};
-use test_support::{Case, ServiceManifest};
+use sandbox::Namespace;
+use test_support::{Case, ManifestFolder, ServiceManifest, manifest};
 
 use crate::ask::{self, Reply};
 use crate::case;
-use crate::site::{PAGES, Site};
+use crate::site::{NODE, PAGES, Site};
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
     vec![
@@ -14,6 +18,7 @@ pub(crate) fn cases() -> Vec<Case<'static>> {
         case("what objects and visitors write is text on the page", hostile),
         case("the page shows the traffic of one service if it is counted", counted),
         case("the page is read-only, and not for strangers", guarded),
+        case("the log, the rules and traces are for clients on the node only", kept),
         case("the page is sent again only if something changed", unchanged),
     ]
 }
@@ -150,6 +155,36 @@ fn counted() {
     });
     let without = self::site();
     assert!(!page(&without, "?service=default/web").contains("Traffic</th>"));
+}
+
+/// Another address of the machine stands for a pod: it is neither loopback nor the one that is called.
+fn kept() {
+    let namespace = Namespace::new().unwrap();
+    namespace.run(|| {
+        let mut links = Links::open().unwrap();
+        for address in ["10.9.9.8/32", "10.9.9.9/32"] {
+            links.add_address("lo", address.parse().unwrap()).unwrap();
+        }
+    });
+    let folder = ManifestFolder::create();
+    folder.put("node", &manifest::node(NODE, "zone-1", &["10.9.9.9".parse().unwrap()]));
+    let site = Site::over(namespace, folder, &["--metrics-bind-address=0.0.0.0:10249"]);
+    let code = |from: &str, path: &str| {
+        let mut stream = site.namespace.run(|| ask::connect_from(from.parse().unwrap(), "10.9.9.9:10249"));
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: 10.9.9.9\r\n\r\n").unwrap();
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).unwrap();
+        String::from_utf8_lossy(&head[9..]).into_owned()
+    };
+    for path in ["facts", "log", "ruleset", "trace?to=10.96.0.1&for=1s"] {
+        let path = format!("/pointsman/v1/{path}");
+        assert_eq!(code("10.9.9.8", &path), "403", "{path}");
+        assert_eq!(code("10.9.9.9", &path), "200", "{path}");
+        assert_eq!(code("127.0.0.1", &path), "200", "{path}");
+    }
+    for path in ["/metrics", "/", "/pointsman/v1/services", "/pointsman/v1/status"] {
+        assert_eq!(code("10.9.9.8", path), "200", "{path}");
+    }
 }
 
 fn guarded() {
