@@ -116,12 +116,12 @@ fn is_of_this_node(stream: &TcpStream) -> bool {
 async fn converse(stream: TcpStream, pages: Pages, seat: Seat, is_open: Rc<Cell<bool>>) {
     let is_of_node = is_of_this_node(&stream);
     let stream = ImpatientStream::new(stream);
-    let (seat, pages, reads, is_open) = (&seat, &pages, &stream.reads(), &is_open);
+    let (seat, pages, spent, is_open) = (&seat, &pages, &stream.spent(), &is_open);
     let answer = service_fn(|mut request: Request<Incoming>| async move {
         if is_of_node {
             request.extensions_mut().insert(FromThisNode);
         }
-        reads.set(0);
+        spent.reset();
         seat.set_busy(true);
         let mut answer = pages.answer(request).await;
         seat.set_busy(false);

@@ -9,37 +9,61 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 /// A write that makes no progress for so long ends the connection.
 const WRITE_DEADLINE: Duration = Duration::from_secs(10);
+/// All waits for one answer: who takes a few bytes at a time makes progress, and keeps the whole answer in our memory.
+const ANSWER_DEADLINE: Duration = Duration::from_secs(60);
 /// A request that comes in more pieces is refused: each piece costs another look at all of them.
 const MOST_READS: u32 = 64;
 
 pub(crate) struct ImpatientStream {
     stream: TcpStream,
-    /// Runs while a write waits.
-    deadline: Option<Pin<Box<Sleep>>>,
-    /// Since the last request.
-    reads: Rc<Cell<u32>>,
+    /// Runs while a write waits, since then.
+    deadline: Option<(Pin<Box<Sleep>>, Instant)>,
+    spent: Rc<Spent>,
+}
+
+/// Since the last request.
+#[derive(Default)]
+pub(crate) struct Spent {
+    reads: Cell<u32>,
+    /// On writes that waited, until they did no more.
+    waited: Cell<Duration>,
+}
+
+impl Spent {
+    /// A request has come.
+    pub(crate) fn reset(&self) {
+        self.reads.set(0);
+        self.waited.set(Duration::ZERO);
+    }
+
+    /// How long a write may wait.
+    fn patience(&self) -> Duration {
+        WRITE_DEADLINE.min(ANSWER_DEADLINE.saturating_sub(self.waited.get()))
+    }
 }
 
 impl ImpatientStream {
     pub(crate) fn new(stream: TcpStream) -> ImpatientStream {
-        ImpatientStream { stream, deadline: None, reads: Rc::default() }
+        ImpatientStream { stream, deadline: None, spent: Rc::default() }
     }
 
-    /// To be set to zero when a request has come.
-    pub(crate) fn reads(&self) -> Rc<Cell<u32>> {
-        self.reads.clone()
+    pub(crate) fn spent(&self) -> Rc<Spent> {
+        self.spent.clone()
     }
 
     fn judge(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if written.is_ready() {
-            self.deadline = None;
+            if let Some((_, since)) = self.deadline.take() {
+                self.spent.waited.set(self.spent.waited.get() + since.elapsed());
+            }
             return written;
         }
-        let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(WRITE_DEADLINE)));
+        let begin = || (Box::pin(tokio::time::sleep(self.spent.patience())), Instant::now());
+        let (deadline, _) = self.deadline.get_or_insert_with(begin);
         match deadline.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
@@ -55,9 +79,9 @@ impl AsyncRead for ImpatientStream {
     ) -> Poll<io::Result<()>> {
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if read.is_ready() {
-            self.reads.set(self.reads.get() + 1);
+            self.spent.reads.set(self.spent.reads.get() + 1);
         }
-        match self.reads.get() > MOST_READS {
+        match self.spent.reads.get() > MOST_READS {
             true => Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
             false => read,
         }
@@ -89,5 +113,22 @@ impl AsyncWrite for ImpatientStream {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_short_waits_are_one_long_one() {
+        let spent = Spent::default();
+        assert_eq!(spent.patience(), WRITE_DEADLINE);
+        spent.waited.set(ANSWER_DEADLINE - Duration::from_secs(1));
+        assert_eq!(spent.patience(), Duration::from_secs(1));
+        spent.waited.set(2 * ANSWER_DEADLINE);
+        assert_eq!(spent.patience(), Duration::ZERO);
+        spent.reset();
+        assert_eq!(spent.patience(), WRITE_DEADLINE);
     }
 }

@@ -15,6 +15,9 @@ use crate::questions::{Asker, MOST_ROWS, PortRow, ServiceRow};
 /// Services on a page, unless fewer are asked for.
 const LARGEST_PAGE: usize = 500;
 
+/// Text of a page, about: a service may have tens of thousands of ports.
+const MOST_TEXT: usize = 4 << 20;
+
 /// What is asked for.
 struct Wanted {
     namespace: Option<String>,
@@ -66,7 +69,7 @@ pub(super) async fn services(
     if wanted.only_problems {
         names = sync_thread.problematic(&names, wanted.limit + 1).await.map_err(unanswered)?;
     }
-    let next = names.get(wanted.limit - 1).filter(|_| names.len() > wanted.limit).cloned();
+    let mut next = names.get(wanted.limit - 1).filter(|_| names.len() > wanted.limit).cloned();
     names.truncate(wanted.limit);
     let rates = traffic.map(Traffic::rates);
     let counted = match &rates {
@@ -82,6 +85,10 @@ pub(super) async fn services(
             // Writing to a String cannot fail.
             let _ = write!(text, "{separator}{}", document(&row, rates.as_deref()));
             separator = ",\n";
+        }
+        if text.len() > MOST_TEXT && some.last() < names.last() {
+            next = some.last().cloned();
+            break;
         }
     }
     let _ = writeln!(text, "\n],\"continue\":{}}}", json!(next.as_deref()));
