@@ -43,7 +43,7 @@ pub(super) fn router(options: &Options, context: &Context) -> Router {
     let router = api_bundle::parts(router, &identity, options, context);
     let router = debug::flagz(debug::configz(router, options), options, context);
     let router = debug::statusz(router, options, context);
-    page::page(router, identity, options.service_counters, context)
+    page::page(router, identity, context)
 }
 
 /// The server answers, and says so. How the proxy fares is said on the other port.

@@ -47,15 +47,13 @@ const COUNTERS_AGE: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 struct About {
     identity: Identity,
-    /// Traffic is counted, and changes by itself.
-    has_counters: bool,
     /// Of the other pages.
     paths: Vec<&'static str>,
 }
 
 /// At `/`, and the style and the script beside it.
-pub(super) fn page(router: Router, identity: Identity, has_counters: bool, context: &Context) -> Router {
-    let about = About { identity, has_counters, paths: router.paths().collect() };
+pub(super) fn page(router: Router, identity: Identity, context: &Context) -> Router {
+    let about = About { identity, paths: router.paths().collect() };
     let context = context.clone();
     router
         .unlisted("/pointsman/page.css", |_| {
@@ -105,8 +103,8 @@ async fn respond(parts: &Parts, about: &About, context: &Context) -> Answer {
 fn tag(about: &About, context: &Context, query: &str) -> String {
     let mut hasher = DefaultHasher::new();
     (query, api_status::generation(&about.identity, context)).hash(&mut hasher);
-    // Only the panel of one service shows them.
-    if about.has_counters && query.contains("service=") {
+    // Traffic, pins and what the kernel holds change without a sync.
+    if query.contains("service=") || query.contains("to=") {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         (now.as_secs() / COUNTERS_AGE.as_secs()).hash(&mut hasher);
     }

@@ -6,7 +6,7 @@ const HOSTILE: &str = "x\"'><script>alert(1)</script>&";
 
 fn about() -> About {
     let identity = Identity { node: HOSTILE.to_owned(), mode: "nftables" };
-    About { identity, has_counters: false, paths: vec!["/metrics"] }
+    About { identity, paths: vec!["/metrics"] }
 }
 
 fn hostile_service() -> Value {
