@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::arguments::Arguments;
 use crate::paths::DIFF;
 use crate::targets;
-use crate::{GOOD, NOT_GOOD, Outcome, client, harmless, print, print_document};
+use crate::{GOOD, NOT_GOOD, Outcome, client, harmless, json_text, print, print_document};
 
 pub(super) const USAGE: &str = "\
 Compare what the kernel holds with what the agent wrote there, service by service. Nothing is changed.
@@ -51,7 +51,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
         }
     }
     match is_json {
-        true => print_document(&format!("{:#}\n", found.document())),
+        true => print_document(&json_text(&found.document())),
         false => print(&found.text()),
     }?;
     Ok(if found.count == 0 { GOOD } else { NOT_GOOD })

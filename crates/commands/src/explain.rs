@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::arguments::Arguments;
 use crate::paths::EXPLAIN;
 use crate::targets;
-use crate::{FAILED, GOOD, NOT_GOOD, Outcome, client, complain, harmless, print, print_document};
+use crate::{FAILED, GOOD, NOT_GOOD, Outcome, client, complain, harmless, json_text, print, print_document};
 
 pub(super) const USAGE: &str = "\
 Explain what happens to a packet: which service has the address, what the client counts as, which endpoints are used and
@@ -71,7 +71,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
         return Ok(FAILED);
     }
     match is_json {
-        true => print_document(&format!("{document:#}\n")),
+        true => print_document(&json_text(&document)),
         false => print(text.as_ref().and_then(Value::as_str).unwrap_or_default()),
     }?;
     Ok(if document["verdict"] == "forward" { GOOD } else { NOT_GOOD })

@@ -115,13 +115,34 @@ fn print_document(text: &str) -> Result<bool, String> {
     reader::write(text)
 }
 
+/// A document for programs, which people may look at too.
+fn json_text(document: &serde_json::Value) -> String {
+    escaped(format!("{document:#}\n"))
+}
+
+/// JSON says the same with escapes for what a terminal would follow. It has escapes for C0 already, and what is left is in
+/// strings alone.
+fn escaped(json: String) -> String {
+    if !json.contains(|c| is_harmful(c, true)) {
+        return json;
+    }
+    let escaped = |c: char| match is_harmful(c, true) {
+        true => format!("\\u{:04x}", u32::from(c)),
+        false => c.to_string(),
+    };
+    json.chars().map(escaped).collect()
+}
+
+/// It moves the cursor, sets colours or turns the direction of the text.
+fn is_harmful(c: char, keeps_lines: bool) -> bool {
+    let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    turns || c.is_control() && !(keeps_lines && matches!(c, '\n' | '\t'))
+}
+
 /// Names come from objects that anybody may have written: nothing in them may move the cursor, set colours or turn the
 /// direction of the text. Where lines are not ours, they may not begin one either.
 fn harmless(text: &str, keeps_lines: bool) -> Cow<'_, str> {
-    let is_harmful = |c: char| {
-        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        turns || c.is_control() && !(keeps_lines && matches!(c, '\n' | '\t'))
-    };
+    let is_harmful = |c: char| is_harmful(c, keeps_lines);
     if !text.contains(is_harmful) {
         return text.into();
     }
@@ -148,6 +169,10 @@ mod tests {
     fn what_others_wrote_does_not_reach_the_terminal_as_it_is() {
         assert_eq!(harmless("a\u{1b}[31mred\u{202e}\n", true), "a\\u{1b}[31mred\\u{202e}\n");
         assert_eq!(harmless("x\ny\r", false), "x\\ny\\r");
+        let name = serde_json::json!({ "name": "a\u{1b}\u{7f}\u{9b}\u{202e}é" });
+        let text = json_text(&name);
+        assert_eq!(text, "{\n  \"name\": \"a\\u001b\\u007f\\u009b\\u202eé\"\n}\n");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), name);
         assert!(matches!(harmless("default/web\n", true), Cow::Borrowed(_)));
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::arguments::Arguments;
 use crate::paths::SERVICES;
 use crate::table::Table;
-use crate::{GOOD, NOT_GOOD, Outcome, client, print_document, reader};
+use crate::{GOOD, NOT_GOOD, Outcome, client, json_text, print_document, reader};
 
 pub(super) const USAGE: &str = "\
 List what is programmed for services on this node.
@@ -182,7 +182,7 @@ fn nothing(parameters: &[(&'static str, String)]) -> String {
 
 fn text(services: &[Value], form: Form, nothing: &str) -> String {
     match form {
-        Form::Json => format!("{:#}\n", json!({ "services": services })),
+        Form::Json => json_text(&json!({ "services": services })),
         Form::Yaml => yaml::text(&node(&json!({ "services": services }))),
         Form::Table | Form::Wide if services.is_empty() => nothing.to_owned(),
         Form::Table | Form::Wide => table(services, form == Form::Wide).to_string(),

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::arguments::Arguments;
 use crate::paths::TRACE;
 use crate::targets;
-use crate::{GOOD, NOT_GOOD, Outcome, client, complain, harmless, print, print_document, reader};
+use crate::{GOOD, NOT_GOOD, Outcome, client, complain, escaped, harmless, print, print_document, reader};
 
 pub(super) const USAGE: &str = "\
 Watch new connections to an address as they pass through the kernel of this node, a line each: the client, the address, the
@@ -58,7 +58,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
     client::follow(agent, TRACE, &parameters, lasts, |mut line| {
         if is_json {
             line.as_object_mut().map(|fields| fields.remove("text"));
-            printed = print_document(&format!("{line}\n"));
+            printed = print_document(&escaped(format!("{line}\n")));
         } else {
             printed = tell(&line, to, lasts.as_secs_f64());
         }

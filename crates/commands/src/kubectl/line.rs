@@ -105,10 +105,6 @@ impl Line {
                 (None, false) => None,
             };
             match (name, value) {
-                // That of `check` is its own.
-                ("node", Some(value)) if line.command == "check" => {
-                    line.remote.extend(["--node".to_owned(), value])
-                }
                 ("node", value) => line.node = value,
                 ("from", value) => from = value,
                 ("namespace", value) => namespace = value,
@@ -122,6 +118,10 @@ impl Line {
                     list.push(value.map_or_else(|| format!("--{name}"), |value| format!("--{name}={value}")));
                 }
             }
+        }
+        if line.command == "check" {
+            // It is asked of no agent: its own flag, wherever it stands.
+            line.remote.extend(line.node.take().map(|node| format!("--node={node}")));
         }
         line.name_things(namespace, from)?;
         Ok(line)
@@ -247,6 +247,12 @@ mod tests {
         assert_eq!(line.remote, ["--problems", "--namespace=shop"]);
         assert_eq!((line.node.as_deref(), line.proxies.namespace.as_str()), (Some("n1"), "net"));
         assert_eq!(line.proxies.selector, "app=proxy");
+        for words in ["check a.yaml --node n1", "--node n1 check a.yaml"] {
+            assert_eq!(
+                (read(words).node, read(words).remote.join(" ")),
+                (None, "a.yaml --node=n1".to_owned())
+            );
+        }
         assert_eq!(
             read("explain [fd00::1]:80 --from 10.0.0.1").remote,
             ["[fd00::1]:80", "--from", "10.0.0.1"]
