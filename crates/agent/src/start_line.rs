@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use config::Options;
 use model::{Family, LocalDetector, NodePlan, NodeView};
 
-/// Once the rules are in place.
+/// Once the node is known.
 pub(crate) fn tell(options: &Options, node: &NodeView, detector: &LocalDetector, plans: [NodePlan; 2]) {
     let node_ips: Vec<IpAddr> = node.primary.iter().flatten().copied().collect();
     let nodeport_ips: Vec<IpAddr> = plans.iter().flat_map(|plan| plan.nodeport_ips.iter().copied()).collect();

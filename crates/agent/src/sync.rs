@@ -14,7 +14,7 @@ use cluster::{ChangeCount, ClusterPlanner, ClusterState, Kind, Update, observe_n
 use config::{Options, Source};
 use dataplane::pins::FoundPins;
 use dataplane::{Backend, CheckPace, Drift, PinSweep, Reconciler, Setup, Synced, TellDrift};
-use model::{Family, NodeView, ServiceKey};
+use model::{Family, NodeView, Planner, ServiceKey};
 
 use crate::flows::StaleWork;
 use crate::health::{Awaited, Health};
@@ -87,6 +87,8 @@ pub(crate) struct SyncLoop {
     started_ms: i64,
     /// The first lists are in, and enough is known of this node.
     is_informed: bool,
+    /// What the node is was logged.
+    is_told: bool,
     /// Every plan may be another now.
     replan: bool,
     missed_prefixes: MissedPrefixes,
@@ -129,6 +131,7 @@ impl SyncLoop {
             started: Instant::now(),
             started_ms: now_ms(),
             is_informed: false,
+            is_told: false,
             replan: false,
             missed_prefixes: MissedPrefixes::default(),
             look_at_prefixes: true,
@@ -267,6 +270,7 @@ impl SyncLoop {
         }
         self.look_at_prefixes |= node.addresses != self.node.addresses;
         self.node = node;
+        self.tell_start();
         self.warn_of_missed_prefixes();
         self.warn_of_nothing(!dirty.services.is_empty());
         self.outlets.checks.mark(&dirty.services, &self.state);
@@ -419,6 +423,15 @@ impl SyncLoop {
         }
     }
 
+    /// Once, as soon as the node is known: rules that cannot be written are then easier to understand.
+    fn tell_start(&mut self) {
+        if self.is_informed && !std::mem::replace(&mut self.is_told, true) {
+            let planner = planner(&self.state, &self.node, &self.options);
+            let plans = Family::BOTH.map(|family| planner.node(family));
+            start_line::tell(&self.options, &self.node, &self.setup.detector, plans);
+        }
+    }
+
     fn first_sync_done(&mut self) {
         let counts = self.state.counts();
         tracing::info!(
@@ -427,8 +440,6 @@ impl SyncLoop {
             millis = self.started.elapsed().as_millis() as u64,
             "All rules are in place"
         );
-        let nodes = Family::BOTH.map(|family| self.reconciler.node(family).cloned().unwrap_or_default());
-        start_line::tell(&self.options, &self.node, &self.setup.detector, nodes);
         if let (0, Source::Manifests(path)) = (counts.services, &self.options.source) {
             tracing::warn!(
                 manifests = %path.display(),
