@@ -88,7 +88,7 @@ fn explained() {
     let guarded = ServiceManifest::new("empty", &["10.96.1.1".parse().unwrap()])
         .port("main", Protocol::Tcp, 80, 0)
         .with("type", "LoadBalancer")
-        .with("loadBalancerSourceRanges", serde_json::json!(["192.0.2.0/24"]))
+        .with("loadBalancerSourceRanges", serde_json::json!(["192.0.2.0/24", "127.0.0.0/8"]))
         .balancer_ip("203.0.113.1".parse().unwrap(), "VIP");
     site.folder.put_service(&guarded);
     site.put_endpoints("empty", Family::V4, 1);
