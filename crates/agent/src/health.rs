@@ -101,6 +101,11 @@ impl Health {
         self.with(|state| state.awaited = awaited);
     }
 
+    /// A change waits for its sync.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.with(|state| state.waiting_since.iter().any(Option::is_some))
+    }
+
     pub(crate) fn is_ready(&self) -> bool {
         self.with(|state| state.updated.iter().all(Option::is_some))
     }
@@ -136,6 +141,7 @@ mod tests {
         let is_healthy = || health.report().is_healthy();
         health.queued(Family::V4);
         assert!(!health.is_ready() && is_healthy(), "nothing is late before its first sync");
+        assert!(health.has_waiting());
         health.updated(Family::V4);
         assert!(!health.is_ready() && !health.report().is_ready());
         health.updated(Family::V6);
@@ -149,6 +155,7 @@ mod tests {
         health.set_sync_period(Duration::ZERO);
         health.updated(Family::V6);
         assert!(is_healthy());
+        assert!(!health.has_waiting());
         health.set_leaving(true);
         assert!(!is_healthy() && health.report().is_live());
     }

@@ -62,6 +62,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
 struct Found {
     compared: u64,
     is_partial: bool,
+    is_pending: bool,
     count: u64,
     /// The first of them.
     differences: Vec<Value>,
@@ -71,16 +72,18 @@ impl Found {
     fn add(&mut self, page: &mut Value) {
         self.compared += page["compared"].as_u64().unwrap_or_default();
         self.is_partial |= page["partial"] == true;
+        self.is_pending |= page["pending"] == true;
         let differences = page["differences"].as_array_mut().map(std::mem::take).unwrap_or_default();
         self.count += page["differenceCount"].as_u64().unwrap_or(differences.len() as u64);
         self.differences.extend(differences);
     }
 
     fn document(&self) -> Value {
-        let Found { compared, is_partial, count, differences } = self;
+        let Found { compared, is_partial, is_pending, count, differences } = self;
         json!({
             "compared": compared,
             "partial": is_partial,
+            "pending": is_pending,
             "differenceCount": count,
             "differences": differences,
         })
@@ -101,6 +104,11 @@ impl Found {
         text.push_str(&format!("{} places compared: {outcome}\n", self.compared));
         if self.is_partial {
             text.push_str("Not all was compared: some services have too many endpoints\n");
+        }
+        if self.is_pending {
+            text.push_str(
+                "A change waits for its sync: the kernel was compared with what was written before\n",
+            );
         }
         text
     }
@@ -136,6 +144,8 @@ mod tests {
         assert!(found(json!({ "compared": 0 })).starts_with("nothing compared"));
         let many = found(json!({ "compared": 7, "differenceCount": 5, "differences": [one, one] }));
         assert!(many.ends_with("7 places compared: 5 differences, of which 2 are listed\n"), "{many}");
+        let before = found(json!({ "compared": 7, "pending": true }));
+        assert!(before.contains("\nA change waits for its sync: "), "{before}");
         let part = found(json!({ "compared": 7, "partial": true }));
         assert!(part.contains("\nNot all was compared: "), "{part}");
     }

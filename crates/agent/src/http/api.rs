@@ -26,7 +26,10 @@ const LOOKS: usize = 2;
 pub(super) fn api(router: Router, identity: &Identity, context: &Context) -> Router {
     let router = question(router, DIFF, identity, context, async |query, context| {
         has_written(&context)?;
-        api_diff::diff(&query, &context.sync_thread).await.map(|document| pretty(&document))
+        let mut document = api_diff::diff(&query, &context.sync_thread).await?;
+        // What was written is compared, not what is planned.
+        document["pending"] = context.health.has_waiting().into();
+        Ok(pretty(&document))
     });
     let router = question(router, EXPLAIN, identity, context, async |query, context| {
         asked_to_explain(&query, &context).await.map(|document| pretty(&document))
