@@ -1,4 +1,4 @@
-//! Keeps the sync loop told of this node's addresses.
+//! Reports changes of this node's addresses to the sync loop.
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -70,7 +70,7 @@ impl Limits {
             } else if self.shortfalls.end(&key) {
                 tracing::info!(
                     family = %self.family, service = %key.0,
-                    "Resolved: the mode no longer leaves anything of the service out"
+                    "Resolved: all ports of the service are now served"
                 );
             }
         }

@@ -30,7 +30,7 @@ impl MissedPrefixes {
                 let some: Vec<String> = missed.iter().take(NAMED).map(IpNet::to_string).collect();
                 tracing::warn!(
                     %family, prefixes = missed.len(), named = some.join(","),
-                    "No address of this node lies in the prefixes of nodePortAddresses, so they serve no node port"
+                    "No address of this node matches nodePortAddresses; node ports are not served"
                 );
                 *last = Some(now);
             }

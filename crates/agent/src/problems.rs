@@ -9,11 +9,11 @@ pub(crate) fn of_service(row: &ServiceRow) -> Vec<String> {
     let lost = row
         .lost
         .iter()
-        .map(|(claim, owner)| format!("{claim} belongs to {owner}, which has the better claim"));
+        .map(|(claim, owner)| format!("{claim} belongs to {owner}, whose claim takes precedence"));
     let mut lines: Vec<String> = lost.collect();
     if !row.excess.is_none() {
         lines.push(format!(
-            "asks for more than a service may have: {} ports and {} endpoints are left out",
+            "exceeds the limits per service: {} ports and {} endpoints are not served",
             row.excess.ports, row.excess.endpoints
         ));
     }

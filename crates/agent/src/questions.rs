@@ -86,7 +86,7 @@ impl fmt::Display for Unanswered {
                 )
             }
             Unanswered::Rewriting => f.write_str(
-                "the last sync failed and all rules are to be rewritten; see the log and try again later",
+                "the last sync failed and a full rewrite is pending; see the log and try again later",
             ),
             Unanswered::Stopping => f.write_str("the agent is stopping"),
         }

@@ -59,7 +59,7 @@ pub fn run(resolved: Resolved) -> Result<(), StartError> {
     let prepared = prepare(&resolved.options)?;
     // Each health check of a service is a listener or two.
     if let Err(error) = kernel::process::raise_open_files() {
-        tracing::warn!(%error, "Failed to raise the limit of open files; health checks of many services may not fit");
+        tracing::warn!(%error, "Failed to raise the limit of open files; the agent may run out of them if many services have health checks");
     }
     let system = |what| move |source| StartError::System { what, source };
     let runtime = tokio::runtime::Builder::new_current_thread()

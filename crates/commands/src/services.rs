@@ -272,7 +272,7 @@ fn notes(service: &Value, port: &Value) -> String {
     let mut notes: Vec<String> =
         problems.iter().flat_map(|list| list.as_array()).flatten().map(word).collect();
     if service["pending"] == true {
-        notes.push("a sync is still to come".to_owned());
+        notes.push("a sync is pending".to_owned());
     }
     if let Some(seconds) = service["affinitySeconds"].as_u64() {
         notes.push(format!("affinity {seconds} s"));

@@ -1,4 +1,4 @@
-//! When the rules are looked at for damage by others, in case nothing told of it.
+//! When to check the rules for damage by other processes that nothing has reported.
 
 use std::time::{Duration, Instant};
 

@@ -23,14 +23,15 @@ pub(super) fn advice(all: &Explanations, one: &Explanation, read: &Read) -> Vec<
             )),
             Fate::Drop(Refusal::SourceRange) => {
                 let ip = answer.client.ip.map_or_else(|| "the client".to_owned(), |ip| ip.to_string());
-                Some(format!("add {ip} to spec.loadBalancerSourceRanges, if it is to come in"))
+                Some(format!("add {ip} to spec.loadBalancerSourceRanges to allow this client"))
             }
             Fate::Reject(Refusal::UnlistedPort) => {
                 Some("call one of its ports, or add this port to the service".to_owned())
             }
             Fate::Reject(Refusal::NotCarried) => Some("use another mode for this protocol".to_owned()),
             Fate::Reject(_) | Fate::Drop(_) => Some(
-                "check the address: the service may have been deleted or have another one now".to_owned(),
+                "check the address: the service may have been deleted, or its address may have changed"
+                    .to_owned(),
             ),
             Fate::NotOurs => Some(not_ours(one)),
         };
@@ -41,7 +42,7 @@ pub(super) fn advice(all: &Explanations, one: &Explanation, read: &Read) -> Vec<
         && !one.is_pending
     {
         lines.push(
-            "another process changed the rules; the agent repairs that by itself, its log names who"
+            "another process changed the rules; the agent repairs this automatically; its log names the process"
                 .to_owned(),
         );
     }
@@ -79,7 +80,7 @@ fn not_ours(one: &Explanation) -> String {
     let explained = &one.explained;
     let ip = explained.to.ip();
     if !explained.neighbours.is_empty() {
-        return "the address is served at other ports or protocols only, see above".to_owned();
+        return "the address is served only at the ports and protocols listed above".to_owned();
     }
     if explained.node.serves_node_ports(ip) {
         return "no service has this node port; check the number and the protocol".to_owned();

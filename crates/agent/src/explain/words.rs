@@ -103,7 +103,7 @@ fn owner_lines(lines: &mut Lines, one: &Explanation, owner: &Holder, read: &Read
             "the better claim wins: cluster IP, then load-balancer IP, then the older service, then the name";
         lines.line(
             "",
-            format!("{count} more want this address and do not get it: {}; {why}", names.join(", ")),
+            format!("{count} more claim this address without success: {}; {why}", names.join(", ")),
         );
     }
     if let Some((name, policy)) = one.policy {
@@ -147,7 +147,7 @@ fn client_lines(lines: &mut Lines, all: &Explanations, one: &Explanation, answer
         }
         Fate::Reject(why) => format!("rejected (TCP reset or ICMP port unreachable): {}", refusal(why)),
         Fate::Drop(why) => format!("dropped without an answer: {}", refusal(why)),
-        Fate::NotOurs => "not changed: no service is concerned, the packet goes on as it is".to_owned(),
+        Fate::NotOurs => "unchanged: the destination belongs to no service".to_owned(),
     };
     lines.line("Verdict", verdict);
     if let Fate::Forward { masquerade, .. } = answer.fate {
@@ -176,8 +176,8 @@ fn source(masquerade: Option<MasqueradeCause>, may_reach_itself: bool) -> String
     let cause = match masquerade {
         Some(MasqueradeCause::AllTraffic) => "all traffic is masqueraded (masqueradeAll)",
         Some(MasqueradeCause::External) => "external traffic of policy Cluster is masqueraded",
-        Some(MasqueradeCause::NotAPod) => "the client is no pod of this node",
-        Some(MasqueradeCause::NodeShortCircuit) => "the node itself is led to all endpoints",
+        Some(MasqueradeCause::NotAPod) => "the client is not a pod of this node",
+        Some(MasqueradeCause::NodeShortCircuit) => "the node itself may use all endpoints",
         Some(MasqueradeCause::OwnConnection) => "this mode opens a connection of its own to the endpoint",
         None if may_reach_itself => {
             return "kept, unless the client reaches itself: then it sees the node's address".to_owned();
@@ -200,7 +200,7 @@ pub(super) fn client(all: &Explanations, one: &Explanation, client: &Client) -> 
         return format!("{kind}{note}");
     };
     let family = Family::of(one.explained.to.ip());
-    let interface = from.interface.as_deref().unwrap_or("an interface that no route names");
+    let interface = from.interface.as_deref().unwrap_or("an unknown interface (no route)");
     let why = match &all.detector {
         _ if client.is_node => "it is an address of this node".to_owned(),
         LocalDetector::None => "nothing tells pods from others (see --detect-local-mode)".to_owned(),
@@ -252,13 +252,13 @@ pub(super) fn not_used(why: NotUsed) -> &'static str {
         NotUsed::HintedToOtherZones => "its topology hints name other zones",
         NotUsed::OnOtherNode => "on another node, and the policy is Local",
         NotUsed::OnUnknownNode => "its slice names no node, and the policy is Local",
-        NotUsed::LeftOut => "the service asks for more than it may have",
+        NotUsed::LeftOut => "the service exceeds its limits",
     }
 }
 
 fn kernel_lines(lines: &mut Lines, one: &Explanation, read: &Read) {
     if one.is_pending {
-        lines.line("Pending", "a sync that may change this is still to come");
+        lines.line("Pending", "a pending sync may change this");
     }
     match read {
         None => lines.line("Kernel", "not compared: all rules are about to be rewritten"),

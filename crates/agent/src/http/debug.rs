@@ -118,7 +118,7 @@ impl Status<'_> {
 /// The level of the log, to be set while the agent runs.
 pub(super) fn levels(router: Router, node: &str) -> Router {
     let node = node.to_owned();
-    let index = |_: &_| answer::text(StatusCode::OK, "/debug/flags/v takes a level of the log by PUT\n");
+    let index = |_: &_| answer::text(StatusCode::OK, "PUT a log level such as 4 to /debug/flags/v\n");
     router.unlisted("/debug/flags", index).unlisted("/debug/flags/", index).slow(
         "/debug/flags/v",
         move |asked| match guard::refuse_strangers(&asked.parts, &node) {

@@ -193,7 +193,7 @@ impl ExplainRequest {
                     (true, _) if is_large && is_unknown => {
                         Err(format!("the rules of service {service} are not written yet; try again later"))
                     }
-                    (true, _) => Err(format!("service {service} has no address here of this family")),
+                    (true, _) => Err(format!("service {service} has no address of this IP family")),
                     _ => Ok((targets, count)),
                 }
             }

@@ -68,10 +68,10 @@ pub(super) fn end(ended: Option<&Ended>, missed: Missed, count: usize, left_out:
     match ended {
         Some(Ended::Failed(error)) => notes.push(format!("tracing failed: {error}")),
         Some(Ended::InTime | Ended::Stopped) => {}
-        None => notes.push("there are too many connections; narrow it with a port or --from".to_owned()),
+        None => notes.push("too many connections; filter by port or --from".to_owned()),
     }
     if left_out > 0 {
-        notes.push(format!("{left_out} more connections were too many to show"));
+        notes.push(format!("{left_out} more connections are not shown"));
     }
     if missed.overruns > 0 {
         notes.push(format!(
@@ -127,7 +127,7 @@ fn judge(seen: &Sighting, known: &Known) -> Verdict {
         (End::Vanished, None) => Verdict {
             word: "lost",
             reason: Some("not_seen_again"),
-            text: "lost: it came in and did not go on; not by a rule of nf_tables. Check routes, rp_filter and network \
+            text: "lost: received but not forwarded, and not dropped by a rule of nf_tables. Check routes, rp_filter and network \
                    policies that are programmed otherwise"
                 .to_owned(),
             ..Verdict::default()

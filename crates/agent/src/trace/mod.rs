@@ -38,7 +38,8 @@ pub(crate) async fn start(
     lasts: Duration,
     sync_thread: Asker,
 ) -> Result<mpsc::Receiver<Bytes>, String> {
-    let seat = SEATS.try_acquire().map_err(|_| format!("{MOST} traces go on already; try again later"))?;
+    let seat =
+        SEATS.try_acquire().map_err(|_| format!("{MOST} traces are already running; try again later"))?;
     // Another process may hold the lock of nf_tables for a while. A client that hangs up meanwhile does not end that, so
     // the seat stays taken.
     let begin = move || Tracing::start(matching).map(|tracing| (tracing, seat));

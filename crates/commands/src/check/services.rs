@@ -163,7 +163,7 @@ fn contested(services: &[ServiceKey], planner: &ClusterPlanner<'_>) -> Vec<Strin
                 let claim = Claim { at, protocol };
                 if let Some(owner) = claims.owner(claim).filter(|owner| *owner != key) {
                     lines.push(format!(
-                        "Service {key}: {claim} belongs to {owner}, which has the better claim"
+                        "Service {key}: {claim} belongs to {owner}, whose claim takes precedence"
                     ));
                 }
             }

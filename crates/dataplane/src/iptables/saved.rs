@@ -52,7 +52,7 @@ impl<'a> Saved<'a> {
     /// What a chain holds, if it is there.
     pub(crate) fn describe(&self, chain: &str) -> Option<String> {
         let count = self.rules.get(chain).map_or(0, Vec::len);
-        self.chains.contains(chain).then(|| format!("{count} rules, at least one of them another"))
+        self.chains.contains(chain).then(|| format!("{count} rules, at least one of which differs"))
     }
 
     /// Whether a chain holds just these rules, given as lines of a script.

@@ -71,7 +71,7 @@ pub(super) fn remove(search: Search) -> Removal {
         }
     }
     if let Err(error) = forget_flows(&gone) {
-        let what = "flows that began in ipvs mode may get no answers until their clients use another port";
+        let what = "flows that began in ipvs mode may hang until their clients use another port";
         removal.left.push(failed(what).because(error));
     }
     removal.left.extend(remove_sets());

@@ -226,7 +226,7 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
         }
     }
 
-    /// What has drained of the next few servers goes. A failure is told once, until it went well again.
+    /// Remove drained destinations from the next few servers. A failure is logged once, until it succeeds.
     fn collect_next(&mut self, family: Family) {
         let due = self.families[family.index()].draining.next();
         let collected = self.collect(family, due);

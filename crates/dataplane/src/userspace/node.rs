@@ -27,7 +27,7 @@ impl Node {
                 (Ok(()), None) => return Ok(doors),
                 (Ok(()), Some(error)) => {
                     let at = doors[0];
-                    tracing::warn!(%family, %at, %error, "Another process has the usual port; clients are led to this one");
+                    tracing::warn!(%family, %at, %error, "The default port is in use; using another one");
                     return Ok(doors);
                 }
                 (Err(error), _) if error.kind() == std::io::ErrorKind::AddrInUse => failure = Some(error),

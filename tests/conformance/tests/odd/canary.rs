@@ -75,7 +75,10 @@ impl<'scope> Canary<'scope> {
         let [changes, late] =
             [&self.shared.changes, &self.shared.late].map(|count| count.load(Ordering::Relaxed));
         let worst = *self.shared.worst.lock().unwrap();
-        assert!(late <= changes / ONE_LATE_OF, "{late} of {changes} changes took over a second, one {worst:?}");
+        assert!(
+            late <= changes / ONE_LATE_OF,
+            "{late} of {changes} changes took over a second, one {worst:?}"
+        );
         (changes, worst)
     }
 }

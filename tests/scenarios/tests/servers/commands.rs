@@ -163,7 +163,7 @@ fn checked() {
         "Service default/web: node port 99 is outside 30000-32767",
         "Service default/web: port http (tcp): no slice has a port of this name and protocol, they have \"web\" (tcp)",
         "Service default/twin: port http (tcp): no EndpointSlice has endpoints for it",
-        "10.96.0.1:80/tcp belongs to default/twin, which has the better claim\n",
+        "10.96.0.1:80/tcp belongs to default/twin, whose claim takes precedence\n",
         "\nServices: 2, slices: 1, problems: 5\n",
     ] {
         assert!(text.contains(part), "{part} is missing in\n{text}");

@@ -217,7 +217,7 @@ fn why(word: &Value) -> &str {
         "noSuchPort" => "its slice has no port of this name and protocol",
         "badPort" => "its slice has port 0",
         "badAddress" => "no connection can be sent to this address",
-        "leftOut" => "the service asks for more than it may have",
+        "leftOut" => "the service exceeds its limits",
         other => other,
     }
 }

@@ -44,7 +44,7 @@ fn family(html: &mut Html, name: &'static str, of: &Value) {
     let (class, word) = match (of["lastUpdated"].is_null(), &of["healthy"]) {
         (true, _) => ("wait", "No sync yet"),
         (_, Value::Bool(true)) => ("good", "Up to date"),
-        _ => ("bad", "A change waits too long"),
+        _ => ("bad", "Sync overdue"),
     };
     html.raw("<div class=\"card\"><h2>").raw(name).raw("</h2>");
     badge(html, class, word);

@@ -43,7 +43,7 @@ fn ends() {
     let long = Watching::start(&stage, &["10.96.0.3", "--for", "60s"]);
     assert_eq!(tables(&stage), 2);
     let refused = stage.agent().page("/pointsman/v1/trace?to=10.96.0.1").unwrap();
-    assert!(refused.contains("2 traces go on already"), "{refused}");
+    assert!(refused.contains("2 traces are already running"), "{refused}");
     ask(&stage, From::Guest, Protocol::Tcp, to);
     let (lines, end, status) = short.rest();
     assert_eq!(

@@ -117,7 +117,7 @@ fn usual_ports_taken(carrier: Carrier) {
     stage.put_endpoints("web", Protocol::Tcp, &["a"]);
     let _taken = peers::listen(&stage.sandbox.node, DOOR);
     stage.start_with(&[PROMPT]);
-    stage.await_said("Another process has the usual port");
+    stage.await_said("The default port is in use");
     assert_served(&stage, "at other ports");
 }
 
