@@ -246,6 +246,12 @@ impl Worker {
         self.next_look = (!self.conns.is_empty()).then_some(self.now + BETWEEN_LOOKS);
     }
 
+    /// The thread ends.
+    pub(crate) fn close_all(&mut self) {
+        let open: Vec<(u32, u16)> = self.conns.iter().map(|(index, age, _)| (index, age)).collect();
+        open.into_iter().for_each(|(index, age)| self.close(index, age, true));
+    }
+
     fn close(&mut self, index: u32, age: u16, is_broken: bool) {
         let Some(conn) = self.conns.remove(index, age) else { return };
         let count = self.shared.counts.of(conn.family, Protocol::Tcp);

@@ -112,8 +112,13 @@ impl Worker {
         })
     }
 
-    /// Until told to stop.
+    /// Until told to stop. What is not over then is cut off: its peers must not take it for complete.
     pub(crate) fn run(mut self) {
+        self.carry();
+        self.close_all();
+    }
+
+    fn carry(&mut self) {
         let mut events = Vec::with_capacity(EVENTS);
         loop {
             let timeout = self.wait().and_then(|wait| Timespec::try_from(wait).ok());

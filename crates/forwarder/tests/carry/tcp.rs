@@ -1,0 +1,46 @@
+//! Connections of TCP.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use kernel::netns::privileged_test;
+use model::Protocol;
+
+use crate::node::{Node, SOON, at_node_port, pod};
+
+const PORT: u16 = 30_001;
+
+/// A connection through the forwarder: its client, and its endpoint.
+fn open(node: &Node, listener: &TcpListener) -> (TcpStream, TcpStream) {
+    let mut client = node.run(|| TcpStream::connect(at_node_port(PORT))).unwrap();
+    client.write_all(b"hello").unwrap();
+    let (mut endpoint, _) = listener.accept().unwrap();
+    for stream in [&client, &endpoint] {
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        stream.set_write_timeout(Some(SOON)).unwrap();
+    }
+    endpoint.read_exact(&mut [0; 5]).unwrap();
+    (client, endpoint)
+}
+
+fn node_with_endpoint() -> (Node, TcpListener) {
+    let mut node = Node::new(1);
+    let at = SocketAddr::new(pod(1), 80);
+    let listener = node.run(|| TcpListener::bind(at)).unwrap();
+    node.serve(Protocol::Tcp, PORT, &[at]);
+    (node, listener)
+}
+
+#[test]
+fn the_end_of_the_forwarder_is_no_end_of_a_transfer() {
+    privileged_test(|| {
+        let (mut node, listener) = node_with_endpoint();
+        let (mut client, mut endpoint) = open(&node, &listener);
+        endpoint.write_all(b"the first half").unwrap();
+        client.read_exact(&mut [0; 14]).unwrap();
+        drop(node.forwarder.take());
+        let how_it_ends = |mut stream: TcpStream| stream.read(&mut [0; 1]).map_err(|error| error.kind());
+        assert_eq!(how_it_ends(client), Err(ErrorKind::ConnectionReset), "the client");
+        assert_eq!(how_it_ends(endpoint), Err(ErrorKind::ConnectionReset), "the endpoint");
+    });
+}
