@@ -11,22 +11,27 @@ use crate::port::Port;
 pub struct Limits {
     pub tcp: usize,
     pub udp: usize,
+    /// Whether it is descriptors that allow no more flows of UDP, not ports.
+    is_udp_short_of_descriptors: bool,
 }
 
 /// No more than this, however many descriptors there are.
 const MOST_TCP: usize = 250_000;
-const MOST_UDP: usize = 125_000;
 /// Descriptors for everything else: pipes, parked sockets, the rest of the agent.
 const RESERVED: u64 = 6_144;
 
 impl Limits {
     /// A connection takes two descriptors, a flow of UDP one; TCP gets two thirds of them. Listeners take what they may, so
     /// that probes are answered even if all of this is in use.
-    pub fn of(descriptors: u64, listeners: usize) -> Limits {
+    ///
+    /// A flow of UDP also takes one of the ports of the namespace, whatever its family and endpoint: Linux gives a socket
+    /// that is not bound a port that no other one has. Half of them are left to other programs.
+    pub fn of(descriptors: u64, listeners: usize, ports: usize) -> Limits {
         let reserved = RESERVED.saturating_add(listeners as u64);
         let share = descriptors.saturating_sub(reserved.min(descriptors / 4 * 3)) / 3;
         let share = usize::try_from(share).unwrap_or(usize::MAX);
-        Limits { tcp: share.min(MOST_TCP), udp: share.min(MOST_UDP) }
+        let udp = share.min((ports / 2).max(1));
+        Limits { tcp: share.min(MOST_TCP), udp, is_udp_short_of_descriptors: udp == share }
     }
 
     pub fn of_protocol(self, protocol: Protocol) -> usize {
@@ -35,19 +40,37 @@ impl Limits {
 
     /// What to do if the limit of a protocol is reached.
     pub(crate) fn remedy(self, protocol: Protocol) -> String {
-        let (is_most, other) = match protocol {
-            Protocol::Udp => (self.udp >= MOST_UDP, ", or lower udpIdleTimeout (--udp-idle-timeout)"),
-            Protocol::Tcp | Protocol::Sctp => (self.tcp >= MOST_TCP, ""),
-        };
-        let remedy =
-            if is_most { "Use another proxy mode, which has no such limit" } else { RAISE_OPEN_FILES };
-        format!("{remedy}{other}")
+        match protocol {
+            Protocol::Udp => {
+                let remedy =
+                    if self.is_udp_short_of_descriptors { RAISE_OPEN_FILES } else { WIDEN_PORT_RANGE };
+                format!("{remedy}, or lower udpIdleTimeout (--udp-idle-timeout)")
+            }
+            Protocol::Tcp | Protocol::Sctp if self.tcp >= MOST_TCP => {
+                "Use another proxy mode, which has no such limit".to_owned()
+            }
+            Protocol::Tcp | Protocol::Sctp => RAISE_OPEN_FILES.to_owned(),
+        }
     }
 }
 
 /// No flag of kube-proxy does it: at its start it takes all that it may have.
 pub(crate) const RAISE_OPEN_FILES: &str = "Raise the hard limit of open files where kube-proxy is started, such as \
                                            LimitNOFILE of the container runtime's systemd unit";
+
+/// They are counted when kube-proxy starts.
+pub(crate) const WIDEN_PORT_RANGE: &str =
+    "Widen net.ipv4.ip_local_port_range on the node, and restart kube-proxy";
+
+/// The ports that the kernel chooses from for sockets of this network namespace; its default if it does not tell.
+pub(crate) fn local_ports() -> usize {
+    let range = kernel::sysctl::read("net/ipv4/ip_local_port_range").unwrap_or_default();
+    let mut bounds = range.split_whitespace().filter_map(|bound| bound.parse::<usize>().ok());
+    match (bounds.next(), bounds.next()) {
+        (Some(first), Some(last)) => (last + 1).saturating_sub(first),
+        _ => 28_232,
+    }
+}
 
 /// Which limit a new client would exceed: that of all, or that of its service, which must not take everything from the
 /// others.
@@ -72,11 +95,13 @@ pub enum Refused {
     Endpoints,
     /// No service has the address any more, or conntrack does not tell which one is meant.
     Unknown,
+    /// No port left for a socket to the endpoint.
+    Ports,
 }
 
 impl Refused {
-    pub const ALL: [Refused; 4] =
-        [Refused::Limit, Refused::Descriptors, Refused::Endpoints, Refused::Unknown];
+    pub const ALL: [Refused; 5] =
+        [Refused::Limit, Refused::Descriptors, Refused::Endpoints, Refused::Unknown, Refused::Ports];
 
     pub fn word(self) -> &'static str {
         match self {
@@ -84,6 +109,7 @@ impl Refused {
             Refused::Descriptors => "descriptors",
             Refused::Endpoints => "endpoints",
             Refused::Unknown => "unknown",
+            Refused::Ports => "ports",
         }
     }
 }
@@ -97,7 +123,7 @@ pub struct Count {
     pub failed_dials: AtomicU64,
     /// To endpoints, and back.
     pub bytes: [AtomicU64; 2],
-    refused: [AtomicU64; 4],
+    refused: [AtomicU64; 5],
 }
 
 impl Count {
@@ -131,15 +157,15 @@ mod tests {
     #[test]
     fn limits_fit_the_descriptors() {
         for descriptors in [64, 1024, 65_536, 1_048_576, u64::MAX] {
-            let Limits { tcp, udp } = Limits::of(descriptors, 0);
+            let Limits { tcp, udp, .. } = Limits::of(descriptors, 0, 28_232);
             assert!(tcp > 0 && udp > 0, "{descriptors}");
             assert!((2 * tcp + udp) as u64 <= descriptors, "{descriptors}");
         }
-        assert!(Limits::of(1 << 16, 0).remedy(Protocol::Tcp).contains("LimitNOFILE"));
-        let most = Limits::of(u64::MAX, 0);
+        assert!(Limits::of(1 << 16, 0, 1 << 16).remedy(Protocol::Tcp).contains("LimitNOFILE"));
+        let most = Limits::of(u64::MAX, 0, 28_232);
         assert!(!most.remedy(Protocol::Udp).contains("LimitNOFILE"), "more would not help");
-        assert!(Limits::of(65_536, 0).tcp > 19_000);
-        let Limits { tcp, udp } = Limits::of(20_000, 8_000);
+        assert!(Limits::of(65_536, 0, 28_232).tcp > 19_000);
+        let Limits { tcp, udp, .. } = Limits::of(20_000, 8_000, 28_232);
         assert!(2 * tcp + udp + 8_000 + 5_000 < 20_000, "there is room for listeners, pipes and probes");
     }
 }

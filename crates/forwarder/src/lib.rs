@@ -107,7 +107,7 @@ impl Forwarder {
     /// Start the threads, in the network namespace of the calling thread. So many fronts may be opened.
     pub fn start(fronts: usize) -> io::Result<Forwarder> {
         let descriptors = kernel::process::open_files().unwrap_or(1024);
-        let shared = Arc::new(Shared::new(Limits::of(descriptors, fronts)));
+        let shared = Arc::new(Shared::new(Limits::of(descriptors, fronts, counts::local_ports())));
         let count = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
         let mut forwarder = Forwarder { shared, threads: Vec::new(), fronts: AtomicU32::new(0) };
         for number in 0..count {

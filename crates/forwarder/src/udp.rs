@@ -17,7 +17,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, recvfrom, send, sendto};
 
-use crate::counts::{Refused, limit_reached};
+use crate::counts::{Refused, WIDEN_PORT_RANGE, limit_reached};
 use crate::front::{Front, Means};
 use crate::parked::Parked;
 use crate::port::Port;
@@ -223,6 +223,16 @@ impl Worker {
                 self.pause();
                 return None;
             }
+            Err(Errno::AGAIN | Errno::ADDRINUSE) => {
+                count.refuse(Refused::Ports);
+                if let Some(count) = self.complaints.ports.note(self.now) {
+                    tracing::error!(
+                        service = %port.label, count,
+                        "No UDP port of the node is free; dropping datagrams of new clients. {WIDEN_PORT_RANGE}"
+                    );
+                }
+                return None;
+            }
             Err(_) => {
                 count.refuse(Refused::Endpoints);
                 count.failed_dials.fetch_add(1, Ordering::Relaxed);
@@ -349,7 +359,7 @@ mod tests {
     #[test]
     fn datagrams_of_a_client_that_conntrack_does_not_tell_are_counted_and_said_once() {
         let (client, door) = ("127.0.0.1:9".parse().unwrap(), "127.0.0.1:0".parse().unwrap());
-        let shared = Arc::new(Shared::new(crate::Limits::of(1024, 0)));
+        let shared = Arc::new(Shared::new(crate::Limits::of(1024, 0, 28_232)));
         let mut worker = Worker::new(shared.clone(), Inbox::new().unwrap()).unwrap();
         let front = Front::open(Protocol::Udp, Pool::Cluster, Means::Original(door)).unwrap();
         (0..5).for_each(|_| worker.forward(0, &front, client, b"x"));

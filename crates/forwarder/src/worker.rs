@@ -87,6 +87,7 @@ pub(crate) struct Complaints {
     pub(crate) limit: Complaint,
     pub(crate) endpoints: Complaint,
     pub(crate) conntrack: Complaint,
+    pub(crate) ports: Complaint,
 }
 
 impl Worker {

@@ -28,7 +28,7 @@ const OPENED: Description = Description::counter(
 const REFUSED: Description = Description::counter(
     "pointsman_userspace_refused_connections_total",
     &["ip_family", "protocol", "reason"],
-    "Connections and UDP flows that were turned away, by reason: limit, descriptors, endpoints, unknown",
+    "Connections and UDP flows that were turned away, by reason: limit, descriptors, endpoints, unknown, ports",
 );
 const FAILED: Description = Description::counter(
     "pointsman_userspace_failed_dials_total",
