@@ -41,6 +41,17 @@ pub(crate) struct Conn {
     hears_of_room: [bool; 2],
     /// It has been open for a while, and is looked after if its endpoint goes silently.
     pub(crate) is_kept_alive: bool,
+    /// So much had come through in each direction when it was looked at last.
+    seen: [u64; 2],
+}
+
+/// What a look at a connection found that has made no progress since the last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stuck {
+    /// One side does not take what the other one sends.
+    Blocked { by_endpoint: bool },
+    /// The same, and the sender has gone.
+    Abandoned,
 }
 
 pub(crate) struct Dial {
@@ -77,6 +88,7 @@ impl Conn {
             is_queued: false,
             hears_of_room: [false; 2],
             is_kept_alive: false,
+            seen: [0; 2],
         }
     }
 
@@ -156,12 +168,29 @@ impl Conn {
         let back = down.pump((endpoint, far), (client, near), tools, up.is_closed());
         match (there, back) {
             (Ok(Pause::Over), Ok(Pause::Over)) => Progress::Over,
+            // Nobody waits for what the endpoint does not take, and the endpoint may take nothing for ever.
+            (Ok(Pause::Over | Pause::Waits), Ok(_)) if self.has_failed[0] => Progress::Broken,
             // What it said before has been passed on, and nothing can reach it any more.
-            (Ok(Pause::Over), Ok(_)) if self.has_failed[0] => Progress::Broken,
             (Ok(_), Ok(Pause::Over)) if self.has_failed[1] => Progress::Broken,
             (Ok(there), Ok(back)) if [there, back].contains(&Pause::HadItsTurn) => Progress::HadItsTurn,
             (Ok(_), Ok(_)) => Progress::Waits,
             _ => Progress::Broken,
+        }
+    }
+
+    /// What has become of it since the last look, if it is stuck.
+    pub(crate) fn look(&mut self) -> Option<Stuck> {
+        let moved = self.bytes();
+        let before = std::mem::replace(&mut self.seen, moved);
+        let is_stuck = |way: usize| {
+            let (from, to) = (&self.ready[way], &self.ready[1 - way]);
+            moved[way] == before[way] && (self.ways[way].holds_something() || from.readable) && !to.writable
+        };
+        match [0, 1].map(is_stuck) {
+            [_, true] if self.has_failed[1] => Some(Stuck::Abandoned),
+            [true, _] => Some(Stuck::Blocked { by_endpoint: true }),
+            [_, true] => Some(Stuck::Blocked { by_endpoint: false }),
+            [false, false] => None,
         }
     }
 
@@ -283,6 +312,39 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// Fill everything between one side and the other, which reads nothing.
+    fn fill(carried: &mut Carried, side: usize) {
+        let mut sender = carried.peer(side).try_clone().unwrap();
+        sender.set_nonblocking(true).unwrap();
+        let block = vec![7; 256 * 1024];
+        while sender.write(&block).is_ok() || carried.conn.look().is_none() {
+            assert_eq!(carried.carry_on(), Progress::Waits);
+        }
+    }
+
+    #[test]
+    fn a_client_that_resets_is_not_kept_for_an_endpoint_that_takes_nothing() {
+        let mut carried = Carried::new();
+        fill(&mut carried, 0);
+        assert_eq!(carried.conn.look(), Some(Stuck::Blocked { by_endpoint: true }));
+        carried.reset(0);
+        assert_eq!(carried.carry_on(), Progress::Broken);
+    }
+
+    #[test]
+    fn a_client_may_read_what_came_before_an_endpoint_reset_for_as_long_as_it_reads() {
+        let mut carried = Carried::new();
+        fill(&mut carried, 1);
+        assert_eq!(carried.conn.look(), Some(Stuck::Blocked { by_endpoint: false }));
+        carried.reset(1);
+        assert_eq!(carried.carry_on(), Progress::Waits);
+        assert_eq!(carried.conn.look(), Some(Stuck::Abandoned), "it has read nothing since the last look");
+        let mut client = carried.peer(0).try_clone().unwrap();
+        client.read_exact(&mut vec![0; 2 * 1024 * 1024]).unwrap();
+        carried.carry_on();
+        assert_eq!(carried.conn.look(), None, "it reads");
     }
 
     #[test]

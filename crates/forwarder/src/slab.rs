@@ -53,8 +53,9 @@ impl<T> Slab<T> {
         self.free.len() == self.places.len()
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.places.iter_mut().filter_map(|place| place.held.as_mut())
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, u16, &mut T)> {
+        let places = self.places.iter_mut().enumerate();
+        places.filter_map(|(index, place)| Some((index as u32, place.age, place.held.as_mut()?)))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, u16, &T)> {

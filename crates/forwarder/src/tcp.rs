@@ -10,7 +10,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, acceptfrom_with};
 
-use crate::conn::{Conn, DIAL, Dial, MOST_TRIED, Progress};
+use crate::conn::{Conn, DIAL, Dial, MOST_TRIED, Progress, Stuck};
 use crate::counts::{Count, Refused, limit_reached};
 use crate::front::Front;
 use crate::sockets;
@@ -233,16 +233,22 @@ impl Worker {
         }
     }
 
-    /// Connections that have lasted until now may last for long.
-    pub(crate) fn keep_alive(&mut self) {
+    /// Connections that have lasted until now may last for long; those that cannot end by themselves are ended.
+    pub(crate) fn look_at_lasting(&mut self) {
         if self.next_look.is_none_or(|at| at > self.now) {
             return;
         }
-        for conn in self.conns.iter_mut().filter(|conn| conn.dial.is_none() && !conn.is_kept_alive) {
-            conn.is_kept_alive = true;
-            // It fails only for one that has ended.
-            let _ = conn.endpoint.as_ref().map(sockets::keep_alive);
+        let mut abandoned = Vec::new();
+        for (index, age, conn) in self.conns.iter_mut().filter(|(_, _, conn)| conn.dial.is_none()) {
+            if !std::mem::replace(&mut conn.is_kept_alive, true) {
+                // It fails only for one that has ended.
+                let _ = conn.endpoint.as_ref().map(sockets::keep_alive);
+            }
+            if conn.look() == Some(Stuck::Abandoned) {
+                abandoned.push((index, age));
+            }
         }
+        abandoned.into_iter().for_each(|(index, age)| self.close(index, age, true));
         self.next_look = (!self.conns.is_empty()).then_some(self.now + BETWEEN_LOOKS);
     }
 

@@ -244,7 +244,7 @@ impl Worker {
             self.dials.pop_front();
             self.dial_timed_out(until, index, age);
         }
-        self.keep_alive();
+        self.look_at_lasting();
         self.sweep_flows();
     }
 }

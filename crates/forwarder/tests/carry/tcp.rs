@@ -2,11 +2,13 @@
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
 
 use kernel::netns::privileged_test;
 use model::Protocol;
+use rustix::net::sockopt;
 
-use crate::node::{Node, SOON, at_node_port, pod};
+use crate::node::{Node, SOON, at_node_port, pod, soon};
 
 const PORT: u16 = 30_001;
 
@@ -42,5 +44,25 @@ fn the_end_of_the_forwarder_is_no_end_of_a_transfer() {
         let how_it_ends = |mut stream: TcpStream| stream.read(&mut [0; 1]).map_err(|error| error.kind());
         assert_eq!(how_it_ends(client), Err(ErrorKind::ConnectionReset), "the client");
         assert_eq!(how_it_ends(endpoint), Err(ErrorKind::ConnectionReset), "the endpoint");
+    });
+}
+
+/// The endpoint hangs: it answers the kernel's probes for ever.
+#[test]
+fn a_client_that_gives_up_an_upload_is_let_go() {
+    privileged_test(|| {
+        let (node, listener) = node_with_endpoint();
+        let open_ones = || node.forwarder().shared.counts.open(Protocol::Tcp);
+        let hung: Vec<_> = (0..5)
+            .map(|_| {
+                let (mut client, endpoint) = open(&node, &listener);
+                client.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+                while client.write(&[7; 64 * 1024]).is_ok() {}
+                sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
+                endpoint
+            })
+            .collect();
+        assert!(soon(|| open_ones() == 0), "{} are left", open_ones());
+        drop(hung);
     });
 }
