@@ -22,6 +22,9 @@ pub(crate) const DIAL: Duration = Duration::from_secs(2);
 /// There will be no more, or an error.
 const ENDED: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 
+/// There is something to read.
+const COMES: EventFlags = EventFlags::IN.union(EventFlags::PRI);
+
 pub(crate) struct Conn {
     pub(crate) client: OwnedFd,
     pub(crate) endpoint: Option<OwnedFd>,
@@ -133,9 +136,10 @@ impl Conn {
         self.dial = None;
         self.hears_of_room[1] = true;
         let is_hung = flags.intersects(ENDED);
-        let readable = is_hung || flags.contains(EventFlags::IN);
-        let open = Ready { readable: true, writable: true, is_hung: false };
+        let readable = is_hung || flags.intersects(COMES);
+        let open = Ready { readable: true, writable: true, ..Ready::default() };
         self.ready = [open, Ready { readable, is_hung, ..open }];
+        self.note_urgent(true, flags);
     }
 
     /// One of the sockets has something to say.
@@ -144,8 +148,21 @@ impl Conn {
         self.has_failed[usize::from(is_endpoint)] |= flags.contains(EventFlags::ERR);
         let ready = &mut self.ready[usize::from(is_endpoint)];
         ready.is_hung |= is_hung;
-        ready.readable |= is_hung || flags.contains(EventFlags::IN);
+        ready.readable |= is_hung || flags.intersects(COMES);
         ready.writable |= flags.intersects(EventFlags::OUT | EventFlags::HUP | EventFlags::ERR);
+        self.note_urgent(is_endpoint, flags);
+    }
+
+    /// Urgent data goes on among the other bytes, in order.
+    fn note_urgent(&mut self, is_endpoint: bool, flags: EventFlags) {
+        let ready = &mut self.ready[usize::from(is_endpoint)];
+        if !flags.contains(EventFlags::PRI) || std::mem::replace(&mut ready.is_urgent, true) {
+            return;
+        }
+        if is_endpoint && let Some(endpoint) = &self.endpoint {
+            // Clients' sockets have it from the listener.
+            let _its_urgent_byte_is_lost = sockets::keep_urgent(endpoint);
+        }
     }
 
     /// The sides that are to tell when there is room, from now on: whether it is the endpoint's, and its socket.

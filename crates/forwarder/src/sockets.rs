@@ -47,6 +47,7 @@ pub(crate) fn listener(at: SocketAddr, is_shared: bool) -> io::Result<OwnedFd> {
     send_at_once(&socket)?;
     kernel::socket::set_most_unsent(&socket, MOST_UNSENT)?;
     keep_alive(&socket)?;
+    keep_urgent(&socket)?;
     bind(&socket, &at)?;
     listen(&socket, BACKLOG)?;
     Ok(socket)
@@ -79,6 +80,11 @@ fn share(socket: &OwnedFd, at: SocketAddr, is_shared: bool) -> io::Result<()> {
 /// Small writes do not wait for the acknowledgement of earlier ones.
 pub(crate) fn send_at_once(socket: impl AsFd) -> Result<(), Errno> {
     sockopt::set_tcp_nodelay(socket, true)
+}
+
+/// Urgent data is read as other data is, instead of being left out.
+pub(crate) fn keep_urgent(socket: &OwnedFd) -> Result<(), Errno> {
+    sockopt::set_socket_oobinline(socket, true)
 }
 
 /// Find out if the other side has silently gone.

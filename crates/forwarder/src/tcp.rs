@@ -273,7 +273,8 @@ impl Worker {
 /// Told once for each change: fewer calls than asking repeatedly.
 const ALL: EventFlags = LITTLE.union(EventFlags::OUT);
 /// While there is room.
-const LITTLE: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
+const LITTLE: EventFlags =
+    EventFlags::IN.union(EventFlags::PRI).union(EventFlags::RDHUP).union(EventFlags::ET);
 
 /// Of a connection, and whether it is about its endpoint's side.
 fn data((index, age, is_endpoint): (u32, u16, bool)) -> EventData {

@@ -81,6 +81,8 @@ pub(crate) struct Ready {
     pub(crate) writable: bool,
     /// The other side has ended or reset: read until it shows.
     pub(crate) is_hung: bool,
+    /// It has sent urgent data once, at which `splice` stops.
+    pub(crate) is_urgent: bool,
 }
 
 /// Why a way stopped for now.
@@ -148,7 +150,8 @@ impl Way {
             if !source.readable || !sink.writable {
                 return Ok(Pause::Waits);
             }
-            let pipe = if self.is_bulk { tools.pipes.take(self.since_stuck < STUCK) } else { None };
+            let is_spliced = self.is_bulk && !source.is_urgent;
+            let pipe = if is_spliced { tools.pipes.take(self.since_stuck < STUCK) } else { None };
             if self.is_bulk {
                 self.bound(from);
             }
@@ -281,7 +284,8 @@ impl Way {
                 self.held = Held::Piped(pipe, count);
                 return Ok(());
             }
-            Ok(_) => self.is_ended = true,
+            // The end, unless it stopped at urgent data: reading tells.
+            Ok(_) => self.is_bulk = false,
             Err(Errno::AGAIN) => source.readable = false,
             Err(Errno::INTR) => {}
             Err(error) => {
@@ -383,7 +387,7 @@ mod tests {
     }
 
     fn ready(is_hung: bool) -> Ready {
-        Ready { readable: true, writable: true, is_hung }
+        Ready { readable: true, writable: true, is_hung, is_urgent: false }
     }
 
     fn pump(way: &mut Way, from: &TcpStream, to: &TcpStream, is_hung: bool) -> Result<Pause, Errno> {

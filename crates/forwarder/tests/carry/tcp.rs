@@ -1,12 +1,12 @@
 //! Connections of TCP.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use kernel::netns::privileged_test;
 use model::Protocol;
-use rustix::net::sockopt;
+use rustix::net::{SendFlags, sockopt};
 
 use crate::node::{Node, SOON, at_node_port, pod, soon};
 
@@ -64,5 +64,32 @@ fn a_client_that_gives_up_an_upload_is_let_go() {
             .collect();
         assert!(soon(|| open_ones() == 0), "{} are left", open_ones());
         drop(hung);
+    });
+}
+
+/// `splice` stops at it, as it does at the end.
+#[test]
+fn nothing_is_lost_after_urgent_data() {
+    privileged_test(|| {
+        let (node, listener) = node_with_endpoint();
+        for from_client in [true, false] {
+            let (client, endpoint) = open(&node, &listener);
+            let (mut sender, mut receiver) =
+                if from_client { (client, endpoint) } else { (endpoint, client) };
+            let all = std::thread::spawn(move || {
+                let mut all = Vec::new();
+                receiver.read_to_end(&mut all).map(|_| all)
+            });
+            let bulk: Vec<u8> = (0..4_000_000_u32).map(|number| (number / 7) as u8).collect();
+            sender.write_all(&bulk).unwrap();
+            rustix::net::send(&sender, b"!", SendFlags::OOB).unwrap();
+            sender.write_all(&bulk[..5_000]).unwrap();
+            sender.shutdown(Shutdown::Write).unwrap();
+            let all = all.join().unwrap().unwrap();
+            let after = all.len() - 5_000;
+            assert!(all[..bulk.len()] == bulk && all[after..] == bulk[..5_000], "{from_client}: {after}");
+            // The endpoint's may be read before its kernel has told of it.
+            assert!(after == bulk.len() || all[bulk.len()..after] == *b"!", "{from_client}: {after}");
+        }
     });
 }
