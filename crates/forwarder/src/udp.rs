@@ -35,6 +35,19 @@ const LARGEST: usize = 65_535;
 /// another process deletes can be followed by one for another service sooner.
 const SURE_FOR: Duration = Duration::from_millis(20);
 
+/// What the kernel says if the endpoint or its node does not want datagrams.
+fn tells_of_refusal(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::CONNREFUSED
+            | Errno::HOSTUNREACH
+            | Errno::NETUNREACH
+            | Errno::NOPROTOOPT
+            | Errno::ACCESS
+            | Errno::PERM
+    )
+}
+
 pub(crate) struct Flow {
     front: u32,
     client: SocketAddr,
@@ -128,15 +141,16 @@ impl Worker {
         let now = self.now;
         let Some(flow) = self.datagrams.flows.get_mut(index, age) else { return };
         flow.used = now;
-        let sent = send(&flow.socket, datagram, SendFlags::NOSIGNAL);
+        let mut sent = send(&flow.socket, datagram, SendFlags::NOSIGNAL);
+        if sent == Err(Errno::MSGSIZE) {
+            // A router has answered an earlier one; now the kernel knows and sends it in pieces.
+            sent = send(&flow.socket, datagram, SendFlags::NOSIGNAL);
+        }
         match sent {
             Ok(count) => self.count_bytes(front.family, 0, count),
-            // The socket remembers what became of an earlier datagram; the flow is over, and this one begins another.
-            Err(
-                Errno::CONNREFUSED | Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::ACCESS | Errno::PERM,
-            ) => {
-                self.refuse_flow(index, age, front);
-            }
+            // The socket remembers what became of an earlier datagram. The flow is over, and the client may send this one
+            // again.
+            Err(error) if tells_of_refusal(error) => self.refuse_flow(index, age, front),
             // Datagrams may be lost.
             Err(_) => {}
         }
@@ -286,12 +300,13 @@ impl Worker {
                     let _ = sendto(&front.socket, answer, SendFlags::NOSIGNAL, &client);
                     self.count_bytes(front.family, 1, count);
                 }
-                Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
-                Err(_) => {
+                Err(error) if tells_of_refusal(error) => {
                     self.refuse_flow(index, age, front);
                     break;
                 }
+                // Such as a datagram that was too large for a router. The kernel says each only once.
+                Err(_) => {}
             }
         }
         self.datagrams.buffer = buffer;

@@ -1,11 +1,13 @@
 //! Flows of UDP.
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use forwarder::Refused;
 use kernel::netns::privileged_test;
 use model::{Family, Protocol};
+use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto};
 
 use crate::node::{Node, SOON, at_node_port, pod, soon};
 
@@ -77,5 +79,53 @@ fn a_client_without_a_port_for_it_is_not_the_endpoints_fault() {
         assert_eq!((counted(&node, Refused::Ports), counted(&node, Refused::Endpoints)), (1, 0));
         drop(others);
         assert!(soon(|| is_answered(&client)));
+    });
+}
+
+/// What a router says of a datagram from one address to another that was too large for it.
+fn too_large(from: SocketAddr, to: SocketAddr) -> Vec<u8> {
+    let mut message = vec![3, 4, 0, 0, 0, 0];
+    message.extend(600_u16.to_be_bytes());
+    message.extend([0x45, 0, 0, 28, 0, 0, 0x40, 0, 64, 17, 0, 0]);
+    for at in [from, to] {
+        let IpAddr::V4(ip) = at.ip() else { panic!("{at}") };
+        message.extend(ip.octets());
+    }
+    [from, to].iter().for_each(|at| message.extend(at.port().to_be_bytes()));
+    message.extend([0, 8, 0, 0]);
+    let sum: u32 = message.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    message[2..4].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    message
+}
+
+#[test]
+fn a_flow_goes_on_after_a_datagram_that_was_too_large() {
+    privileged_test(|| {
+        let mut node = Node::new(1);
+        let at = SocketAddr::new(pod(1), 53);
+        let endpoint = bind(&node, at);
+        node.serve(Protocol::Udp, PORT, &[at]);
+        let client = client(&node, 0);
+        client.send(b"question").unwrap();
+        let (_, flow) = endpoint.recv_from(&mut [0; 16]).unwrap();
+        let router = node
+            .run(|| rustix::net::socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::ICMP)))
+            .unwrap();
+        rustix::net::sendto(
+            &router,
+            &too_large(flow, at),
+            SendFlags::empty(),
+            &SocketAddr::new(flow.ip(), 0),
+        )
+        .unwrap();
+        for _ in 0..10 {
+            client.send(&[1; 1_000]).unwrap();
+            assert_eq!(endpoint.recv_from(&mut [0; 1_024]).unwrap(), (1_000, flow));
+            endpoint.send_to(b"answer", flow).unwrap();
+            assert_eq!(client.recv(&mut [0; 16]).unwrap(), 6);
+        }
+        let counts = node.forwarder().shared.counts.of(Family::V4, Protocol::Udp);
+        assert_eq!(counts.failed_dials.load(Ordering::Relaxed), 0);
     });
 }
