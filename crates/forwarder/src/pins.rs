@@ -52,6 +52,13 @@ impl Pins {
         pin.endpoint
     }
 
+    /// The client's time with this endpoint is over.
+    pub(crate) fn end(&mut self, client: IpAddr, endpoint: SocketAddr, now: Instant) {
+        if let Some(pin) = self.by_client.get_mut(&client).filter(|pin| pin.endpoint == endpoint) {
+            pin.until = now;
+        }
+    }
+
     /// Forget those whose time is over among the next few.
     fn make_room(&mut self, now: Instant) {
         for _ in 0..LOOKED_AT {

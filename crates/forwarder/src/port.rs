@@ -138,6 +138,11 @@ impl Port {
         Some(self.pins().settle(client, pin, now, is_pinned))
     }
 
+    /// The client's endpoint has refused it, so that it gets another one: its next datagrams would renew the pin.
+    pub(crate) fn unpin(&self, client: IpAddr, endpoint: SocketAddr, now: Instant) {
+        self.pins().end(client, endpoint, now);
+    }
+
     /// The endpoint could not be reached.
     pub fn suspect(&self, endpoint: SocketAddr, now: Instant) {
         let mut suspects = self.suspects.lock().unwrap_or_else(PoisonError::into_inner);

@@ -321,6 +321,7 @@ impl Worker {
     fn refuse_flow(&mut self, index: u32, age: u16, front: &Front) {
         let Some(flow) = self.datagrams.flows.get_mut(index, age) else { return };
         flow.port.suspect(flow.endpoint, self.now);
+        flow.port.unpin(flow.client.ip(), flow.endpoint, self.now);
         let client = flow.client;
         self.shared.counts.of(front.family, Protocol::Udp).failed_dials.fetch_add(1, Ordering::Relaxed);
         self.datagrams.messages.refuse(front.at(), client, self.now);

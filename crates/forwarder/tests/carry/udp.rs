@@ -129,3 +129,18 @@ fn a_flow_goes_on_after_a_datagram_that_was_too_large() {
         assert_eq!(counts.failed_dials.load(Ordering::Relaxed), 0);
     });
 }
+
+#[test]
+fn a_pinned_client_leaves_an_endpoint_that_refuses() {
+    privileged_test(|| {
+        let mut node = Node::new(4);
+        let all: Vec<SocketAddr> = (1..=4).map(|last| SocketAddr::new(pod(last), 53)).collect();
+        echo(&node, all[3]);
+        node.serve_sticky(Protocol::Udp, PORT, &all, Some(3_600));
+        for last in 1..=8 {
+            let client = bind(&node, (Ipv4Addr::new(127, 0, 0, last), CLIENTS).into());
+            client.connect(at_node_port(PORT)).unwrap();
+            assert!(soon(|| is_answered(&client)), "{last}");
+        }
+    });
+}
