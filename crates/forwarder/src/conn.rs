@@ -103,7 +103,7 @@ impl Conn {
 
     /// Read what the client has said already.
     pub(crate) fn read_early(&mut self, tools: &mut Tools) -> Result<(), Errno> {
-        self.ready[0].readable = self.ways[0].read_early(self.client.as_fd(), &mut tools.buffer)?;
+        self.ready[0].readable = self.ways[0].read_early(self.client.as_fd(), tools)?;
         Ok(())
     }
 
@@ -236,6 +236,7 @@ mod tests {
     use rustix::event::epoll::EventData;
 
     use super::*;
+    use crate::memory::Memory;
 
     fn connection(client: TcpStream) -> Conn {
         client.set_nonblocking(true).unwrap();
@@ -252,7 +253,7 @@ mod tests {
         client.write_all(b"question").unwrap();
         let (accepted, _) = front.accept().unwrap();
         accepted.peek(&mut [0; 8]).unwrap();
-        let (mut conn, mut tools) = (connection(accepted), Tools::new());
+        let (mut conn, mut tools) = (connection(accepted), Tools::new(Memory::default()));
         conn.read_early(&mut tools).unwrap();
 
         let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -290,7 +291,7 @@ mod tests {
         fn new() -> Carried {
             let front = TcpListener::bind("127.0.0.1:0").unwrap();
             let client = TcpStream::connect(front.local_addr().unwrap()).unwrap();
-            let (mut conn, tools) = (connection(front.accept().unwrap().0), Tools::new());
+            let (mut conn, tools) = (connection(front.accept().unwrap().0), Tools::new(Memory::default()));
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             conn.dial(listener.local_addr().unwrap(), 0).unwrap();
             let endpoint = listener.accept().unwrap().0;

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use model::{Family, Protocol};
 
+use crate::memory::Memory;
 use crate::port::Port;
 
 /// Beyond these, new connections are turned away.
@@ -137,11 +138,19 @@ impl Count {
 }
 
 #[derive(Debug, Default)]
-pub struct Counts([[Count; 2]; 2]);
+pub struct Counts {
+    of: [[Count; 2]; 2],
+    pub(crate) held: Memory,
+}
 
 impl Counts {
     pub fn of(&self, family: Family, protocol: Protocol) -> &Count {
-        &self.0[family.index()][usize::from(protocol == Protocol::Udp)]
+        &self.of[family.index()][usize::from(protocol == Protocol::Udp)]
+    }
+
+    /// Bytes in memory that their receivers have not taken yet.
+    pub fn held(&self) -> usize {
+        self.held.0.load(Ordering::Relaxed)
     }
 
     /// Open connections of a protocol, in both families.

@@ -6,6 +6,7 @@ mod conn;
 mod counts;
 mod directory;
 mod front;
+mod memory;
 mod parked;
 mod pins;
 mod pipes;

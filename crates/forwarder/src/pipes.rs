@@ -5,14 +5,14 @@ use std::os::fd::OwnedFd;
 
 use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 
+use crate::memory::Memory;
+
 /// What a pipe is to hold; the kernel may refuse it to an ordinary user.
 const SIZE: usize = 256 * 1024;
 /// So many are in use at once; other connections copy meanwhile.
 const MOST: usize = 512;
 /// So many may be full because somebody does not read; the others are for those who do.
 const MOST_STUCK: usize = 256;
-/// So many bytes that were stuck are kept in memory instead.
-const MOST_KEPT: usize = 16 * 1024 * 1024;
 /// So many wait for the next connection.
 const MOST_SPARE: usize = 32;
 
@@ -26,10 +26,15 @@ pub(crate) struct Pipe {
 pub(crate) struct Pipes {
     spare: Vec<Pipe>,
     used: usize,
-    kept: usize,
+    /// For what is not in a pipe.
+    pub(crate) memory: Memory,
 }
 
 impl Pipes {
+    pub(crate) fn new(memory: Memory) -> Pipes {
+        Pipes { memory, ..Pipes::default() }
+    }
+
     /// An empty one; `None` if there are too many, or no descriptors left. They get short for slow readers first.
     pub(crate) fn take(&mut self, for_slow: bool) -> Option<Pipe> {
         if self.used >= if for_slow { MOST_STUCK } else { MOST } {
@@ -50,16 +55,7 @@ impl Pipes {
 
     /// Whether a pipe with so much in it that nobody reads should be emptied.
     pub(crate) fn are_short(&self, left: usize) -> bool {
-        self.used > MOST_STUCK && self.kept + left <= MOST_KEPT
-    }
-
-    /// So much is kept in memory that was in a pipe.
-    pub(crate) fn keep(&mut self, bytes: usize) {
-        self.kept += bytes;
-    }
-
-    pub(crate) fn kept_is_gone(&mut self, bytes: usize) {
-        self.kept = self.kept.saturating_sub(bytes);
+        self.used > MOST_STUCK && self.memory.has_room(left)
     }
 
     /// It went with its connection, whatever was in it.

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use rustix::pipe::{SpliceFlags, splice};
 
+use crate::memory::Memory;
 use crate::pipes::{Pipe, Pipes};
 use crate::sockets;
 
@@ -30,8 +31,8 @@ pub(crate) struct Tools {
 }
 
 impl Tools {
-    pub(crate) fn new() -> Tools {
-        Tools { buffer: vec![0; COPIED].into(), pipes: Pipes::default() }
+    pub(crate) fn new(memory: Memory) -> Tools {
+        Tools { buffer: vec![0; COPIED].into(), pipes: Pipes::new(memory) }
     }
 }
 
@@ -70,8 +71,6 @@ enum Held {
     Nothing,
     Piped(Pipe, usize),
     Copied(Box<[u8]>, usize),
-    /// What was in a pipe that others needed.
-    Unpiped(Box<[u8]>, usize),
 }
 
 /// What a socket is known to allow, until it says otherwise.
@@ -114,13 +113,17 @@ impl Way {
     }
 
     /// Read what a client says before its endpoint has answered. Returns whether there may be more.
-    pub(crate) fn read_early(&mut self, from: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<bool, Errno> {
-        let buffer = buffer.get_mut(..EARLY).unwrap_or_default();
+    pub(crate) fn read_early(&mut self, from: BorrowedFd<'_>, tools: &mut Tools) -> Result<bool, Errno> {
+        let buffer = tools.buffer.get_mut(..EARLY).unwrap_or_default();
+        if !tools.pipes.memory.has_room(EARLY) {
+            return Ok(true);
+        }
         match recv(from, &mut *buffer, RecvFlags::empty()) {
             // The end is seen again when it is its turn.
             Ok((0, _)) | Err(Errno::AGAIN | Errno::INTR) => Ok(true),
             Ok((count, _)) => {
-                self.held = Held::Copied(buffer.get(..count).unwrap_or_default().into(), 0);
+                let bytes = buffer.get(..count).unwrap_or_default();
+                self.held = Held::Copied(tools.pipes.memory.keep(bytes), 0);
                 Ok(count == EARLY)
             }
             Err(error) => Err(error),
@@ -160,7 +163,7 @@ impl Way {
                     self.send_at_once(to)?;
                     self.splice_in(from, source, pipe, &mut tools.pipes)?;
                 }
-                None => self.copy((from, source), (to, sink), &mut tools.buffer)?,
+                None => self.copy((from, source), (to, sink), tools)?,
             }
         }
         Ok(Pause::HadItsTurn)
@@ -208,7 +211,7 @@ impl Way {
                     let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
                     splice(&pipe.read, None, to, None, *left, flags)
                 }
-                Held::Copied(bytes, from) | Held::Unpiped(bytes, from) => {
+                Held::Copied(bytes, from) => {
                     send(to, bytes.get(*from..).unwrap_or_default(), SendFlags::NOSIGNAL)
                 }
                 Held::Nothing => break,
@@ -243,8 +246,8 @@ impl Way {
                 Err(error) => return Err(error),
             }
         }
-        pipes.keep(filled);
-        if let Held::Piped(pipe, _) = std::mem::replace(&mut self.held, Held::Unpiped(bytes.into(), 0)) {
+        let held = Held::Copied(pipes.memory.keep(bytes.get(..filled).unwrap_or_default()), 0);
+        if let Held::Piped(pipe, _) = std::mem::replace(&mut self.held, held) {
             pipes.give_back(pipe);
         }
         Ok(())
@@ -260,12 +263,11 @@ impl Way {
                 Held::Nothing
             }
             Held::Copied(bytes, from) if bytes.len() > from + count => Held::Copied(bytes, from + count),
-            Held::Unpiped(bytes, from) if bytes.len() > from + count => Held::Unpiped(bytes, from + count),
-            Held::Unpiped(bytes, _) => {
-                pipes.kept_is_gone(bytes.len());
+            Held::Copied(bytes, _) => {
+                pipes.memory.are_gone(bytes);
                 Held::Nothing
             }
-            Held::Copied(..) | Held::Nothing => Held::Nothing,
+            Held::Nothing => Held::Nothing,
         };
     }
 
@@ -301,10 +303,12 @@ impl Way {
         &mut self,
         (from, source): (BorrowedFd<'_>, &mut Ready),
         (to, sink): (BorrowedFd<'_>, &mut Ready),
-        buffer: &mut [u8],
+        Tools { buffer, pipes: Pipes { memory, .. } }: &mut Tools,
     ) -> Result<(), Errno> {
         let size = buffer.len();
-        let mut count = match recv(from, &mut *buffer, RecvFlags::empty()) {
+        let can_hold = memory.has_room(size);
+        let flags = if can_hold { RecvFlags::empty() } else { RecvFlags::PEEK };
+        let mut count = match recv(from, &mut **buffer, flags) {
             Ok((0, _)) => {
                 self.is_ended = true;
                 return Ok(());
@@ -318,7 +322,7 @@ impl Way {
             Err(error) => return Err(error),
         };
         let mut broken = Ok(());
-        if source.is_hung && count < size {
+        if source.is_hung && count < size && can_hold {
             // The end is likely to follow, and goes with the last bytes then: a packet less, and the receiver wakes up once.
             match recv(from, buffer.get_mut(count..).unwrap_or_default(), RecvFlags::empty()) {
                 Ok((0, _)) => self.is_ended = true,
@@ -343,8 +347,12 @@ impl Way {
         self.bytes += sent as u64;
         self.since_stuck = if is_full { 0 } else { self.since_stuck + sent as u64 };
         sink.writable &= !is_full;
+        if !can_hold {
+            source.readable = true;
+            return discard(from, buffer.get_mut(..sent).unwrap_or_default());
+        }
         if sent < count {
-            self.held = Held::Copied(bytes.get(sent..).unwrap_or_default().into(), 0);
+            self.held = Held::Copied(memory.keep(bytes.get(sent..).unwrap_or_default()), 0);
         }
         broken
     }
@@ -353,94 +361,24 @@ impl Way {
     pub(crate) fn abandon(self, pipes: &mut Pipes) {
         match self.held {
             Held::Piped(..) => pipes.lost(),
-            Held::Unpiped(bytes, _) => pipes.kept_is_gone(bytes.len()),
-            Held::Copied(..) | Held::Nothing => {}
+            Held::Copied(bytes, _) => pipes.memory.are_gone(bytes),
+            Held::Nothing => {}
         }
     }
+}
+
+/// Take from a socket what has been passed on without being taken; its size says how much.
+fn discard(from: BorrowedFd<'_>, mut passed_on: &mut [u8]) -> Result<(), Errno> {
+    while !passed_on.is_empty() {
+        match recv(from, &mut *passed_on, RecvFlags::TRUNC) {
+            Ok((0, _)) => return Err(Errno::CONNRESET),
+            Ok((count, _)) => passed_on = passed_on.get_mut(count..).unwrap_or_default(),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::{ErrorKind, Read as _, Write as _};
-    use std::net::{TcpListener, TcpStream};
-    use std::os::fd::AsFd as _;
-
-    use super::*;
-
-    /// Both ends of a connection; what the forwarder has comes second.
-    fn pair() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (own, _) = listener.accept().unwrap();
-        own.set_nonblocking(true).unwrap();
-        (peer, own)
-    }
-
-    /// Wait until something is there to be read.
-    fn await_bytes(socket: &TcpStream, count: usize) {
-        let mut seen = vec![0; count];
-        socket.set_nonblocking(false).unwrap();
-        while socket.peek(&mut seen).is_ok_and(|there| there < count) {
-            std::thread::yield_now();
-        }
-        socket.set_nonblocking(true).unwrap();
-    }
-
-    fn ready(is_hung: bool) -> Ready {
-        Ready { readable: true, writable: true, is_hung, is_urgent: false }
-    }
-
-    fn pump(way: &mut Way, from: &TcpStream, to: &TcpStream, is_hung: bool) -> Result<Pause, Errno> {
-        let (mut source, mut sink) = (ready(is_hung), ready(false));
-        way.pump((from.as_fd(), &mut source), (to.as_fd(), &mut sink), &mut Tools::new(), false)
-    }
-
-    #[test]
-    fn the_end_goes_with_the_last_bytes() {
-        let ((mut sender, from), (mut receiver, to)) = (pair(), pair());
-        let mut way = Way::default();
-        sender.write_all(b"answer").unwrap();
-        drop(sender);
-        await_bytes(&from, 6);
-        assert_eq!(pump(&mut way, &from, &to, true), Ok(Pause::Over));
-        assert_eq!((way.bytes, way.is_closed()), (6, true));
-        let mut got = Vec::new();
-        receiver.read_to_end(&mut got).unwrap();
-        assert_eq!(got, b"answer");
-    }
-
-    #[test]
-    fn a_reset_after_some_bytes_stays_a_reset() {
-        let ((mut sender, from), (mut receiver, to)) = (pair(), pair());
-        let mut way = Way::default();
-        sender.write_all(b"half").unwrap();
-        await_bytes(&from, 4);
-        sockets::reset_on_close(&sender);
-        drop(sender);
-        let outcome = pump(&mut way, &from, &to, true);
-        assert!(matches!(outcome, Err(Errno::CONNRESET)), "{outcome:?}");
-        receiver.set_nonblocking(true).unwrap();
-        let mut got = Vec::new();
-        let rest = receiver.read_to_end(&mut got).map_err(|error| error.kind());
-        assert_eq!(rest, Err(ErrorKind::WouldBlock), "it has not ended");
-        assert!(got.is_empty() || got == b"half", "{got:?}");
-    }
-
-    #[test]
-    fn what_a_client_said_early_comes_first() {
-        let ((mut client, from), (mut endpoint, to)) = (pair(), pair());
-        let (mut way, mut tools) = (Way::default(), Tools::new());
-        let nothing_yet = way.read_early(from.as_fd(), &mut tools.buffer);
-        assert_eq!((nothing_yet, way.holds_something()), (Ok(true), false));
-        let said: Vec<u8> = (0..EARLY + 100).map(|number| number as u8).collect();
-        client.write_all(&said).unwrap();
-        await_bytes(&from, said.len());
-        assert_eq!(way.read_early(from.as_fd(), &mut tools.buffer), Ok(true), "there is more");
-        assert!(way.holds_something());
-        drop(client);
-        assert_eq!(pump(&mut way, &from, &to, true), Ok(Pause::Over));
-        let mut got = Vec::new();
-        endpoint.read_to_end(&mut got).unwrap();
-        assert_eq!(got, said);
-    }
-}
+mod tests;

@@ -41,7 +41,13 @@ const BYTES: Description = Description::counter(
     "Bytes carried for connections that have ended and for UDP flows: to endpoints (request) and back (reply)",
 );
 
-pub(super) const METRICS: [Description; 6] = [OPEN, LIMIT, OPENED, REFUSED, FAILED, BYTES];
+const HELD: Description = Description::gauge(
+    "pointsman_userspace_held_bytes",
+    &[],
+    "Bytes that the forwarder holds in memory until their receivers take them",
+);
+
+pub(super) const METRICS: [Description; 7] = [OPEN, LIMIT, OPENED, REFUSED, FAILED, BYTES, HELD];
 
 pub(super) fn collector(shared: Arc<Shared>) -> Arc<dyn Collector> {
     Arc::new(Figures(shared))
@@ -80,6 +86,8 @@ impl Collector for Figures {
                 page.count(BYTES.name, &labels, bytes.load(Ordering::Relaxed));
             }
         }
+        page.family(&HELD);
+        page.count(HELD.name, "", shared.counts.held() as u64);
     }
 }
 
