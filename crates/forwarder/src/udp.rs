@@ -113,9 +113,6 @@ impl Worker {
         let mut buffer = std::mem::take(&mut self.datagrams.buffer);
         buffer.resize(LARGEST, 0);
         for _ in 0..AT_ONCE {
-            if self.is_paused() {
-                break;
-            }
             match recvfrom(&front.socket, &mut buffer[..], RecvFlags::empty()) {
                 Ok((count, _, Some(client))) => {
                     if let Ok(client) = SocketAddr::try_from(client) {
@@ -198,6 +195,10 @@ impl Worker {
     }
 
     fn begin_flow(&mut self, id: u32, front: &Front, client: SocketAddr) -> Option<(u32, u16)> {
+        if self.is_paused() {
+            self.shared.counts.of(front.family, Protocol::Udp).refuse(Refused::Descriptors);
+            return None;
+        }
         let directory = self.shared.directory.clone();
         let (to, meant) = match front.means {
             Means::Original(door) => {

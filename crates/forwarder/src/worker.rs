@@ -172,7 +172,8 @@ impl Worker {
             match order {
                 Order::Stop => return false,
                 Order::Open(id, front) => {
-                    let flags = if self.is_closed { EventFlags::empty() } else { EventFlags::IN };
+                    let waits = self.is_closed && front.protocol != Protocol::Udp;
+                    let flags = if waits { EventFlags::empty() } else { EventFlags::IN };
                     match epoll::add(&self.epoll, &front.socket, data(Token::Front(id)), flags) {
                         Ok(()) => drop(self.fronts.insert(id, Arc::new(front))),
                         Err(error) => {
@@ -202,7 +203,7 @@ impl Worker {
         self.fronts.get(&id).cloned()
     }
 
-    /// There are no descriptors left: nobody comes in for a while, and the kernel lets them wait.
+    /// There are no descriptors left: no connection comes in for a while, and the kernel lets them wait.
     pub(crate) fn pause(&mut self) {
         if let Some(count) = self.complaints.descriptors.note(self.now) {
             tracing::error!(count, "Out of file descriptors; new connections wait. {RAISE_OPEN_FILES}");
@@ -211,12 +212,13 @@ impl Worker {
         self.paused = Some(self.now + PAUSE);
     }
 
+    /// Flows of UDP that are open have their descriptors, and need their fronts.
     fn set_open(&mut self, is_open: bool) {
         if std::mem::replace(&mut self.is_closed, !is_open) != is_open {
             return;
         }
         let flags = if is_open { EventFlags::IN } else { EventFlags::empty() };
-        for (id, front) in &self.fronts {
+        for (id, front) in self.fronts.iter().filter(|(_, front)| front.protocol != Protocol::Udp) {
             let _ = epoll::modify(&self.epoll, &front.socket, data(Token::Front(*id)), flags);
         }
     }
