@@ -63,6 +63,10 @@ pub(crate) const RAISE_OPEN_FILES: &str = "Raise the hard limit of open files wh
 pub(crate) const WIDEN_PORT_RANGE: &str =
     "Widen net.ipv4.ip_local_port_range on the node, and restart kube-proxy";
 
+/// A port is taken for a minute after a connection that the client has ended.
+pub(crate) const MORE_PORTS: &str = "Widen net.ipv4.ip_local_port_range on the node, set net.ipv4.tcp_tw_reuse to 1, \
+                                     or add endpoints";
+
 /// The ports that the kernel chooses from for sockets of this network namespace; its default if it does not tell.
 pub(crate) fn local_ports() -> usize {
     let range = kernel::sysctl::read("net/ipv4/ip_local_port_range").unwrap_or_default();

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, acceptfrom_with};
 
 use crate::conn::{Conn, DIAL, Dial, MOST_TRIED, Progress, Stuck};
-use crate::counts::{Count, Refused, limit_reached};
+use crate::counts::{Count, MORE_PORTS, Refused, limit_reached};
 use crate::front::Front;
 use crate::sockets;
 use crate::token::Token;
@@ -93,12 +93,14 @@ impl Worker {
     /// Try the next endpoint; without one the client is turned away.
     pub(crate) fn dial_next(&mut self, index: u32, age: u16) {
         let (mark, now) = (self.shared.mark(), self.now);
+        let mut is_short_of_ports = false;
         loop {
             let Some(conn) = self.conns.get_mut(index, age) else { return };
             let Some(dial) = &mut conn.dial else { return };
             let picked = conn.port.pick(dial.pool, dial.client, &dial.tried, now);
             let Some(at) = picked.filter(|_| dial.tried.len() < MOST_TRIED) else {
-                return self.turn_away(index, age, Refused::Endpoints);
+                let why = if is_short_of_ports { Refused::Ports } else { Refused::Endpoints };
+                return self.turn_away(index, age, why);
             };
             dial.tried.push(at);
             dial.since = now;
@@ -111,6 +113,11 @@ impl Worker {
                     }
                     self.waiting.push((index, age));
                     return self.pause();
+                }
+                // All ports are in use for this endpoint, and it may work well; another one has as many.
+                Err(Errno::ADDRNOTAVAIL | Errno::AGAIN) => {
+                    conn.endpoint = None;
+                    is_short_of_ports = true;
                 }
                 Err(_) => {
                     conn.endpoint = None;
@@ -165,6 +172,14 @@ impl Worker {
             tracing::warn!(
                 service = %conn.port.label, tried, count,
                 "No endpoint accepted the connection; closing it. Are the endpoints up?"
+            );
+        }
+        if why == Refused::Ports
+            && let Some(count) = self.complaints.ports.note(self.now)
+        {
+            tracing::error!(
+                service = %conn.port.label, count,
+                "No local port is free for connections to the endpoints; closing the client's. {MORE_PORTS}"
             );
         }
         self.close(index, age, true);

@@ -2,10 +2,12 @@
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use forwarder::Refused;
 use kernel::netns::privileged_test;
-use model::Protocol;
+use model::{Family, Protocol};
 use rustix::net::{SendFlags, sockopt};
 
 use crate::node::{Node, SOON, at_node_port, pod, soon};
@@ -91,5 +93,30 @@ fn nothing_is_lost_after_urgent_data() {
             // The endpoint's may be read before its kernel has told of it.
             assert!(after == bulk.len() || all[bulk.len()..after] == *b"!", "{from_client}: {after}");
         }
+    });
+}
+
+#[test]
+fn an_endpoint_that_has_no_port_left_is_not_passed_over() {
+    privileged_test(|| {
+        let few = || {
+            kernel::sysctl::write("net/ipv4/ip_local_port_range", "40000 40019").unwrap();
+            kernel::sysctl::write("net/ipv4/tcp_tw_reuse", 0).unwrap();
+        };
+        let mut node = Node::set_up(1, few);
+        let at = SocketAddr::new(pod(1), 80);
+        let listener = node.run(|| TcpListener::bind(at)).unwrap();
+        std::thread::spawn(move || listener.incoming().for_each(|client| std::mem::forget(client)));
+        // Clients need ports as well, for each of two services.
+        let services = [PORT, PORT + 1];
+        services.iter().for_each(|port| node.serve(Protocol::Tcp, *port, &[at]));
+        let count = || node.forwarder().shared.counts.of(Family::V4, Protocol::Tcp);
+        let connect = |number: usize| node.run(|| TcpStream::connect(at_node_port(services[number % 2])));
+        let clients: Vec<TcpStream> = (0..30).map(|number| connect(number).unwrap()).collect();
+        assert!(soon(|| count().refused(Refused::Ports) > 0), "{} clients", clients.len());
+        assert_eq!(
+            (count().refused(Refused::Endpoints), count().failed_dials.load(Ordering::Relaxed)),
+            (0, 0)
+        );
     });
 }
