@@ -145,6 +145,10 @@ impl Count {
 pub struct Counts {
     of: [[Count; 2]; 2],
     pub(crate) held: Memory,
+    /// Connections that made no progress for a minute because one side takes nothing.
+    pub blocked: AtomicUsize,
+    /// Answers of UDP endpoints that could not be sent to their clients, of each family.
+    pub lost_answers: [AtomicU64; 2],
 }
 
 impl Counts {

@@ -23,7 +23,7 @@ const MOST_UNSENT: u32 = 256 * 1024;
 const FIRST_ROOM: usize = 128 * 1024;
 const ROOM: usize = 2 * 1024 * 1024;
 pub(crate) const PROVEN: u64 = 8 * 1024 * 1024;
-/// Room for datagrams that come while the thread does something else.
+/// Room for datagrams that come while the thread does something else, and for answers: all services of a front share both.
 const UDP_BUFFER: usize = 4 * 1024 * 1024;
 
 fn family_of(at: SocketAddr) -> AddressFamily {
@@ -59,6 +59,9 @@ pub(crate) fn datagrams(at: SocketAddr, is_shared: bool) -> io::Result<OwnedFd> 
     // Beyond the node's limit where we may.
     if sockopt::set_socket_recv_buffer_size_force(&socket, UDP_BUFFER).is_err() {
         let _smaller_will_do = sockopt::set_socket_recv_buffer_size(&socket, UDP_BUFFER);
+    }
+    if sockopt::set_socket_send_buffer_size_force(&socket, UDP_BUFFER).is_err() {
+        let _smaller_will_do = sockopt::set_socket_send_buffer_size(&socket, UDP_BUFFER);
     }
     bind(&socket, &at)?;
     Ok(socket)

@@ -253,16 +253,35 @@ impl Worker {
         if self.next_look.is_none_or(|at| at > self.now) {
             return;
         }
-        let mut abandoned = Vec::new();
+        let (mut abandoned, mut blocked) = (Vec::new(), 0);
         for (index, age, conn) in self.conns.iter_mut().filter(|(_, _, conn)| conn.dial.is_none()) {
             if !std::mem::replace(&mut conn.is_kept_alive, true) {
                 // It fails only for one that has ended.
                 let _ = conn.endpoint.as_ref().map(sockets::keep_alive);
             }
-            if conn.look() == Some(Stuck::Abandoned) {
-                abandoned.push((index, age));
+            match conn.look() {
+                Some(Stuck::Abandoned) => abandoned.push((index, age)),
+                Some(Stuck::Blocked { by_endpoint }) => {
+                    blocked += 1;
+                    if blocked == 1 && self.complaints.blocked.note(self.now).is_some() {
+                        let client = rustix::net::getpeername(&conn.client).ok().flatten();
+                        let client = client.and_then(|client| SocketAddr::try_from(client).ok());
+                        let who = if by_endpoint { "endpoint" } else { "client" };
+                        tracing::warn!(
+                            service = %conn.port.label, client = client.map(tracing::field::display),
+                            "The {who} of a connection has read nothing for a minute; it stays open, and so do any others, \
+                             see pointsman_userspace_blocked_connections"
+                        );
+                    }
+                }
+                None => {}
             }
         }
+        self.shared.counts.blocked.fetch_add(blocked, Ordering::Relaxed);
+        self.shared
+            .counts
+            .blocked
+            .fetch_sub(std::mem::replace(&mut self.blocked, blocked), Ordering::Relaxed);
         abandoned.into_iter().for_each(|(index, age)| self.close(index, age, true));
         self.next_look = (!self.conns.is_empty()).then_some(self.now + BETWEEN_LOOKS);
     }

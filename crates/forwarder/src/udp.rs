@@ -297,9 +297,14 @@ impl Worker {
                     flow.used = self.now;
                     let client = flow.client;
                     let answer = buffer.get(..count).unwrap_or_default();
-                    // Datagrams may be lost.
-                    let _ = sendto(&front.socket, answer, SendFlags::NOSIGNAL, &client);
-                    self.count_bytes(front.family, 1, count);
+                    match sendto(&front.socket, answer, SendFlags::NOSIGNAL, &client) {
+                        Ok(count) => self.count_bytes(front.family, 1, count),
+                        // Datagrams may be lost.
+                        Err(_) => {
+                            self.shared.counts.lost_answers[front.family.index()]
+                                .fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
                 }
                 Err(Errno::AGAIN) => break,
                 Err(error) if tells_of_refusal(error) => {

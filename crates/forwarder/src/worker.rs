@@ -71,6 +71,8 @@ pub(crate) struct Worker {
     pub(crate) tools: Tools,
     /// When to look for connections that have lasted.
     pub(crate) next_look: Option<Instant>,
+    /// Connections that the last look found blocked.
+    pub(crate) blocked: usize,
     /// No connection is accepted until then.
     paused: Option<Instant>,
     is_closed: bool,
@@ -88,6 +90,7 @@ pub(crate) struct Complaints {
     pub(crate) endpoints: Complaint,
     pub(crate) conntrack: Complaint,
     pub(crate) ports: Complaint,
+    pub(crate) blocked: Complaint,
 }
 
 impl Worker {
@@ -105,6 +108,7 @@ impl Worker {
             dials: VecDeque::new(),
             queue: VecDeque::new(),
             next_look: None,
+            blocked: 0,
             paused: None,
             is_closed: false,
             waiting: Vec::new(),

@@ -47,7 +47,19 @@ const HELD: Description = Description::gauge(
     "Bytes that the forwarder holds in memory until their receivers take them",
 );
 
-pub(super) const METRICS: [Description; 7] = [OPEN, LIMIT, OPENED, REFUSED, FAILED, BYTES, HELD];
+const BLOCKED: Description = Description::gauge(
+    "pointsman_userspace_blocked_connections",
+    &[],
+    "Connections that made no progress for a minute because their client or endpoint does not read",
+);
+const LOST: Description = Description::counter(
+    "pointsman_userspace_lost_answers_total",
+    &["ip_family"],
+    "Answers of UDP endpoints that could not be sent to their clients",
+);
+
+pub(super) const METRICS: [Description; 9] =
+    [OPEN, LIMIT, OPENED, REFUSED, FAILED, BYTES, HELD, BLOCKED, LOST];
 
 pub(super) fn collector(shared: Arc<Shared>) -> Arc<dyn Collector> {
     Arc::new(Figures(shared))
@@ -88,6 +100,13 @@ impl Collector for Figures {
         }
         page.family(&HELD);
         page.count(HELD.name, "", shared.counts.held() as u64);
+        page.family(&BLOCKED);
+        page.count(BLOCKED.name, "", shared.counts.blocked.load(Ordering::Relaxed) as u64);
+        page.family(&LOST);
+        for family in Family::BOTH {
+            let lost = shared.counts.lost_answers[family.index()].load(Ordering::Relaxed);
+            page.count(LOST.name, &label_text([("ip_family", &*family.to_string())]), lost);
+        }
     }
 }
 
