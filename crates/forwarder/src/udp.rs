@@ -353,6 +353,10 @@ impl Worker {
         self.end_flows(|flow| flow.front == front);
     }
 
+    pub(crate) fn end_all_flows(&mut self) {
+        self.end_flows(|_| true);
+    }
+
     pub(crate) fn sweep_flows(&mut self) {
         self.datagrams.parked.expire(self.now);
         if self.datagrams.next_sweep.is_none_or(|at| at > self.now) {

@@ -119,21 +119,38 @@ impl Worker {
 
     /// Until told to stop. What is not over then is cut off: its peers must not take it for complete.
     pub(crate) fn run(mut self) {
-        self.carry();
+        while let Err(error) = self.carry() {
+            tracing::error!(%error, "A thread of the forwarder failed to wait; its connections end, restarting it");
+            self.close_all();
+            self.end_all_flows();
+            std::thread::sleep(PAUSE);
+            if let Err(error) = self.watch_again() {
+                tracing::error!(%error, "Failed to restart a thread of the forwarder, retrying");
+            }
+        }
         self.close_all();
     }
 
-    fn carry(&mut self) {
+    /// Everything is watched anew.
+    fn watch_again(&mut self) -> Result<(), Errno> {
+        self.epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&self.epoll, &*self.inbox.wake, data(Token::Wake), EventFlags::IN)?;
+        self.is_closed = false;
+        for (id, front) in &self.fronts {
+            epoll::add(&self.epoll, &front.socket, data(Token::Front(*id)), EventFlags::IN)?;
+        }
+        Ok(())
+    }
+
+    /// Fails only if nothing can be waited for.
+    fn carry(&mut self) -> Result<(), Errno> {
         let mut events = Vec::with_capacity(EVENTS);
         loop {
             let timeout = self.wait().and_then(|wait| Timespec::try_from(wait).ok());
             events.clear();
             match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
-                Err(error) => {
-                    tracing::error!(%error, "A thread of the forwarder ends; its connections end with it");
-                    return;
-                }
+                Err(error) => return Err(error),
             }
             self.now = Instant::now();
             for event in &events {
@@ -141,7 +158,7 @@ impl Worker {
                 match token {
                     Token::Wake => {
                         if !self.follow_orders() {
-                            return;
+                            return Ok(());
                         }
                     }
                     Token::Front(id) => self.come_in(id),
@@ -257,4 +274,36 @@ impl Worker {
 
 fn data(token: Token) -> EventData {
     EventData::new_u64(token.pack())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+
+    use model::{Family, Pool};
+
+    use super::*;
+    use crate::counts::Refused;
+    use crate::front::Means;
+
+    #[test]
+    fn a_thread_that_cannot_wait_starts_again() {
+        let shared = Arc::new(Shared::new(crate::Limits::of(1024, 0, 28_232)));
+        let inbox = Inbox::new().unwrap();
+        let mut worker = Worker::new(shared.clone(), inbox.clone()).unwrap();
+        // Nothing can be waited for with it.
+        worker.epoll = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        let at = "127.84.85.2:30003".parse().unwrap();
+        let front = Front::open(Protocol::Tcp, Pool::Cluster, Means::NodePort(at)).unwrap();
+        worker.fronts.insert(0, Arc::new(front));
+        let thread = std::thread::spawn(move || worker.run());
+        let _client = TcpStream::connect(at).unwrap();
+        let until = Instant::now() + Duration::from_secs(10);
+        while shared.counts.of(Family::V4, Protocol::Tcp).refused(Refused::Unknown) == 0 {
+            assert!(Instant::now() < until, "nobody takes care of the client");
+            std::thread::yield_now();
+        }
+        inbox.send(Order::Stop);
+        thread.join().unwrap();
+    }
 }
