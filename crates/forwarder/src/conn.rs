@@ -240,7 +240,7 @@ mod tests {
 
     fn connection(client: TcpStream) -> Conn {
         client.set_nonblocking(true).unwrap();
-        let port = Arc::new(Port::new("default/web".into(), Arc::default()));
+        let port = Arc::new(Port::new("default/web".into(), Arc::default(), Arc::default()));
         let ip = Ipv4Addr::LOCALHOST.into();
         let dial = Dial { pool: Pool::Cluster, client: ip, tried: Vec::new(), since: Instant::now() };
         Conn::new(client.into(), port, Family::V4, dial)

@@ -2,7 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
 
 use model::{
     Address, Change, Family, NodePlan, Pool, PortPlan, Protocol, Routing, ServiceKey, ServicePlan, Verdict,
@@ -12,9 +14,15 @@ use crate::port::{Offer, Port};
 
 type Key = (Protocol, Address);
 
+/// Between two sweeps of pins.
+const BETWEEN_SWEEPS: Duration = Duration::from_secs(50);
+
 #[derive(Default)]
 pub struct Directory {
     families: [RwLock<Entries>; 2],
+    /// Clients of all ports that are pinned to endpoints.
+    pins: Arc<AtomicUsize>,
+    pins_swept: Mutex<Option<Instant>>,
 }
 
 #[derive(Clone)]
@@ -68,7 +76,7 @@ impl Directory {
         let mut entries = self.write(family);
         for (before, new) in news {
             let known = entries.known(before.into_iter().flat_map(|port| keys(port)), &new.label);
-            entries.insert(known, new);
+            entries.insert(known, new, &self.pins);
         }
         entries.nodeport_ips.clone_from(&node.nodeport_ips);
     }
@@ -96,11 +104,31 @@ impl Directory {
         let before = Entries { ports: std::mem::take(&mut entries.ports), nodeport_ips: Vec::new() };
         for new in news {
             let known = before.known(keys(new.plan), &new.label);
-            entries.insert(known, new);
+            entries.insert(known, new, &self.pins);
         }
         entries.nodeport_ips.clone_from(&node.nodeport_ips);
         // Nobody waits while the others are freed.
         drop(entries);
+    }
+
+    /// Forget pins whose time is over, if nobody has done so for a while.
+    pub(crate) fn sweep_pins(&self, now: Instant) {
+        {
+            let mut swept = self.pins_swept.lock().unwrap_or_else(PoisonError::into_inner);
+            if swept.is_some_and(|swept| now.saturating_duration_since(swept) < BETWEEN_SWEEPS) {
+                return;
+            }
+            *swept = Some(now);
+        }
+        if self.pins.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        for family in Family::BOTH {
+            // A port with several addresses is swept for each of them, which does no harm.
+            let ports: Vec<Arc<Port>> =
+                self.read(family).ports.values().map(|entry| entry.port.clone()).collect();
+            ports.iter().for_each(|port| port.sweep_pins(now));
+        }
     }
 
     /// Everything in words, in order.
@@ -145,13 +173,13 @@ impl Entries {
             .map(|entry| entry.port.clone())
     }
 
-    fn insert(&mut self, known: Option<Arc<Port>>, new: New<'_>) {
+    fn insert(&mut self, known: Option<Arc<Port>>, new: New<'_>, pins: &Arc<AtomicUsize>) {
         let port = match known {
             Some(port) => {
                 port.update(new.offer);
                 port
             }
-            None => Arc::new(Port::new(new.label, new.offer)),
+            None => Arc::new(Port::new(new.label, new.offer, pins.clone())),
         };
         let is_own = |at: Address| matches!(at, Address::Vip(ip, _) if crate::is_own(ip));
         for destination in new.plan.destinations.iter().filter(|destination| !is_own(destination.at)) {

@@ -3,10 +3,16 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// So many clients of a port are remembered; more are led by their address alone.
 const MOST: usize = 65_536;
+/// So many clients of all ports together.
+const MOST_IN_ALL: usize = 1_048_576;
+/// So many pins are looked at in one sweep of a port; nobody waits long for it.
+const SWEPT: usize = 8_192;
 /// So many pins are looked at to make room for a new one.
 const LOOKED_AT: usize = 8;
 
@@ -21,9 +27,27 @@ pub(crate) struct Pins {
     by_client: HashMap<IpAddr, Pin>,
     /// Every client once: the one at the front is looked at next when there is no room.
     ring: VecDeque<IpAddr>,
+    /// Of all ports.
+    total: Arc<AtomicUsize>,
+}
+
+impl Drop for Pins {
+    fn drop(&mut self) {
+        self.total.fetch_sub(self.by_client.len(), Ordering::Relaxed);
+    }
 }
 
 impl Pins {
+    /// None yet, among so many of other ports.
+    pub(crate) fn among(total: Arc<AtomicUsize>) -> Pins {
+        Pins { by_client: HashMap::new(), ring: VecDeque::new(), total }
+    }
+
+    /// Forget all; they are freed when the caller drops them.
+    pub(crate) fn take(&mut self) -> Pins {
+        std::mem::replace(self, Pins::among(self.total.clone()))
+    }
+
     pub(crate) fn get(&self, client: IpAddr) -> Option<Pin> {
         self.by_client.get(&client).copied()
     }
@@ -42,12 +66,15 @@ impl Pins {
             *known = Pin { endpoint, ..pin };
             return endpoint;
         }
-        if self.by_client.len() >= MOST {
-            self.make_room(now);
+        let is_full =
+            |pins: &Pins| pins.by_client.len() >= MOST || pins.total.load(Ordering::Relaxed) >= MOST_IN_ALL;
+        if is_full(self) {
+            self.forget_among(LOOKED_AT, now);
         }
-        if self.by_client.len() < MOST {
+        if !is_full(self) {
             self.by_client.insert(client, pin);
             self.ring.push_back(client);
+            self.total.fetch_add(1, Ordering::Relaxed);
         }
         pin.endpoint
     }
@@ -59,13 +86,25 @@ impl Pins {
         }
     }
 
+    /// Forget those whose time is over, in several sweeps where there are many.
+    pub(crate) fn sweep(&mut self, now: Instant) {
+        self.forget_among(SWEPT.min(self.ring.len()), now);
+        if self.by_client.len() < self.by_client.capacity() / 4 {
+            self.by_client.shrink_to_fit();
+            self.ring.shrink_to_fit();
+        }
+    }
+
     /// Forget those whose time is over among the next few.
-    fn make_room(&mut self, now: Instant) {
-        for _ in 0..LOOKED_AT {
+    fn forget_among(&mut self, count: usize, now: Instant) {
+        for _ in 0..count {
             let Some(client) = self.ring.pop_front() else { return };
             match self.by_client.get(&client).is_some_and(|pin| pin.until > now) {
                 true => self.ring.push_back(client),
-                false => drop(self.by_client.remove(&client)),
+                false => {
+                    self.by_client.remove(&client);
+                    self.total.fetch_sub(1, Ordering::Relaxed);
+                }
             }
         }
     }
@@ -124,5 +163,23 @@ mod tests {
         assert_eq!(settle(first, true), first);
         assert_eq!(settle(second, true), first);
         assert_eq!(settle(second, false), second);
+    }
+
+    #[test]
+    fn those_whose_time_is_over_are_swept_and_there_is_a_limit_for_all_ports() {
+        let total = Arc::new(AtomicUsize::new(MOST_IN_ALL - 3));
+        let (mut pins, mut others) = (Pins::among(total.clone()), Pins::among(total.clone()));
+        let start = Instant::now();
+        (0..2).for_each(|number| settle(&mut pins, number, start));
+        (0..2).for_each(|number| settle(&mut others, number, start));
+        assert_eq!((others.get(client(0)).is_some(), others.get(client(1))), (true, None));
+        pins.sweep(start + Duration::from_secs(9));
+        assert_eq!(pins.by_client.len(), 2);
+        pins.sweep(start + Duration::from_secs(10));
+        assert_eq!((pins.by_client.len(), pins.ring.len()), (0, 0));
+        settle(&mut others, 1, start);
+        assert!(others.get(client(1)).is_some(), "there is room again");
+        drop((pins, others.take()));
+        assert_eq!(total.load(Ordering::Relaxed), MOST_IN_ALL - 3);
     }
 }

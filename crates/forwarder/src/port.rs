@@ -44,13 +44,14 @@ impl fmt::Debug for Port {
 }
 
 impl Port {
-    pub(crate) fn new(label: Arc<str>, offer: Arc<Offer>) -> Port {
+    /// Its pins count among those of other ports.
+    pub(crate) fn new(label: Arc<str>, offer: Arc<Offer>, pins: Arc<AtomicUsize>) -> Port {
         Port {
             label,
             open: AtomicUsize::new(0),
             offer: RwLock::new(offer),
             turn: [AtomicUsize::new(0), AtomicUsize::new(0)],
-            pins: Mutex::default(),
+            pins: Mutex::new(Pins::among(pins)),
             suspects: Mutex::default(),
             has_suspects: AtomicBool::new(false),
         }
@@ -60,7 +61,7 @@ impl Port {
     pub(crate) fn update(&self, offer: Arc<Offer>) {
         if offer.affinity.is_none() {
             // Nobody waits while they are freed.
-            let pins = std::mem::take(&mut *self.pins());
+            let pins = self.pins().take();
             drop(pins);
         }
         *self.offer.write().unwrap_or_else(PoisonError::into_inner) = offer;
@@ -138,6 +139,11 @@ impl Port {
         Some(self.pins().settle(client, pin, now, is_pinned))
     }
 
+    /// Forget clients whose time is over.
+    pub(crate) fn sweep_pins(&self, now: Instant) {
+        self.pins().sweep(now);
+    }
+
     /// The client's endpoint has refused it, so that it gets another one: its next datagrams would renew the pin.
     pub(crate) fn unpin(&self, client: IpAddr, endpoint: SocketAddr, now: Instant) {
         self.pins().end(client, endpoint, now);
@@ -211,7 +217,7 @@ mod tests {
     }
 
     fn port(last: &[u8], affinity: Option<u32>) -> Port {
-        Port::new("default/web".into(), offer(last, affinity))
+        Port::new("default/web".into(), offer(last, affinity), Arc::default())
     }
 
     fn picked(port: &Port, client: u8, tried: &[SocketAddr], now: Instant) -> Option<u8> {

@@ -20,7 +20,7 @@ use crate::worker::Worker;
 /// Connections that are accepted before others are carried on.
 const AT_ONCE: usize = 64;
 /// Less than the time after which a silent connection is probed; most connections do not last for so long.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
+pub(crate) const BETWEEN_LOOKS: Duration = Duration::from_secs(60);
 
 impl Worker {
     pub(crate) fn accept(&mut self, front: &Front) {
@@ -253,6 +253,7 @@ impl Worker {
         if self.next_look.is_none_or(|at| at > self.now) {
             return;
         }
+        self.shared.directory.sweep_pins(self.now);
         let (mut abandoned, mut blocked) = (Vec::new(), 0);
         for (index, age, conn) in self.conns.iter_mut().filter(|(_, _, conn)| conn.dial.is_none()) {
             if !std::mem::replace(&mut conn.is_kept_alive, true) {

@@ -23,6 +23,7 @@ use crate::parked::Parked;
 use crate::port::Port;
 use crate::slab::Slab;
 use crate::sockets;
+use crate::tcp::BETWEEN_LOOKS;
 use crate::token::Token;
 use crate::unreachable::Messages;
 use crate::worker::Worker;
@@ -272,6 +273,7 @@ impl Worker {
             self.end_flow(index, age);
             return None;
         }
+        self.next_look.get_or_insert(self.now + BETWEEN_LOOKS);
         if self.datagrams.next_sweep.is_none() {
             self.datagrams.next_sweep = Some(self.now + self.shared.udp_idle() / 2);
         }
