@@ -13,6 +13,7 @@ mod pipes;
 mod port;
 mod slab;
 mod sockets;
+mod suspects;
 mod tcp;
 mod token;
 mod udp;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,7 @@ use model::{Pool, PortPlan};
 
 use crate::is_own;
 use crate::pins::{Pin, Pins};
-
-/// How long an endpoint that could not be reached is passed over, if there is another.
-const PASSED_OVER: Duration = Duration::from_secs(5);
-/// So many endpoints of a port are passed over at once.
-const MOST_SUSPECTS: usize = 16;
+use crate::suspects::Suspects;
 
 pub struct Port {
     /// `namespace/name:port`
@@ -25,8 +21,7 @@ pub struct Port {
     offer: RwLock<Arc<Offer>>,
     turn: [AtomicUsize; 2],
     pins: Mutex<Pins>,
-    suspects: Mutex<Vec<(SocketAddr, Instant)>>,
-    has_suspects: AtomicBool,
+    suspects: Suspects,
 }
 
 /// Where clients are led.
@@ -52,8 +47,7 @@ impl Port {
             offer: RwLock::new(offer),
             turn: [AtomicUsize::new(0), AtomicUsize::new(0)],
             pins: Mutex::new(Pins::among(pins)),
-            suspects: Mutex::default(),
-            has_suspects: AtomicBool::new(false),
+            suspects: Suspects::default(),
         }
     }
 
@@ -64,6 +58,7 @@ impl Port {
             let pins = self.pins().take();
             drop(pins);
         }
+        self.suspects.retain(|endpoint| offer.pools.iter().any(|pool| pool.binary_search(endpoint).is_ok()));
         *self.offer.write().unwrap_or_else(PoisonError::into_inner) = offer;
     }
 
@@ -84,7 +79,7 @@ impl Port {
     pub fn pick(&self, pool: Pool, client: IpAddr, tried: &[SocketAddr], now: Instant) -> Option<SocketAddr> {
         let offer = self.offer();
         let endpoints = &offer.pools[pool as usize];
-        let avoided = self.avoided(now);
+        let avoided = self.suspects.at(now);
         let is_open = |endpoint: &SocketAddr| !tried.contains(endpoint);
         let is_good = |endpoint: &SocketAddr| is_open(endpoint) && !avoided.contains(endpoint);
         if let Some(lasts) = offer.affinity {
@@ -151,22 +146,12 @@ impl Port {
 
     /// The endpoint could not be reached.
     pub fn suspect(&self, endpoint: SocketAddr, now: Instant) {
-        let mut suspects = self.suspects.lock().unwrap_or_else(PoisonError::into_inner);
-        suspects.retain(|(at, until)| *at != endpoint && *until > now);
-        if suspects.len() < MOST_SUSPECTS {
-            suspects.push((endpoint, now + PASSED_OVER));
-        }
-        self.has_suspects.store(true, Ordering::Relaxed);
+        self.suspects.add(endpoint, now);
     }
 
-    fn avoided(&self, now: Instant) -> Vec<SocketAddr> {
-        if !self.has_suspects.load(Ordering::Relaxed) {
-            return Vec::new();
-        }
-        let mut suspects = self.suspects.lock().unwrap_or_else(PoisonError::into_inner);
-        suspects.retain(|(_, until)| *until > now);
-        self.has_suspects.store(!suspects.is_empty(), Ordering::Relaxed);
-        suspects.iter().map(|(endpoint, _)| *endpoint).collect()
+    /// The endpoint has been reached.
+    pub(crate) fn trust(&self, endpoint: SocketAddr) {
+        self.suspects.clear(endpoint);
     }
 }
 
@@ -238,7 +223,7 @@ mod tests {
         port.suspect(second, now);
         assert_eq!(picked(&port, 9, &[], now), Some(3));
         assert!((0..6).all(|_| picked(&port, 9, &[], now) != Some(2)));
-        assert!((0..3).any(|_| picked(&port, 9, &[], now + PASSED_OVER) == Some(2)));
+        assert!((0..3).any(|_| picked(&port, 9, &[], now + crate::suspects::FIRST) == Some(2)));
         let others = [1, 3].map(|last| SocketAddr::from(([10, 0, 0, last], 80)));
         assert_eq!(picked(&port, 9, &others, now), Some(2), "a suspect is better than nothing");
         let all = [1, 2, 3].map(|last| SocketAddr::from(([10, 0, 0, last], 80)));

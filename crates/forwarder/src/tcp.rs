@@ -105,7 +105,12 @@ impl Worker {
             dial.tried.push(at);
             dial.since = now;
             match conn.dial(at, mark).and_then(|()| conn.greet(&mut self.tools)) {
-                Ok(is_open) => return self.dialing(index, age, is_open),
+                Ok(is_open) => {
+                    if is_open {
+                        conn.port.trust(at);
+                    }
+                    return self.dialing(index, age, is_open);
+                }
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                     // It is not the endpoint's fault, and the client can wait.
                     if let Some(dial) = &mut conn.dial {
@@ -211,6 +216,9 @@ impl Worker {
             let family = conn.family;
             self.failed_dial(family);
             return self.dial_next(index, age);
+        }
+        if let Some(at) = conn.dial.as_ref().and_then(|dial| dial.tried.last()) {
+            conn.port.trust(*at);
         }
         conn.opened(flags);
         if watch(&self.epoll, &conn.client, (index, age, false), LITTLE).is_err() {

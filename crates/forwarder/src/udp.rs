@@ -61,6 +61,7 @@ pub(crate) struct Flow {
     family: Family,
     /// Something came last, from either side.
     used: Instant,
+    is_answered: bool,
 }
 
 pub(crate) struct Datagrams {
@@ -259,7 +260,8 @@ impl Worker {
         count.opened.fetch_add(1, Ordering::Relaxed);
         port.open.fetch_add(1, Ordering::Relaxed);
         let (family, used) = (front.family, self.now);
-        let flow = Flow { front: id, client, to, endpoint, socket, port, pool, family, used };
+        let flow =
+            Flow { front: id, client, to, endpoint, socket, port, pool, family, used, is_answered: false };
         let (index, age) = self.datagrams.flows.insert(flow);
         self.datagrams.by_client.insert((id, client), (index, age));
         let socket = &self.datagrams.flows.get_mut(index, age)?.socket;
@@ -297,6 +299,9 @@ impl Worker {
             match recv(&flow.socket, &mut buffer[..], RecvFlags::empty()) {
                 Ok((count, _)) => {
                     flow.used = self.now;
+                    if !std::mem::replace(&mut flow.is_answered, true) {
+                        flow.port.trust(flow.endpoint);
+                    }
                     let client = flow.client;
                     let answer = buffer.get(..count).unwrap_or_default();
                     match sendto(&front.socket, answer, SendFlags::NOSIGNAL, &client) {
