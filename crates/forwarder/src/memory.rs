@@ -26,8 +26,8 @@ impl Memory {
         bytes.into()
     }
 
-    /// They have been taken, or their connection is over.
-    pub(crate) fn are_gone(&self, bytes: Box<[u8]>) {
-        self.0.fetch_sub(bytes.len(), Ordering::Relaxed);
+    /// So many have been taken, or their connection is over.
+    pub(crate) fn are_gone(&self, bytes: usize) {
+        self.0.fetch_sub(bytes, Ordering::Relaxed);
     }
 }

@@ -64,7 +64,9 @@ impl Suspects {
     /// It has been reached.
     pub(crate) fn clear(&self, endpoint: SocketAddr) {
         if self.at(Instant::now()).0.is_some_and(|known| known.contains_key(&endpoint)) {
-            self.change(|known| drop(known.remove(&endpoint)));
+            self.change(|known| {
+                known.remove(&endpoint);
+            });
         }
     }
 

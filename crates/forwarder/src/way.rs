@@ -264,7 +264,7 @@ impl Way {
             }
             Held::Copied(bytes, from) if bytes.len() > from + count => Held::Copied(bytes, from + count),
             Held::Copied(bytes, _) => {
-                pipes.memory.are_gone(bytes);
+                pipes.memory.are_gone(bytes.len());
                 Held::Nothing
             }
             Held::Nothing => Held::Nothing,
@@ -361,7 +361,7 @@ impl Way {
     pub(crate) fn abandon(self, pipes: &mut Pipes) {
         match self.held {
             Held::Piped(..) => pipes.lost(),
-            Held::Copied(bytes, _) => pipes.memory.are_gone(bytes),
+            Held::Copied(bytes, _) => pipes.memory.are_gone(bytes.len()),
             Held::Nothing => {}
         }
     }

@@ -1,7 +1,8 @@
 //! Where the forwarder listens: an address of its own in each family, local by a route.
 //!
 //! Nobody else listens there, no interface needs an address (a redirect to the interface's own would drop packets that
-//! come by one without), and no port of the node is taken.
+//! come by one without), and ports at other addresses stay free. Only a program that binds one of ours at every address
+//! at once finds it taken.
 
 use std::net::IpAddr;
 

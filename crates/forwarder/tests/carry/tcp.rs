@@ -106,7 +106,7 @@ fn an_endpoint_that_has_no_port_left_is_not_passed_over() {
         let mut node = Node::set_up(1, few);
         let at = SocketAddr::new(pod(1), 80);
         let listener = node.run(|| TcpListener::bind(at)).unwrap();
-        std::thread::spawn(move || listener.incoming().for_each(|client| std::mem::forget(client)));
+        std::thread::spawn(move || listener.incoming().for_each(std::mem::forget));
         // Clients need ports as well, for each of two services.
         let services = [PORT, PORT + 1];
         services.iter().for_each(|port| node.serve(Protocol::Tcp, *port, &[at]));
