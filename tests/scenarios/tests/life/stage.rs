@@ -231,14 +231,31 @@ impl Stage {
         let wanted: BTreeSet<SocketAddr> =
             pods.iter().map(|pod| SocketAddr::new(self.address(pod, family), POD_PORT)).collect();
         let at = at_cluster_ip(number, family);
+        let meant = wanted.clone();
         let is_shown = self.rig().shown(wanted.clone()) == wanted;
         let wanted = self.rig().shown(wanted);
         let found = || self.rig().destinations(self, family).remove(&at).unwrap_or_default();
         assert!(wait_until(SOON, || found() == wanted), "{:?}, not {wanted:?}\n{}", found(), self.log());
         if !is_shown {
+            // A client with affinity may be answered as before until then.
+            let is_planned = wait_until(SOON, || self.explained(at).is_some_and(|planned| planned == meant));
+            assert!(is_planned, "{at}: {:?}, not {meant:?}\n{}", self.explained(at), self.log());
             let is_met = wait_until(SOON, || self.meets(at, pods));
             assert!(is_met, "{at}: not {pods:?} answer\n{}", self.log());
         }
+    }
+
+    /// Where the agent says that it leads connections to an address.
+    fn explained(&self, at: SocketAddr) -> Option<BTreeSet<SocketAddr>> {
+        let explain = |protocol| {
+            let page = self.agent.as_ref()?.page(&format!("/pointsman/v1/explain?to={protocol}:{at}"))?;
+            let document: Value = serde_json::from_str(&page).ok()?;
+            let endpoints = document["explanations"][0]["clients"][0]["endpoints"].as_array()?.clone();
+            let endpoints: Option<BTreeSet<SocketAddr>> =
+                endpoints.iter().map(|one| one.as_str()?.parse().ok()).collect();
+            endpoints.filter(|endpoints| !endpoints.is_empty())
+        };
+        explain("tcp").or_else(|| explain("udp"))
     }
 
     /// Whether connections are answered by these pods: by all of them, or always by the same one.
