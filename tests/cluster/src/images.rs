@@ -79,7 +79,9 @@ pub(crate) fn make(programs: &Programs, folder: &Path) -> Result<Images, String>
         }));
     };
     add(&named("agnhost"), &tools, &["/agnhost"], &["pause"]);
-    add(&[named("busybox"), named("distroless-iptables")].concat(), &tools, &[], &["sh"]);
+    for part in ["busybox", "distroless-iptables", "glibc-dns-testing"] {
+        add(&named(part), &tools, &[], &["sh"]);
+    }
     add(&named("nginx"), &tools, &["/agnhost", "test-webserver"], &[]);
     add(&named("regression-issue-74839"), &tools, &["/regression-issue-74839"], &[]);
     add(&named("pause"), &pause, &["/pause"], &[]);

@@ -61,6 +61,10 @@ const ELSEWHERE: &[&str] = &[
 pub const USUAL_NODES: (u8, usize) = (3, 2);
 pub const OTHER_NODES: (u8, usize) = (6, 1);
 
+/// The suite shuffles its tests. In this order those three begin at once that take a quarter of an hour each, so that
+/// nobody waits for them in the end; and it is the same for all proxies.
+const SEED: u32 = 1_795_033_889;
+
 /// Ten that use what a proxy does in different ways, for a quick answer.
 pub const TEN: &[&str] = &[
     "Services should serve a basic endpoint from pods",
@@ -123,6 +127,7 @@ pub fn run(cluster: &Cluster, wish: &Wish, folder: &Path) -> Result<Fates, Strin
     let mut command = cluster.client(&programs.path("ginkgo")?)?;
     command
         .args(["run", "--no-color", "--silence-skips", "--json-report=report.json"])
+        .arg(format!("--seed={SEED}"))
         .arg(format!("--procs={}", wish.processes))
         .arg(format!("--timeout={}m", wish.minutes))
         .arg(format!("--output-dir={}", folder.display()))

@@ -31,7 +31,7 @@ pub(super) fn run(words: &[&str]) -> Result<ExitCode, String> {
     if words.contains(&"--ten") {
         only.extend(suite::TEN.iter().map(|name| (*name).to_owned()));
     }
-    let wishes = suite::wishes(&only, number("--processes", 6)? as usize, number("--minutes", 120)?);
+    let wishes = suite::wishes(&only, number("--processes", 8)? as usize, number("--minutes", 120)?);
 
     let programs = Programs::find()?;
     let started = Instant::now();
