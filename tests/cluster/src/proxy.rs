@@ -41,7 +41,7 @@ pub fn install_upstream(cluster: &Cluster, mode: Mode, more: &[&str]) -> Result<
         .replace("IMAGE", &cluster.images.kube_proxy)
         .replace("SERVER", &server())
         .replace("PODS", address::PODS)
-        .replace("MODE", &format!("{mode}{more}"));
+        .replace("mode: MODE", &format!("mode: {mode}{more}"));
     cluster.apply(&manifest)?;
     cluster.await_rollout("ds/kube-proxy")
 }
