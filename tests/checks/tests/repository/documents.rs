@@ -114,7 +114,9 @@ fn commands_in_documents_use_known_flags() {
         let blocks = document.text.split("```").skip(1).step_by(2);
         let joined: String = blocks.collect::<Vec<_>>().join("\n").replace("\\\n", " ");
         for line in joined.lines() {
-            let Some((_, arguments)) = line.split_once("kube-proxy ") else { continue };
+            // What Helm is told names the image, and the flags that follow are Helm's.
+            let helm = line.trim_start().starts_with("helm ");
+            let Some((_, arguments)) = line.split_once("kube-proxy ").filter(|_| !helm) else { continue };
             for word in arguments.split_whitespace().filter(|word| word.starts_with("--")) {
                 let flag = word.split('=').next().unwrap_or(word);
                 seen += 1;
