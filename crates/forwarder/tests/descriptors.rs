@@ -45,7 +45,7 @@ fn open_udp_flows_go_on() {
         let used = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
         kernel::process::limit_open_files(std::process::id(), used).unwrap();
         for _ in 0..30 {
-            // New ones are turned away again and again.
+            // New ones are turned away repeatedly.
             for client in &others {
                 client.send(b"question").unwrap();
             }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use config::version;
 use hyper::StatusCode;
+use hyper::http::request::Parts;
 use kernel::link::Links;
 use model::Family;
 use percent_encoding::percent_decode_str;
@@ -97,11 +98,7 @@ pub(super) fn guarded<F>(
 where
     F: Future<Output = Answer> + 'static,
 {
-    let node = identity.node.clone();
-    router.slow(path, move |asked| match guard::refuse(&asked.parts, &node) {
-        Some(refusal) => Box::pin(async { refusal }) as Slow,
-        None => Box::pin(answer(asked.parts.uri.query().unwrap_or_default().to_owned())) as Slow,
-    })
+    checked(router, path, identity, |_| None, answer)
 }
 
 /// The same, for clients of this node only: what it costs, or tells, is not for every pod where the address is one of the
@@ -115,15 +112,30 @@ pub(super) fn kept<F>(
 where
     F: Future<Output = Answer> + 'static,
 {
+    checked(router, path, identity, refuse_other_nodes, answer)
+}
+
+fn refuse_other_nodes(parts: &Parts) -> Option<Answer> {
+    let problem = "only answered to clients on this node; use kubectl pointsman, or kubectl exec in its pod";
+    (!guard::is_from_this_node(parts)).then(|| respond(Err((StatusCode::FORBIDDEN, problem.to_owned()))))
+}
+
+fn checked<F>(
+    router: Router,
+    path: &'static str,
+    identity: &Identity,
+    refuse: fn(&Parts) -> Option<Answer>,
+    answer: impl Fn(String) -> F + 'static,
+) -> Router
+where
+    F: Future<Output = Answer> + 'static,
+{
     let node = identity.node.clone();
-    router.slow(path, move |asked| match guard::refuse(&asked.parts, &node) {
-        Some(refusal) => Box::pin(async { refusal }) as Slow,
-        None if !guard::is_from_this_node(&asked.parts) => Box::pin(async {
-            let problem =
-                "only answered to clients on this node; use kubectl pointsman, or kubectl exec in its pod";
-            respond(Err((StatusCode::FORBIDDEN, problem.to_owned())))
-        }) as Slow,
-        None => Box::pin(answer(asked.parts.uri.query().unwrap_or_default().to_owned())) as Slow,
+    router.slow(path, move |asked| {
+        match guard::refuse(&asked.parts, &node).or_else(|| refuse(&asked.parts)) {
+            Some(refusal) => Box::pin(async { refusal }) as Slow,
+            None => Box::pin(answer(asked.parts.uri.query().unwrap_or_default().to_owned())) as Slow,
+        }
     })
 }
 
