@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Services that are described in one answer of the sync thread: a fraction of a millisecond.
 pub(crate) const MOST_ROWS: usize = 40;
 /// Services that are looked through for problems in one answer of the sync thread: less than half a millisecond.
-pub(crate) const MOST_JUDGED: usize = 500;
+pub(crate) const MOST_JUDGED: usize = 250;
 /// Services that are compared with the kernel in one answer of the sync thread, about a millisecond; and addresses of
 /// them after which it is enough, because a service may have many.
 pub(crate) const MOST_INSPECTED: usize = 8;
