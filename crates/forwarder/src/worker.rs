@@ -131,7 +131,7 @@ impl Worker {
         self.close_all();
     }
 
-    /// Everything is watched anew.
+    /// Watch everything with another epoll instance.
     fn watch_again(&mut self) -> Result<(), Errno> {
         self.epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&self.epoll, &*self.inbox.wake, data(Token::Wake), EventFlags::IN)?;
