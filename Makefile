@@ -23,7 +23,7 @@ fuzz: ## Feed hostile input to every parser and to the rules, with libFuzzer: SE
 	@SECONDS_TOTAL=$(or $(SECONDS),600) TARGET=$(TARGET) scripts/fuzz
 
 bench: ## Measure loading and changing services in the kernel of this machine
-	cargo run --release -p pointsman-bench
+	cargo run --release -p pointsman-bench -- --kube-proxy "$$(scripts/dist | tail -n 1)"
 
 bench-vm: ## Measure 10,000 open connections in mode userspace under QEMU, where the limit of open files can be raised
 	cargo build --release -p pointsman-agent -p pointsman-bench

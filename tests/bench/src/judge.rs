@@ -4,7 +4,9 @@ use crate::results::{Changes, Limit, Results, ScrapeResult, SizeResult};
 
 const CHANGE_MS: f64 = 1.0;
 const GROWTH: f64 = 2.0;
-const AGENT_RSS_MB: f64 = 20.0;
+/// Of the program that ships. From an apiserver it is 3 MB less (`make compare`): manifests are remembered by file and
+/// by object, to know what a changed file takes away.
+const AGENT_RSS_MB: f64 = 23.0;
 const SCRAPE_MS: f64 = 10.0;
 /// Times longer than one without scrapes; the rest is other work on the machine.
 const SLOWED: f64 = 1.5;
@@ -138,13 +140,13 @@ mod tests {
         };
         let kept = |results: &Results| judge(results).iter().map(|limit| limit.kept).collect::<Vec<_>>();
         let good = Results {
-            agents: vec![agent(19_000, 0, scrape(10_000.0, 600.0))],
+            agents: vec![agent(22_000, 0, scrape(10_000.0, 600.0))],
             yardsticks: vec![yardstick(20.0)],
             ..Results::default()
         };
         assert_eq!(kept(&good), [true; 6]);
         let bad = Results {
-            agents: vec![agent(20_000, 1, scrape(10_001.0, 601.0))],
+            agents: vec![agent(23_000, 1, scrape(10_001.0, 601.0))],
             yardsticks: vec![yardstick(19.9)],
             ..Results::default()
         };
