@@ -11,6 +11,7 @@ mod cycle;
 mod expired;
 mod handover;
 mod handover_iptables;
+mod handover_ipvs;
 mod metrics;
 mod objects;
 mod odd_objects;
@@ -46,6 +47,7 @@ const ONCE: &[(&str, Run)] = &[
     ("upstream takes over from us, and we from upstream", handover::there_and_back),
     ("upstream takes over from us, and we from upstream, iptables-legacy", handover_iptables::legacy),
     ("upstream takes over from us, and we from upstream, iptables-nft", handover_iptables::nft),
+    ("we take over from upstream, and upstream from us, ipvs", handover_ipvs::there_and_back),
     ("metrics in the shape of upstream's", metrics::as_upstream),
     ("a kubeconfig that cannot be used", bad_input::kubeconfigs),
     ("a server that is not there", bad_input::dead_server),
