@@ -80,6 +80,16 @@ pub fn load(root: &Path) -> Result<Vec<Outcome>, String> {
     Ok(outcomes)
 }
 
+/// Which modes and proxies have no results.
+pub fn missing(outcomes: &[Outcome]) -> Vec<String> {
+    let all = Mode::ALL.iter().flat_map(|mode| Contestant::ALL.map(|contestant| (*mode, contestant)));
+    all.filter(|(mode, contestant)| {
+        !outcomes.iter().any(|outcome| outcome.mode == *mode && outcome.contestant == *contestant)
+    })
+    .map(|(mode, contestant)| format!("{} in mode {mode}", contestant.title()))
+    .collect()
+}
+
 fn fate(value: &Value) -> Fate {
     let why = value["why"].as_str().unwrap_or_default().to_owned();
     match value["state"].as_str() {
@@ -184,6 +194,14 @@ mod tests {
     fn outcome(contestant: Contestant, fate: Fate) -> Outcome {
         let fates = [("[sig-network] Services a|b".to_owned(), fate)].into();
         Outcome { contestant, mode: Mode::Nftables, fates }
+    }
+
+    #[test]
+    fn runs_that_are_missing_are_named() {
+        let outcomes = [outcome(Contestant::Ours, Fate::Passed)];
+        let missing = missing(&outcomes);
+        assert_eq!(missing.len(), Mode::ALL.len() * Contestant::ALL.len() - 1, "{missing:?}");
+        assert!(missing.contains(&"upstream's kube-proxy in mode nftables".to_owned()), "{missing:?}");
     }
 
     #[test]
