@@ -109,4 +109,5 @@ short!(
     nftables_states
     iptables_states
     ipvs_states
+    userspace_states
 );

@@ -43,6 +43,7 @@ pub const ALL: &[Target] = &[
     states::NFTABLES,
     states::IPTABLES,
     states::IPVS,
+    states::USERSPACE,
 ];
 
 pub fn find(name: &str) -> Option<&'static Target> {

@@ -11,6 +11,7 @@ use test_support::SettingsVariant;
 use test_support::interpreted::{StatePlanner, node_view};
 use test_support::simulated::Simulated;
 use test_support::simulated::ipvs::SimulatedIpvs;
+use test_support::simulated::userspace::SimulatedUserspace;
 
 use super::{Target, cluster_objects};
 use crate::Limits;
@@ -55,6 +56,15 @@ pub(super) const IPTABLES: Target = Target {
 pub(super) const IPVS: Target = Target {
     name: "ipvs_states",
     run: |input| run::<SimulatedIpvs>(input, &SettingsVariant::ALL, &mut |_, _, _, _| {}),
+    limits: LIMITS,
+    seeds,
+    dictionary: &[],
+    longest: 1024,
+};
+
+pub(super) const USERSPACE: Target = Target {
+    name: "userspace_states",
+    run: |input| run::<SimulatedUserspace>(input, &SettingsVariant::ALL, &mut |_, _, _, _| {}),
     limits: LIMITS,
     seeds,
     dictionary: &[],
