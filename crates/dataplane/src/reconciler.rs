@@ -217,7 +217,7 @@ impl<B: Backend> Reconciler<B> {
     ) -> Result<Synced, SyncError> {
         let state = &mut self.families[family.index()];
         let result = match std::mem::replace(&mut state.applied, Applied::Unknown) {
-            Applied::Unknown => rewrite(&mut self.backend, state, family, planner),
+            Applied::Unknown => rewrite(&mut self.backend, state, family, planner.node(family), planner),
             Applied::Known(known) => {
                 let large = match self.backend.works_in_pieces() {
                     true => LargeServices::Later,
@@ -393,6 +393,7 @@ fn rewrite<B: Backend>(
     backend: &mut B,
     state: &mut FamilyState,
     family: Family,
+    node: NodePlan,
     planner: &dyn Planner,
 ) -> Result<(Known, Synced), SyncError> {
     let started = Instant::now();
@@ -404,7 +405,6 @@ fn rewrite<B: Backend>(
     state.lingering.clear();
     settle_claims(state, family, planner);
     let (plans, unfinished) = plan_all(state, family, backend.works_in_pieces(), planner);
-    let node = planner.node(family);
     let planned = Instant::now();
     match backend.rewrite(family, &plans, &node) {
         Ok(committed) => {
@@ -453,7 +453,7 @@ fn update<B: Backend>(
     let node = planner.node(family);
     if backend.is_rewritten_for(&known.node, &node) {
         state.remembered = known.plans;
-        return rewrite(backend, state, family, planner);
+        return rewrite(backend, state, family, node, planner);
     }
     let changes: Vec<Change<'_>> = fresh
         .iter()
