@@ -22,6 +22,9 @@ const MOST_MOVED: usize = 500;
 /// About how many objects of the kernel they may cost together.
 const MOST_TOGETHER: usize = 24_000;
 
+/// Pools that are larger are shortened before the affinity of their port changes: that writes all that is left at once.
+const MOST_TURNED: usize = 2_000;
+
 /// The next plan on the way.
 pub(crate) struct Piece {
     pub(crate) plan: Option<ServicePlan>,
@@ -173,8 +176,7 @@ fn cost(before: Option<&PortPlan>, after: Option<&PortPlan>) -> usize {
 fn cost_of_pools(before: &PortPlan, after: &PortPlan) -> usize {
     // Each address says of which size the pool is, and where it stands.
     let addresses = before.destinations.len();
-    let kind = |port: &PortPlan| (port.affinity_seconds, port.shares_pools());
-    if kind(before) != kind(after) {
+    if is_turned(before, after) {
         let endpoints =
             |port: &PortPlan| Pool::BOTH.into_iter().map(|pool| port.pool(pool).len()).sum::<usize>();
         let all = |port: &PortPlan| 2 * endpoints(port).saturating_mul(copies(port));
@@ -185,6 +187,12 @@ fn cost_of_pools(before: &PortPlan, after: &PortPlan) -> usize {
         0 => 0,
         slots => 4 * slots.saturating_mul(copies(before).max(copies(after))) + addresses,
     }
+}
+
+/// Whether no endpoint of the port stays as it is in the kernel, wanted or not.
+fn is_turned(before: &PortPlan, after: &PortPlan) -> bool {
+    let kind = |port: &PortPlan| (port.affinity_seconds, port.shares_pools());
+    kind(before) != kind(after)
 }
 
 /// How often each endpoint stands in the kernel, at most.
@@ -199,6 +207,12 @@ fn differing(old: &[PlannedEndpoint], new: &[PlannedEndpoint]) -> usize {
 
 /// The port on its way from one to the other; `None` if parting it helps nothing.
 fn part(before: Option<&PortPlan>, after: Option<&PortPlan>, left: usize) -> Option<PortPlan> {
+    if let Some((before, after)) = before.zip(after)
+        && is_turned(before, after)
+        && let Some(short) = shortened(before)
+    {
+        return partly(Some(before), Some(&short), left);
+    }
     let towards = match (before, after) {
         (Some(before), Some(after)) if front::cost(before, after) > left => {
             match front::has_same_pools(before, after) {
@@ -243,6 +257,17 @@ fn partly(before: Option<&PortPlan>, after: Option<&PortPlan>, left: usize) -> O
     };
     let part = PortPlan { cluster_pool: pool(Pool::Cluster), local_pool: pool(Pool::Local), ..front.clone() };
     (Some(&part) != before).then_some(part)
+}
+
+/// The port with as many endpoints as may be turned at once; `None` if it has no more.
+fn shortened(port: &PortPlan) -> Option<PortPlan> {
+    let first = |pool: &[PlannedEndpoint]| pool.iter().take(MOST_TURNED).copied().collect();
+    let is_long = Pool::BOTH.into_iter().any(|pool| port.pool(pool).len() > MOST_TURNED);
+    is_long.then(|| PortPlan {
+        cluster_pool: first(&port.cluster_pool),
+        local_pool: first(&port.local_pool),
+        ..port.clone()
+    })
 }
 
 /// The first slots that differ as they are wanted, so many of them, and the others as they were. No endpoint twice: one

@@ -103,6 +103,29 @@ fn an_endpoint_that_moves_to_another_slot_stands_there_once() {
 }
 
 #[test]
+fn the_affinity_of_a_large_pool_changes_in_pieces() {
+    let pinned = |seconds, endpoints: std::ops::Range<u32>| {
+        plan(std::iter::once(PortPlan { affinity_seconds: seconds, ..port(80, endpoints) }))
+    };
+    for endpoints in [0..6_000, 3_000..9_000, 9_000..9_010] {
+        walk_in(3 * PIECE, Some(&pinned(Some(10_800), 0..6_000)), Some(&pinned(None, endpoints)));
+    }
+    walk_in(3 * PIECE, Some(&pinned(None, 0..6_000)), Some(&pinned(Some(60), 0..6_000)));
+    // As many as most services have keep all their endpoints meanwhile.
+    let (before, wanted) = (pinned(None, 0..1_900), pinned(Some(60), 0..1_900));
+    let first = next(Some(&before), Some(&wanted), &HashSet::new());
+    assert_eq!(first.plan.as_ref(), Some(&wanted));
+}
+
+#[test]
+fn a_large_pool_that_becomes_one_for_each_address_goes_in_pieces() {
+    let shared = guarded(5, 0, 6_000);
+    let copied = guarded(5, 0, 100);
+    assert!(shared.shares_pools() && !copied.shares_pools());
+    walk_in(3 * PIECE, Some(&plan(std::iter::once(shared))), Some(&plan(std::iter::once(copied))));
+}
+
+#[test]
 fn what_others_gain_or_lose_does_not_wait() {
     let many = plan((0..6_000).map(|number| port(number, 0..1)));
     let at = (Protocol::Tcp, Address::Vip(IpAddr::from([10, 96, 0, 1]), 5_999));

@@ -18,6 +18,8 @@ pub(crate) enum Hostile {
     Timeouts(u32),
     /// One service with so many endpoints.
     Endpoints(u32),
+    /// The same, and ClientIP affinity comes and goes.
+    Affinity(u32),
     /// One service with an annotation of so many bytes.
     Annotation(usize),
 }
@@ -28,12 +30,13 @@ const SLICE: u32 = 1_000;
 const PORTS_ENDPOINTS: u32 = 3;
 
 impl Hostile {
-    pub(crate) const ALL: [Hostile; 6] = [
+    pub(crate) const ALL: [Hostile; 7] = [
         Hostile::Nothing,
         Hostile::Ports(20_000),
         Hostile::Addresses { addresses: 500, endpoints: 1_000 },
         Hostile::Timeouts(1_000),
         Hostile::Endpoints(50_000),
+        Hostile::Affinity(50_000),
         Hostile::Annotation(1_000_000),
     ];
 
@@ -46,6 +49,7 @@ impl Hostile {
             }
             Hostile::Timeouts(count) => format!("{count} affinity timeouts"),
             Hostile::Endpoints(count) => format!("{count} endpoints"),
+            Hostile::Affinity(count) => format!("{count} endpoints, affinity on and off"),
             Hostile::Annotation(bytes) => format!("{bytes} bytes of annotations"),
         }
     }
@@ -64,7 +68,7 @@ impl Hostile {
             Hostile::Timeouts(count) => (0..count)
                 .flat_map(|number| [timeout_service(number, 1 + number), timeout_slice(number, 0)])
                 .collect(),
-            Hostile::Endpoints(count) => {
+            Hostile::Endpoints(count) | Hostile::Affinity(count) => {
                 [vec![objects::service(NAMESPACE, "wide", vip(0))], slices(count)].concat()
             }
             Hostile::Annotation(bytes) => vec![annotated(bytes, 0), slice(0, 1, 0)],
@@ -79,6 +83,13 @@ impl Hostile {
             Hostile::Addresses { endpoints, .. } | Hostile::Endpoints(endpoints) => {
                 let number = turn % endpoints.div_ceil(SLICE);
                 slice(number, SLICE.min(endpoints), turn)
+            }
+            Hostile::Affinity(_) => {
+                let mut service = objects::service(NAMESPACE, "wide", vip(0));
+                if !turn.is_multiple_of(2) {
+                    service["spec"]["sessionAffinity"] = "ClientIP".into();
+                }
+                service
             }
             // No two services have had the same one so far.
             Hostile::Timeouts(count) if turn.is_multiple_of(2) => {
