@@ -33,8 +33,8 @@ impl Transport for Sink {
     fn chains(&mut self, _: kernel::nft::TableFamily, _: &str) -> Result<Vec<String>, Error> {
         Ok(Vec::new())
     }
-    fn set_size(&mut self, _: kernel::nft::TableFamily, _: &str, _: &str) -> Result<Option<usize>, Error> {
-        Ok(None)
+    fn set_size(&mut self, _: kernel::nft::TableFamily, _: &str, _: &str, _: usize) -> Result<usize, Error> {
+        Ok(0)
     }
 
     fn dump_elements(

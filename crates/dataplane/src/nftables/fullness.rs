@@ -1,6 +1,7 @@
 //! How full the maps of pins of ClientIP affinity are, on the page `/metrics`.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use kernel::nft::Connection;
 use kernel::sysctl;
@@ -27,17 +28,46 @@ pub(crate) fn room() -> u32 {
     tracked.and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
-/// Writes how full the maps of pins are at the end of the page. Linux says it from 6.16 on.
+/// Before Linux 6.16 each pin is counted. This times longer than that takes, the numbers are shown again.
+const REST: u32 = 100;
+
+/// Writes how full the maps of pins are at the end of the page.
 pub(crate) fn collector() -> Arc<dyn Collector> {
-    Arc::new(Fullness)
+    Arc::new(Fullness::default())
 }
 
-struct Fullness;
+#[derive(Default)]
+struct Fullness(Mutex<Option<Counted>>);
+
+/// Clients that are pinned, by family, at an address and at a node port; `None` where there is no table.
+type Pins = [(Family, Option<[usize; 2]>); 2];
+
+#[derive(Clone, Copy)]
+struct Counted {
+    pins: Pins,
+    at: Instant,
+    took: Duration,
+}
+
+impl Fullness {
+    fn pins(&self) -> Option<Pins> {
+        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Counted { pins, at, took }) = *counted
+            && at.elapsed() < took * REST
+        {
+            return Some(pins);
+        }
+        let at = Instant::now();
+        let mut connection = Connection::open().ok()?;
+        let pins = Family::BOTH.map(|family| (family, count_pins(&mut connection, family)));
+        *counted = Some(Counted { pins, at, took: at.elapsed() });
+        Some(pins)
+    }
+}
 
 impl Collector for Fullness {
     fn collect(&self, page: &mut Page) {
-        let Ok(mut connection) = Connection::open() else { return };
-        let held = Family::BOTH.map(|family| (family, count_pins(&mut connection, family)));
+        let Some(held) = self.pins() else { return };
         let known = || held.iter().filter_map(|(family, pins)| Some((family.to_string(), pins.as_ref()?)));
         if known().next().is_none() {
             return;

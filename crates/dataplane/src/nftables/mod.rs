@@ -165,13 +165,12 @@ impl<T: Transport> Nftables<T> {
         }
     }
 
-    /// Clients of endpoints that go, as far as they can be read at once: their pins go in the same transaction. Linux says
-    /// how many there are from 6.16 on; before it, they are left to the sweep.
+    /// Clients of endpoints that go, as far as they can be read at once: their pins go in the same transaction.
     fn known_pins(&mut self, sweep: &PinSweep) -> Vec<Pin> {
         let family = self.families[sweep.family.index()].setup.nft_family();
         let few = |set: SetName| {
-            let size = self.transport.set_size(family, TABLE, &set.name());
-            size.is_ok_and(|size| size.is_some_and(|pins| pins <= MOST_READ_AT_ONCE))
+            let size = self.transport.set_size(family, TABLE, &set.name(), MOST_READ_AT_ONCE);
+            size.is_ok_and(|pins| pins <= MOST_READ_AT_ONCE)
         };
         match Door::BOTH.map(SetName::Pins).into_iter().all(few) {
             true => sweep.find(&mut self.transport).unwrap_or_default(),
@@ -347,10 +346,11 @@ fn room_for_pins(tracked: u32) -> u32 {
     tracked.max(LEAST_ROOM_FOR_PINS)
 }
 
-/// How many clients are pinned, by address and by node port; `None` if the kernel does not say.
+/// How many clients are pinned, by address and by node port; `None` if there is no table to ask.
 fn count_pins<T: Transport>(transport: &mut T, family: Family) -> Option<[usize; 2]> {
-    let mut size = |door| transport.set_size(table::nft_family(family), TABLE, &SetName::Pins(door).name());
-    match Door::BOTH.map(|door| size(door).ok().flatten()) {
+    let family = table::nft_family(family);
+    let mut size = |door| transport.set_size(family, TABLE, &SetName::Pins(door).name(), usize::MAX);
+    match Door::BOTH.map(|door| size(door).ok()) {
         [Some(addresses), Some(node_ports)] => Some([addresses, node_ports]),
         _ => None,
     }

@@ -73,6 +73,22 @@ impl Connection {
         attributes: impl FnOnce(&mut Writer),
         mut each: impl FnMut(&Message<'_>),
     ) -> io::Result<Reading> {
+        self.ask_while(kind, flags, family, attributes, |message| {
+            each(message);
+            true
+        })
+    }
+
+    /// The same for as long as `each` wants more. After an answer that was not read to its end, the connection cannot be
+    /// asked again.
+    fn ask_while(
+        &mut self,
+        kind: u16,
+        flags: u16,
+        family: u8,
+        attributes: impl FnOnce(&mut Writer),
+        mut each: impl FnMut(&Message<'_>) -> bool,
+    ) -> io::Result<Reading> {
         self.question = self.question.checked_add(1).unwrap_or(FIRST_QUESTION);
         let mut writer = Writer::default();
         let kind = NFNL_SUBSYS_NFTABLES << 8 | kind;
@@ -90,7 +106,8 @@ impl Connection {
                 match decode::answer(&message) {
                     Some(Answer { errno: 0, .. }) => return Ok(reading),
                     Some(Answer { errno, .. }) => return Err(io::Error::from_raw_os_error(errno)),
-                    None => each(&message),
+                    None if each(&message) => {}
+                    None => return Ok(Reading::Interrupted),
                 }
             }
         }
@@ -101,6 +118,22 @@ impl Connection {
         let what = format!("the rules of table {table:?}");
         let of_table = |writer: &mut Writer| writer.string(NFTA_RULE_TABLE, table);
         self.list(&what, NFT_MSG_GETRULE, family, of_table, |message| decode::rule(message, table))
+    }
+
+    /// Count the elements of a set by listing them, no further than a few above `most`: for kernels that do not say it. The
+    /// listing is given up there, so it has a connection of its own.
+    pub fn count_elements(family: TableFamily, table: &str, set: &str, most: usize) -> io::Result<usize> {
+        let of_set = |writer: &mut Writer| {
+            writer.string(NFTA_SET_ELEM_LIST_TABLE, table);
+            writer.string(NFTA_SET_ELEM_LIST_SET, set);
+        };
+        let mut count = 0;
+        let family = encode::family_number(family);
+        Connection::open()?.ask_while(NFT_MSG_GETSETELEM, NLM_F_DUMP, family, of_set, |message| {
+            count += decode::elements(message).count();
+            count <= most
+        })?;
+        Ok(count)
     }
 
     /// Ask for a listing until one is read with no commit in between.
@@ -193,17 +226,20 @@ impl Transport for Connection {
         )
     }
 
-    fn set_size(&mut self, family: TableFamily, table: &str, set: &str) -> Result<Option<usize>, Error> {
+    fn set_size(&mut self, family: TableFamily, table: &str, set: &str, most: usize) -> Result<usize, Error> {
         let of_set = |writer: &mut Writer| {
             writer.string(NFTA_SET_TABLE, table);
             writer.string(NFTA_SET_NAME, set);
         };
         let mut size = None;
-        self.ask(NFT_MSG_GETSET, NLM_F_ACK, encode::family_number(family), of_set, |message| {
+        let asked = self.ask(NFT_MSG_GETSET, NLM_F_ACK, encode::family_number(family), of_set, |message| {
             size = decode::find(message, NFTA_SET_COUNT).and_then(|count| count.be32());
-        })
-        .map_err(|error| Error::asking(&format!("the size of {set:?} in table {table:?}"), error))?;
-        Ok(size.map(|size| size as usize))
+        });
+        let counted = asked.and_then(|_| match size {
+            Some(size) => Ok(size as usize),
+            None => Connection::count_elements(family, table, set, most),
+        });
+        counted.map_err(|error| Error::asking(&format!("the size of {set:?} in table {table:?}"), error))
     }
 
     fn dump_elements(

@@ -17,9 +17,9 @@ pub trait Transport {
     /// The names of a table's chains; empty if there is no such table.
     fn chains(&mut self, family: TableFamily, table: &str) -> Result<Vec<String>, Error>;
 
-    /// How many elements a set holds, expired ones that are not cleared away yet included; `None` where the kernel does
-    /// not say (before Linux 6.16).
-    fn set_size(&mut self, family: TableFamily, table: &str, set: &str) -> Result<Option<usize>, Error>;
+    /// How many elements a set holds, expired ones that are not cleared away yet included. Before Linux 6.16 they are
+    /// counted, and no further than a few above `most`.
+    fn set_size(&mut self, family: TableFamily, table: &str, set: &str, most: usize) -> Result<usize, Error>;
 
     /// Hand every element to `each`. While packets or others write to the set, the kernel may leave out
     /// elements and repeat some. [`Error::Interrupted`] says that another commit fell into the reading.
@@ -110,8 +110,8 @@ impl<L: Layer> Transport for L {
         self.inner().chains(family, table)
     }
 
-    fn set_size(&mut self, family: TableFamily, table: &str, set: &str) -> Result<Option<usize>, Error> {
-        self.inner().set_size(family, table, set)
+    fn set_size(&mut self, family: TableFamily, table: &str, set: &str, most: usize) -> Result<usize, Error> {
+        self.inner().set_size(family, table, set, most)
     }
 
     fn dump_elements(

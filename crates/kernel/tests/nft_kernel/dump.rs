@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use kernel::netns::privileged_test;
 use kernel::nft::*;
 
-use crate::space::{batch, in_namespace};
+use crate::space::{Space, batch, in_namespace};
 
 const SLOTS: Set<'_> = Set {
     name: "slots",
@@ -39,6 +39,17 @@ fn sixty_thousand_elements_come_back_as_they_went() {
             while !complete(&mut space.connection) {
                 assert!(Instant::now() < deadline, "elements are missing for good");
             }
+            let Space { namespace, connection } = &mut space;
+            namespace.run(|| {
+                let slots = (TableFamily::Ip, "test", "slots");
+                let counted =
+                    |most| Connection::count_elements(slots.0, slots.1, slots.2, most).expect("a count");
+                assert_eq!(counted(usize::MAX), 60_000);
+                let some = counted(1_000);
+                assert!((1_001..2_000).contains(&some), "it ends soon after that: {some}");
+                let size = connection.set_size(slots.0, slots.1, slots.2, 1_000).expect("a size");
+                assert!(size > 1_000, "{size}");
+            });
         })
     })
 }

@@ -225,8 +225,9 @@ impl tables::Transport for SharedMachine {
         family: TableFamily,
         table: &str,
         set: &str,
-    ) -> Result<Option<usize>, tables::Error> {
-        self.rules(|nft| nft.set_size(family, table, set))
+        most: usize,
+    ) -> Result<usize, tables::Error> {
+        self.rules(|nft| nft.set_size(family, table, set, most))
     }
 
     fn dump_elements(

@@ -42,10 +42,10 @@ impl Transport for Simulator {
         Ok(table.map(|table| table.chains.keys().cloned().collect()).unwrap_or_default())
     }
 
-    fn set_size(&mut self, family: TableFamily, table: &str, set: &str) -> Result<Option<usize>, Error> {
+    fn set_size(&mut self, family: TableFamily, table: &str, set: &str, _: usize) -> Result<usize, Error> {
         let mut size = 0;
         self.dump_elements(family, table, set, &mut |_| size += 1)?;
-        Ok(Some(size))
+        Ok(size)
     }
 
     fn dump_elements(

@@ -157,9 +157,9 @@ impl Transport for Found<'_> {
         Ok(self.names(&["nat-prerouting", "services"]))
     }
 
-    fn set_size(&mut self, _: TableFamily, _: &str, _: &str) -> Result<Option<usize>, Error> {
+    fn set_size(&mut self, _: TableFamily, _: &str, _: &str, most: usize) -> Result<usize, Error> {
         self.interruption()?;
-        Ok(self.choices.pick(&[None, Some(0), Some(3), Some(usize::MAX)]))
+        Ok(self.choices.pick(&[0, 3, most, usize::MAX]))
     }
 
     fn dump_elements(

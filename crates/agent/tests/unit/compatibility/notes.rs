@@ -145,12 +145,7 @@ pub(super) const ALL: &[Note] = &[
     note(Page, "metrics /debug/pprof/trace", Absent, OF_GO),
     note(Event, "IPVSDeprecation", Better, "says what to use instead, and when not to"),
     note(Event, "KubeProxyDefaultMode", Better, "says which mode was chosen, why, and how to keep it"),
-    note(
-        Metric,
-        "pointsman_affinity_pins",
-        More,
-        "clients that ClientIP affinity has pinned; Linux 6.16 or later",
-    ),
+    note(Metric, "pointsman_affinity_pins", More, "clients that ClientIP affinity has pinned"),
     note(Metric, "pointsman_dropped_packets_total", More, "packets to services that were dropped, by reason"),
     note(
         Metric,

@@ -71,17 +71,7 @@ fn room_for_pins() {
     let pins = |destination: &str| {
         value(&format!("pointsman_affinity_pins{{ip_family=\"IPv4\",destination=\"{destination}\"}}"))
     };
-    // Before Linux 6.16 the kernel does not say how many there are.
-    if kernel_release() < (6, 16) {
-        return assert_eq!(pins("address"), None);
-    }
     let room = room.to_string();
     assert_eq!(pins("address"), Some(&*CLIENTS.to_string()), "{page}");
     assert_eq!((pins("nodeport"), value("pointsman_affinity_pins_limit")), (Some("0"), Some(&*room)));
-}
-
-fn kernel_release() -> (u32, u32) {
-    let text = sysctl::read("kernel/osrelease").unwrap();
-    let mut numbers = text.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
