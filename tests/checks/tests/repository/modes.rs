@@ -1,5 +1,5 @@
-//! A proxy mode is one folder of crates/dataplane and one line there: the agent around it names none. Only crates/config
-//! does, because an operator may write them.
+//! A proxy mode is one folder of crates/dataplane and one line there: the agent around it names none. Besides, only the
+//! list of modes in crates/model and what an operator may configure in crates/config do.
 
 use checks::files::{File, files};
 
