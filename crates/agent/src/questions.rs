@@ -233,7 +233,7 @@ impl Asker {
 pub(crate) struct InspectedServices {
     /// How many services were looked at, from the first on.
     pub(crate) count: usize,
-    /// Of the one behind these, so many addresses too; the rest has to be asked for.
+    /// Addresses of the next service that were compared, too; the others need another question.
     pub(crate) addresses: usize,
     pub(crate) looks: Vec<(ServiceKey, Look)>,
 }

@@ -88,7 +88,7 @@ impl Arguments {
     pub(super) fn only(&self, known: &[&str]) -> Result<(), String> {
         const OF_ALL: [&str; 3] = ["agent", "config", "metrics-bind-address"];
         let unknown = self.given.iter().find(|(name, _)| !known.contains(name) && !OF_ALL.contains(name));
-        unknown.map_or(Ok(()), |(name, _)| Err(format!("--{name} means nothing to this command; see --help")))
+        unknown.map_or(Ok(()), |(name, _)| Err(format!("--{name} is not a flag of this command; see --help")))
     }
 
     /// Where the agent listens: as said, or as its own configuration has it.

@@ -30,7 +30,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
         [name] => {
             return Err(format!("{name:?} is not a service; expected NAMESPACE/NAME, such as default/web"));
         }
-        [_, extra, ..] => return Err(format!("one service at a time, not {extra:?} too; see --help")),
+        [_, extra, ..] => return Err(format!("only one service is allowed; remove {extra:?}; see --help")),
     };
     let is_json = match arguments.value("output") {
         None | Some("text") => false,
@@ -103,11 +103,11 @@ impl Found {
         };
         text.push_str(&format!("{} places compared: {outcome}\n", self.compared));
         if self.is_partial {
-            text.push_str("Not all was compared: some services have too many endpoints\n");
+            text.push_str("Comparison incomplete: some services have too many endpoints\n");
         }
         if self.is_pending {
             text.push_str(
-                "A change waits for its sync: the kernel was compared with what was written before\n",
+                "A change is waiting to be synced: the kernel was compared with what was written before\n",
             );
         }
         text
@@ -145,8 +145,8 @@ mod tests {
         let many = found(json!({ "compared": 7, "differenceCount": 5, "differences": [one, one] }));
         assert!(many.ends_with("7 places compared: 5 differences, of which 2 are listed\n"), "{many}");
         let before = found(json!({ "compared": 7, "pending": true }));
-        assert!(before.contains("\nA change waits for its sync: "), "{before}");
+        assert!(before.contains("\nA change is waiting to be synced: "), "{before}");
         let part = found(json!({ "compared": 7, "partial": true }));
-        assert!(part.contains("\nNot all was compared: "), "{part}");
+        assert!(part.contains("\nComparison incomplete: "), "{part}");
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
             return Err(format!("to explain a service, write: explain service {name}"));
         }
         [word, _, extra, ..] if word == "service" => {
-            return Err(format!("one service at a time, not {extra:?} too; see --help"));
+            return Err(format!("only one service is allowed; remove {extra:?}; see --help"));
         }
         [_, extra, ..] => return Err(format!("one thing at a time, not {extra:?} too; see --help")),
     }

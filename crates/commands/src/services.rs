@@ -22,7 +22,7 @@ Flags:
   -A, --all-namespaces
   --problems                       only services that refuse clients or lead them nowhere, and why
   -w, --watch                      list again whenever something changed
-  --ends-with-input                with --watch: until standard input ends
+  --ends-with-input                with --watch: end when standard input is closed
   -o, --output table|wide|json|yaml [table]
   --agent ADDRESS:PORT             where the agent serves its metrics; else as --config or
   --config FILE                    --metrics-bind-address of the agent say [127.0.0.1:10249]
@@ -104,7 +104,7 @@ fn parameters(arguments: &Arguments) -> Result<Vec<(&'static str, String)>, Stri
                 ));
             }
         },
-        [_, extra, ..] => return Err(format!("one service at a time, not {extra:?} too; see --help")),
+        [_, extra, ..] => return Err(format!("only one service is allowed; remove {extra:?}; see --help")),
     }
     let is_everywhere =
         arguments.has("all-namespaces") || parameters.iter().any(|(name, _)| *name == "address");

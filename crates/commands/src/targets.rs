@@ -164,7 +164,7 @@ pub fn read_lasting(text: &str) -> Result<Duration, String> {
     match Duration::ZERO < lasting && lasting <= LONGEST_TRACE {
         true => Ok(lasting),
         false => Err(format!(
-            "{text} is not above 0 and at most {} s; write a duration such as 30s or 5m",
+            "{text} must be above 0 and at most {} s; write a duration such as 30s or 5m",
             LONGEST_TRACE.as_secs()
         )),
     }

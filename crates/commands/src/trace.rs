@@ -20,7 +20,7 @@ Flags:
   --from ADDRESS                   only connections of this client
   --for DURATION [10s]             such as 30s or 5m; at most 10m
   -o, --output text|json [text]    json: a document per line
-  --ends-with-input                end when standard input does
+  --ends-with-input                end when standard input is closed
   --agent ADDRESS:PORT             where the agent serves its metrics; else as --config or
   --config FILE                    --metrics-bind-address of the agent say [127.0.0.1:10249]
   --metrics-bind-address ADDRESS
@@ -33,7 +33,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
     let to = match arguments.words.as_slice() {
         [to] => to.as_str(),
         [] => return Err("which connections? Name an address such as 10.96.0.10:80; see --help".to_owned()),
-        [_, extra, ..] => return Err(format!("one address at a time, not {extra:?} too; see --help")),
+        [_, extra, ..] => return Err(format!("only one address is allowed; remove {extra:?}; see --help")),
     };
     // Read here too, so that a mistake is found whether an agent runs or not.
     targets::read_traced(to)?;

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 /// So many clients of a port are remembered; more are led by their address alone.
 const MOST: usize = 65_536;
-/// So many clients of all ports together.
+/// Limit on pinned clients of all ports together.
 const MOST_IN_ALL: usize = 1_048_576;
 /// So many pins are looked at in one sweep of a port; nobody waits long for it.
 const SWEPT: usize = 8_192;
@@ -38,7 +38,7 @@ impl Drop for Pins {
 }
 
 impl Pins {
-    /// None yet, among so many of other ports.
+    /// No pins yet; `total` counts those of all ports.
     pub(crate) fn among(total: Arc<AtomicUsize>) -> Pins {
         Pins { by_client: HashMap::new(), ring: VecDeque::new(), total }
     }

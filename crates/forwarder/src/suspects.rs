@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// How long an endpoint is passed over the first time.
 pub(crate) const FIRST: Duration = Duration::from_secs(5);
-/// And the longest. One that was tried again by nobody for as long begins from the first.
+/// The longest delay. An endpoint that was not retried for this long after its delay starts over with [`FIRST`].
 const LONGEST: Duration = Duration::from_secs(60);
 /// So many of a port: all of a node that has died, in a large service.
 const MOST: usize = 1_024;

@@ -278,7 +278,7 @@ impl Worker {
                         let who = if by_endpoint { "endpoint" } else { "client" };
                         tracing::warn!(
                             service = %conn.port.label, client = client.map(tracing::field::display),
-                            "The {who} of a connection has read nothing for a minute; it stays open, and so do any others, \
+                            "The {who} of a connection has read nothing for a minute; keeping it open; for the count, \
                              see pointsman_userspace_blocked_connections"
                         );
                     }

@@ -190,7 +190,7 @@ impl Worker {
         if let Some(count) = self.complaints.conntrack.note(self.now) {
             tracing::error!(
                 %family, count, error = why,
-                "Failed to learn from conntrack which service UDP clients mean; dropping their datagrams"
+                "Failed to find in conntrack which service UDP clients called; dropping their datagrams"
             );
         }
         None

@@ -78,7 +78,7 @@ impl Socket {
     fn again(opened: Result<OwnedFd, Errno>, before: Errno, now: Instant) -> Socket {
         match opened {
             Ok(socket) => {
-                tracing::info!("Resolved: UDP clients are told again if an endpoint refuses");
+                tracing::info!("Resolved: UDP clients get port unreachable again if an endpoint refuses");
                 Socket::Open(socket)
             }
             Err(error) if error == before => Socket::Missing(now, error),
@@ -93,7 +93,7 @@ impl Socket {
             _ => "Check that the address is local",
         };
         tracing::info!(
-            %error, "Failed to open a raw socket; UDP clients are not told if an endpoint refuses, retrying. {remedy}"
+            %error, "Failed to open a raw socket; UDP clients get no port unreachable if an endpoint refuses, retrying. {remedy}"
         );
         Socket::Missing(now, error)
     }

@@ -120,7 +120,7 @@ impl Worker {
     /// Until told to stop. What is not over then is cut off: its peers must not take it for complete.
     pub(crate) fn run(mut self) {
         while let Err(error) = self.carry() {
-            tracing::error!(%error, "A thread of the forwarder failed to wait; its connections end, restarting it");
+            tracing::error!(%error, "Failed to wait for events in a forwarder thread; closing its connections and restarting it");
             self.close_all();
             self.end_all_flows();
             std::thread::sleep(PAUSE);

@@ -48,7 +48,7 @@ pub fn refuse_strangers(parts: &Parts, node: &str) -> Option<Answer> {
     is_of_another_site(parts).then(|| {
         answer::text(
             StatusCode::FORBIDDEN,
-            "this is not answered to the pages of another site; open it by itself\n",
+            "requests from pages of other sites are refused; open this address directly\n",
         )
     })
 }

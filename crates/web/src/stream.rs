@@ -29,7 +29,7 @@ pub(crate) struct ImpatientStream {
 #[derive(Default)]
 pub(crate) struct Spent {
     reads: Cell<u32>,
-    /// On writes that waited, until they did no more.
+    /// Total time for which finished writes were blocked.
     waited: Cell<Duration>,
 }
 

@@ -37,9 +37,9 @@ const ABOUT_PROXIES: &[&str] = &[
 /// Tests among them that cannot run here: what their names contain, and why.
 const CANNOT_RUN: &[(&str, &str)] = &[
     ("should recreate its iptables rules if they are deleted", "deletes them through SSH"),
-    ("should work after restarting apiserver", "the apiserver here is no pod that could be deleted"),
-    ("Internet connection", "there is no way out of the namespaces"),
-    ("SCTPConnectivity", "not every kernel has SCTP; `make test-vm` sends it"),
+    ("should work after restarting apiserver", "the apiserver does not run in a pod here"),
+    ("Internet connection", "the namespaces have no Internet access"),
+    ("SCTPConnectivity", "the kernel may lack SCTP, see make test-vm"),
     ("pull an image", "there is no registry"),
     ("Networking-Performance", "measures the network, not the proxy"),
     ("Networking-DNS", "asks for names of the Internet"),
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(fates["[sig-network] Services fail"], Fate::Failed("timedout: too slow".into()));
         assert_eq!(
             fates["[sig-network] Services should work after restarting apiserver [Disruptive]"],
-            Fate::Skipped("the apiserver here is no pod that could be deleted".into())
+            Fate::Skipped("the apiserver does not run in a pod here".into())
         );
     }
 

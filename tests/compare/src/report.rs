@@ -63,7 +63,7 @@ pub(crate) const ROWS: &[Row] = &[
         drawn: true,
     },
     Row { name: "CPU time of a change", unit: Unit::Millis, value: |m| m.cpu_per_change_ms, drawn: true },
-    Row { name: "CPU at 60 changes a second", unit: Unit::Share, value: |m| m.churn.cpu, drawn: true },
+    Row { name: "CPU at 60 changes per second", unit: Unit::Share, value: |m| m.churn.cpu, drawn: true },
     Row { name: "CPU when idle", unit: Unit::Share, value: |m| m.idle_cpu, drawn: false },
 ];
 

@@ -103,7 +103,7 @@ fn owner_lines(lines: &mut Lines, one: &Explanation, owner: &Holder, read: &Read
             "the better claim wins: cluster IP, then load-balancer IP, then the older service, then the name";
         lines.line(
             "",
-            format!("{count} more claim this address without success: {}; {why}", names.join(", ")),
+            format!("{count} other claims on this address are not served: {}; {why}", names.join(", ")),
         );
     }
     if let Some((name, policy)) = one.policy {
@@ -140,7 +140,7 @@ fn client_lines(lines: &mut Lines, all: &Explanations, one: &Explanation, answer
         Fate::Forward { .. } => {
             let to = match (answer.endpoint_count, answer.endpoints.first()) {
                 (1, Some(endpoint)) => format!("forwarded to {endpoint}"),
-                (count, _) => format!("forwarded to one of {count} endpoints, each as likely as the others"),
+                (count, _) => format!("forwarded to one of {count} endpoints, each equally likely"),
             };
             let condition = "; if its address is in the source ranges, else dropped";
             to + if needs_source_range(one, answer) { condition } else { "" }

@@ -65,7 +65,7 @@ fn has_written_each(context: &Context, families: &[Family]) -> Result<(), Refuse
 fn nothing_yet(context: &Context, what: &str) -> Refused {
     let awaited = probes::awaited(&context.health.report()).join(" and ");
     let problem = format!(
-        "nothing is programmed yet{what}, the agent waits for {awaited}; rules of an earlier run may be in force"
+        "nothing is programmed yet{what}; waiting for {awaited}; rules from an earlier run may still be active"
     );
     (StatusCode::SERVICE_UNAVAILABLE, problem)
 }
@@ -116,7 +116,7 @@ where
 }
 
 fn refuse_other_nodes(parts: &Parts) -> Option<Answer> {
-    let problem = "only answered to clients on this node; use kubectl pointsman, or kubectl exec in its pod";
+    let problem = "available only to clients on this node; use kubectl pointsman, or kubectl exec in its pod";
     (!guard::is_from_this_node(parts)).then(|| respond(Err((StatusCode::FORBIDDEN, problem.to_owned()))))
 }
 

@@ -1,4 +1,4 @@
-//! What nothing reads of manifests: names that are misspelt, and slices that say of no service that they are its.
+//! What has no effect in manifests: misspelt field names, and slices without the label of a service.
 
 use cluster::manifests::RawDocument;
 use cluster::objects::pairs::SERVICE_NAME;

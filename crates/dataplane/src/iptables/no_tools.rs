@@ -14,7 +14,7 @@ impl fmt::Display for NoTools {
         let family = self.0;
         write!(
             f,
-            "there are services of {family}, but no working iptables tools for it; the log of the start says why"
+            "there are {family} services, but no working iptables tools for {family}; see the log from startup"
         )
     }
 }

@@ -98,7 +98,7 @@ impl Prepared for Ready {
         if let Err(error) = look_up_late() {
             tracing::warn!(
                 %error,
-                "Some connections of clients with many of them may time out; set it on the node, or run --init-only"
+                "Failed to set a sysctl; some connections may time out. Set it on the node, or run --init-only"
             );
         }
         let cannot = |what: &'static str| move |error| Unavailable::because(what, error);

@@ -20,6 +20,23 @@ fn an_endpoint_that_ipvs_refuses_is_left_out_and_stops_nobody() {
     assert!(!(0..20).any(|_| reconciler.check(Family::V6)), "what is left out is taken for damage");
 }
 
+/// It goes and comes back sooner than what drains is looked at.
+#[test]
+fn an_endpoint_that_ipvs_refuses_may_come_back_at_once() {
+    let (mut reconciler, mut fixture) = (reconciler(), Fixture::everything());
+    let pods = [("fd00:244:2::22", "there"), ("fe80::1", "there")];
+    fixture.add("default/odd", service(50), &pods);
+    reconciler.sync_and_sweep(Family::V6, &[], &fixture).unwrap();
+    for endpoints in [&pods[..1], &pods, &pods[1..], &[], &pods] {
+        fixture.add("default/odd", service(50), endpoints);
+        let synced = reconciler.sync_and_sweep(Family::V6, &["default/odd".into()], &fixture).unwrap();
+        assert!(!synced.full, "{endpoints:?}");
+    }
+    let found = pool(&machine(&mut reconciler), server("fd00:96::32", 80)).unwrap();
+    assert_eq!(found.into_keys().map(|at| at.address).collect::<Vec<_>>(), [ip("fd00:244:2::22")]);
+    assert!(!(0..20).any(|_| reconciler.check(Family::V6)), "what is left out is taken for damage");
+}
+
 /// One service has a node port, another the same number on the node's own address as an external IP.
 #[test]
 fn an_external_ip_of_the_node_does_not_take_a_node_port() {

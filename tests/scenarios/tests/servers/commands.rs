@@ -65,7 +65,7 @@ fn explained() {
     for line in [
         "Service    default/web, port main: this is its cluster IP\n",
         "From       10.1.0.100, a pod of this node: it is in 10.1.0.0/16\n",
-        "Verdict    forwarded to one of 2 endpoints, each as likely as the others\n",
+        "Verdict    forwarded to one of 2 endpoints, each equally likely\n",
         "not used: terminating, and others are ready\n",
         "Kernel     holds what was written (",
     ] {
@@ -228,7 +228,7 @@ fn unanswered() {
         (&["trace", "web:80"], "kube-proxy: trace: \"web:80\" is not an address"),
         (
             &["trace", "10.96.0.1", "--for", "1h"],
-            "kube-proxy: trace: --for: 1h is not above 0 and at most 600 s",
+            "kube-proxy: trace: --for: 1h must be above 0 and at most 600 s",
         ),
         (&["trace", "10.96.0.1", "--from", "::1"], "kube-proxy: trace: ::1 and 10.96.0.1 are of different"),
         (

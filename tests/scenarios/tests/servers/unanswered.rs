@@ -53,10 +53,10 @@ fn wrong_arguments() {
         }
     }
     for (words, wanted) in [
-        (&["services", "--from", "10.0.0.1"][..], "--from means nothing to this command"),
-        (&["diff", "--problems"], "--problems means nothing to this command"),
-        (&["bundle", "--watch"], "--watch means nothing to this command"),
-        (&["explain", "10.96.0.1:80", "--force"], "--force means nothing to this command"),
+        (&["services", "--from", "10.0.0.1"][..], "--from is not a flag of this command"),
+        (&["diff", "--problems"], "--problems is not a flag of this command"),
+        (&["bundle", "--watch"], "--watch is not a flag of this command"),
+        (&["explain", "10.96.0.1:80", "--force"], "--force is not a flag of this command"),
         (&["diff", "web"], "\"web\" is not a service; expected NAMESPACE/NAME"),
         (&["diff", "-o", "xml"], "-o: \"xml\" is not one of"),
         (&["explain", "10.96.0.1:80", "-o", "xml"], "-o: \"xml\" is not one of"),
