@@ -193,7 +193,7 @@ fn a_listing_can_be_stopped_and_begun_again() {
 
 /// Between listing and deleting, the client's next packet may have created the flow again.
 #[test]
-fn a_flow_made_anew_to_another_endpoint_is_not_hit() {
+fn a_new_flow_to_another_endpoint_is_not_hit() {
     privileged_test(|| {
         with_table(|| {
             let mut table = Conntrack::open().unwrap();

@@ -1,4 +1,4 @@
-//! Services of another tenant that are as large as may be, among ordinary ones: whoever asks about them, or about all
+//! Services of another tenant that are as large as may be, among ordinary ones: questions about them, or about all
 //! services, must not hold up a sync either.
 
 use std::net::{IpAddr, Ipv4Addr};

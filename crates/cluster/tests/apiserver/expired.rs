@@ -90,7 +90,7 @@ fn a_new_list_in_pages_is_not_an_old_one() {
 
 /// The rest of a list may expire before it is asked for.
 #[test]
-fn a_list_whose_rest_expires_is_begun_anew() {
+fn a_list_whose_rest_expires_is_restarted() {
     for encoding in BOTH {
         let first = [service("gone", "10.0.0.2", 3)];
         let again = [service("stays", "10.0.0.1", 4)];

@@ -23,7 +23,7 @@ fn impatient() -> Timing {
 
 /// Also what a server without bookmarks looks like in a quiet cluster, hence no reason to complain.
 #[test]
-fn a_watch_that_falls_silent_is_begun_anew_where_it_was() {
+fn a_silent_watch_is_restarted_where_it_was() {
     for encoding in BOTH {
         let body = stream(encoding, 10, &[service("a", "10.0.0.1", 3)]);
         let later = event(encoding, "MODIFIED", &service("a", "10.0.0.2", 20));

@@ -142,7 +142,7 @@ fn live_files_rewritten_in_place_never_seem_empty() {
 }
 
 #[test]
-fn live_start_with_a_broken_file_waits_until_it_is_mended() {
+fn live_start_with_a_broken_file_waits_until_it_is_repaired() {
     let folder = Folder::new();
     folder.write("a.yaml", documents(&[service("a", 1), broken("b")]));
     folder.write("c.yaml", service("c", 1));

@@ -53,7 +53,7 @@ pub(crate) fn deleting(cluster: &Cluster) {
     expect_health(&spot, &agent, 200);
 }
 
-pub(crate) fn registered_anew(cluster: &Cluster) {
+pub(crate) fn registered_again(cluster: &Cluster) {
     let spot = cluster.spot("phoenix");
     let agent = spot.agent(&[]);
     let guest = &spot.site.ground.sandbox.pod("guest").unwrap().namespace;

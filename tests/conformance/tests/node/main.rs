@@ -30,7 +30,7 @@ const CASES: &[(&str, Run)] = &[
     ("the zone of the Node changes", zone::changed),
     ("a Node that the autoscaler is about to delete", leaving::tainted),
     ("a Node that is being deleted", leaving::deleting),
-    ("a Node that is deleted and registers again, under traffic", leaving::registered_anew),
+    ("a Node that is deleted and registers again, under traffic", leaving::registered_again),
     ("a name in capitals and with blanks around it", name::as_people_write_it),
     ("local traffic by the pods' range", local::cluster_cidr),
     ("local traffic by the interface's name", local::interface_prefix),
