@@ -93,8 +93,15 @@ pub(super) fn carry_out<T: Transport>(
         }
     }
     if !second.is_empty() {
-        let failures = servers.commit(&second)?;
-        refused = refused.or_else(|| failures.first().map(|failure| Refused(second.explain(*failure))));
+        for failure in servers.commit(&second)? {
+            match second.commands().get(failure.index) {
+                // It was left out when it was removed, too.
+                Some(Command::NewDestination(server, destination, _)) if failure.is_invalid() => {
+                    unusable.push((*server, *destination));
+                }
+                _ => refused = refused.or_else(|| Some(Refused(second.explain(failure)))),
+            }
+        }
     }
     left_out.add(&unusable);
     refused.map_or(Ok(()), |refused| Err(SyncError::new(refused)))
