@@ -46,16 +46,19 @@ const CANNOT_RUN: &[(&str, &str)] = &[
     ("iperf2", "measures the network, not the proxy"),
 ];
 
-/// Tests that need other nodes than the rest, [`OTHER_NODES`]: what their names contain.
-const ELSEWHERE: &[&str] = &[
+/// Tests that need other nodes than the rest, [`OTHER_NODES`]: the group they are in, and how they are called in it.
+const ELSEWHERE: &[(&str, &str)] = &[
     // Asks for the health of a Service with one family at every address of the nodes.
-    "should only target nodes with endpoints",
+    ("LoadBalancers ExternalTrafficPolicy: Local", "should only target nodes with endpoints"),
     // Two nodes in each of three zones.
-    "should route traffic correctly between pods on multiple nodes",
-    "should route traffic to an endpoint on the same node or fall back to same zone",
+    (DISTRIBUTION, "should route traffic correctly between pods on multiple nodes when using PreferClose"),
+    (DISTRIBUTION, "should route traffic correctly between pods on multiple nodes when using PreferSameZone"),
+    (DISTRIBUTION, "should route traffic to an endpoint on the same node or fall back to same zone"),
     // Ends the kube-proxies of all nodes, which other tests would notice.
-    "should work after restarting kube-proxy",
+    ("Services", "should work after restarting kube-proxy"),
 ];
+
+const DISTRIBUTION: &str = "Traffic Distribution";
 
 /// Nodes of a cluster, and of how many families the addresses are by which the API knows them.
 pub const USUAL_NODES: (u8, usize) = (3, 2);
@@ -104,10 +107,14 @@ pub struct Wish {
 
 /// What to run on the usual nodes and on the others, to have all tests whose names contain one of `only`.
 pub fn wishes(only: &[String], processes: usize, minutes: u32) -> Vec<Wish> {
-    let is_elsewhere = |part: &String| ELSEWHERE.iter().any(|name| part.contains(name));
-    let is_asked = |name: &&&str| only.is_empty() || only.iter().any(|part| name.contains(part.as_str()));
-    let mut elsewhere: Vec<String> = ELSEWHERE.iter().filter(is_asked).map(|name| (*name).into()).collect();
-    elsewhere.extend(only.iter().filter(|part| is_elsewhere(part)).cloned());
+    let is_elsewhere = |part: &String| ELSEWHERE.iter().any(|(_, name)| part.contains(name));
+    let is_part = |part: &str, (group, name): &(&str, &str)| format!("{group} {name}").contains(part);
+    let is_asked = |test: &&(&str, &str)| only.is_empty() || only.iter().any(|part| is_part(part, test));
+    let mut elsewhere: Vec<String> =
+        ELSEWHERE.iter().filter(is_asked).map(|(_, name)| (*name).into()).collect();
+    // Those that say more than the name: a label behind it, say.
+    let is_more = |part: &&String| is_elsewhere(part) && !ELSEWHERE.iter().any(|test| is_part(part, test));
+    elsewhere.extend(only.iter().filter(is_more).cloned());
     let usual: Vec<String> = only.iter().filter(|part| !is_elsewhere(part)).cloned().collect();
     let mut wishes = Vec::new();
     if only.is_empty() || !usual.is_empty() {
@@ -154,7 +161,7 @@ pub fn run(cluster: &Cluster, wish: &Wish, folder: &Path) -> Result<Fates, Strin
 
 fn skipped(wish: &Wish) -> impl Iterator<Item = &'static str> {
     let elsewhere = if wish.is_usual { ELSEWHERE } else { &[] };
-    CANNOT_RUN.iter().map(|(part, _)| *part).chain(elsewhere.iter().copied())
+    CANNOT_RUN.iter().map(|(part, _)| *part).chain(elsewhere.iter().map(|(_, name)| *name))
 }
 
 fn focus(wish: &Wish) -> String {
@@ -271,7 +278,11 @@ mod tests {
         };
         assert_eq!(on(&[]), [(true, 0), (false, ELSEWHERE.len())]);
         assert_eq!(on(&["Services should be"]), [(true, 1)]);
+        // The first is also the beginning of a name there.
+        assert_eq!(on(&["Services should"]), [(true, 1), (false, 1)]);
         assert_eq!(on(&["Services should work after restarting kube-proxy"]), [(false, 1)]);
+        assert_eq!(on(&["should work after restarting kube-proxy [Disruptive]"]), [(false, 1)]);
+        assert_eq!(on(&["Distribution should route"]), [(true, 1), (false, 3)]);
         assert_eq!(on(&["restarting"]), [(true, 1), (false, 1)]);
     }
 }
