@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
@@ -49,6 +50,11 @@ pub fn folder(root: &Path, contestant: Contestant, mode: Mode) -> PathBuf {
     root.join(format!("{mode}-{}", contestant.word()))
 }
 
+/// Below it, for the part of the suite that needs other nodes.
+pub fn other_nodes(folder: &Path) -> PathBuf {
+    folder.join("other-nodes")
+}
+
 pub fn save(folder: &Path, fates: &Fates) -> Result<(), String> {
     let entry = |(name, fate): (&String, &Fate)| {
         let value = match fate {
@@ -62,6 +68,22 @@ pub fn save(folder: &Path, fates: &Fates) -> Result<(), String> {
     let path = folder.join("result.json");
     fs::write(&path, format!("{:#}\n", Value::from(object)))
         .map_err(|e| format!("writing {}: {e}", path.display()))
+}
+
+/// Remove what an earlier run left in `folder`: it must not be taken for what the next one found.
+pub fn forget(folder: &Path) -> Result<(), String> {
+    for folder in [folder.to_owned(), other_nodes(folder)] {
+        for name in ["result.json", "report.json"] {
+            let path = folder.join(name);
+            match fs::remove_file(&path) {
+                Err(e) if e.kind() != ErrorKind::NotFound => {
+                    return Err(format!("removing {}: {e}", path.display()));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
 }
 
 /// All results that there are.
@@ -99,15 +121,23 @@ fn fate(value: &Value) -> Fate {
     }
 }
 
-/// Tests that upstream's passes and ours does not, each with its mode and reason.
+/// Tests that upstream's passes and ours does not, each with its mode and reason. Without a run of upstream's: those that
+/// ours fails.
 pub fn differences(outcomes: &[Outcome]) -> Vec<String> {
     let mut found = Vec::new();
     for ours in outcomes.iter().filter(|outcome| outcome.contestant == Contestant::Ours) {
         let theirs =
             outcomes.iter().find(|other| other.contestant == Contestant::Upstream && other.mode == ours.mode);
-        for (name, fate) in &ours.fates {
-            let passes = theirs.is_none_or(|theirs| theirs.fates.get(name) == Some(&Fate::Passed));
-            if let (Fate::Failed(why), true) = (fate, passes) {
+        let measure = theirs.unwrap_or(ours);
+        for (name, fate) in &measure.fates {
+            let why = match ours.fates.get(name) {
+                Some(Fate::Passed) => continue,
+                Some(Fate::Failed(why)) => why.clone(),
+                Some(Fate::Skipped(_)) if theirs.is_none() => continue,
+                Some(Fate::Skipped(why)) => format!("skipped: {why}"),
+                None => "not in the results".to_owned(),
+            };
+            if theirs.is_none() || *fate == Fate::Passed {
                 found.push(format!("{}: {name}: {why}", ours.mode));
             }
         }
@@ -216,6 +246,21 @@ mod tests {
     }
 
     #[test]
+    fn what_ours_skips_or_lacks_is_a_difference_if_upstream_passes_it() {
+        let upstream = outcome(Contestant::Upstream, Fate::Passed);
+        let skipped = outcome(Contestant::Ours, Fate::Skipped("no IPv6".into()));
+        let found = differences(&[skipped, upstream.clone()]);
+        assert_eq!(found, ["nftables: [sig-network] Services a|b: skipped: no IPv6"]);
+        let lost = Outcome { fates: Fates::new(), ..outcome(Contestant::Ours, Fate::Passed) };
+        let found = differences(&[lost, upstream]);
+        assert_eq!(found, ["nftables: [sig-network] Services a|b: not in the results"]);
+        // Upstream's cannot run it either.
+        let skipped = |who| outcome(who, Fate::Skipped("needs SSH".into()));
+        let both = [skipped(Contestant::Ours), skipped(Contestant::Upstream)];
+        assert_eq!(differences(&both), [""; 0]);
+    }
+
+    #[test]
     fn results_are_read_as_they_were_saved() {
         let root = std::env::temp_dir().join(format!("pointsman-results-{}", std::process::id()));
         let saved = outcome(Contestant::Ours, Fate::Skipped("six nodes".into()));
@@ -223,10 +268,17 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         save(&folder, &saved.fates).unwrap();
         let loaded = load(&root).unwrap();
-        fs::remove_dir_all(root).unwrap();
         assert_eq!(loaded.len(), 1);
         assert_eq!(loaded[0].fates, saved.fates);
         assert!(page(&loaded, "x").contains("| six nodes | `Services a b` |"), "{}", page(&loaded, "x"));
+        // Before the next run nothing of this one is left, and that there is nothing is no error.
+        fs::create_dir_all(other_nodes(&folder)).unwrap();
+        let report = other_nodes(&folder).join("report.json");
+        fs::write(&report, "[]").unwrap();
+        forget(&folder).unwrap();
+        forget(&folder).unwrap();
+        assert!(!report.exists() && load(&root).unwrap().is_empty());
+        fs::remove_dir_all(root).unwrap();
     }
 
     #[test]

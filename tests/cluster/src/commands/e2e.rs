@@ -9,7 +9,7 @@ use crate::cluster::{Cluster, Plan};
 use crate::programs::Programs;
 use crate::proxy::{self, Mode};
 use crate::results::{self, Contestant};
-use crate::suite::{self, Fate, Fates};
+use crate::suite::{self, Fate, Fates, Wish};
 
 #[allow(clippy::print_stdout, reason = "this is what it is for")]
 pub(super) fn run(words: &[&str]) -> Result<ExitCode, String> {
@@ -38,19 +38,19 @@ pub(super) fn run(words: &[&str]) -> Result<ExitCode, String> {
     let say = |what: &str| println!("{:6.1} s  {what}", started.elapsed().as_secs_f64());
     let root = if only.is_empty() { root() } else { part() };
     let folder = results::folder(&root, contestant, mode);
+    results::forget(&folder)?;
     let mut fates = Fates::new();
-    for wish in &wishes {
+    let mut run = |wish: &Wish| {
         let (nodes, families) = if wish.is_usual { suite::USUAL_NODES } else { suite::OTHER_NODES };
         let cluster = Cluster::start(&programs, &Plan { families, ..plan(nodes)? }, &say)?;
         install(&cluster, contestant, mode)?;
         say(&format!("{} in mode {mode} on {nodes} nodes", contestant.word()));
-        let folder = if wish.is_usual { folder.clone() } else { folder.join("other-nodes") };
+        let folder = if wish.is_usual { folder.clone() } else { results::other_nodes(&folder) };
         fates.extend(suite::run(&cluster, wish, &folder)?);
-    }
-    if fates.values().all(|fate| matches!(fate, Fate::Skipped(_))) {
-        return Err(format!("the suite ran no test; see {}", folder.join("log").display()));
-    }
-    results::save(&folder, &fates)?;
+        Ok::<_, String>(())
+    };
+    // Half a run is no result, but what it found is worth knowing.
+    let ran = wishes.iter().try_for_each(&mut run);
     for (name, fate) in &fates {
         if let Fate::Failed(why) = fate {
             println!("FAILED: {name}: {why}");
@@ -58,6 +58,11 @@ pub(super) fn run(words: &[&str]) -> Result<ExitCode, String> {
     }
     let [passed, failed, skipped] = suite::count(&fates);
     say(&format!("{passed} passed, {failed} failed, {skipped} skipped; {}", folder.display()));
+    ran?;
+    if fates.values().all(|fate| matches!(fate, Fate::Skipped(_))) {
+        return Err(format!("the suite ran no test; see {}", folder.join("log").display()));
+    }
+    results::save(&folder, &fates)?;
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -9,6 +9,7 @@ use crate::moving;
 use crate::plugin;
 use crate::programs::Programs;
 use crate::proxy::{self, Mode};
+use crate::results;
 use crate::suite::{self, Fate, Wish};
 
 #[allow(clippy::print_stdout, reason = "this is what it is for")]
@@ -27,11 +28,10 @@ pub(super) fn run() -> Result<ExitCode, String> {
     plugin::ask(&cluster)?;
     say("kubectl pointsman");
     let ten = suite::TEN.iter().map(|name| (*name).to_owned()).collect();
-    let fates = suite::run(
-        &cluster,
-        &Wish { only: ten, is_usual: true, processes: 4, minutes: 10 },
-        &super::e2e::root().join("short"),
-    )?;
+    let folder = super::e2e::root().join("short");
+    results::forget(&folder)?;
+    let wish = Wish { only: ten, is_usual: true, processes: 4, minutes: 10 };
+    let fates = suite::run(&cluster, &wish, &folder)?;
     for (name, fate) in &fates {
         if let Fate::Failed(why) = fate {
             println!("FAILED: {name}: {why}");
