@@ -8,6 +8,7 @@ use std::process::{Command, ExitCode};
 
 use kernel::process::{Signal, die_with_parent};
 use real_cluster::commands;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Set in the process that works.
 const WORKER: &str = "POINTSMAN_REAL_CLUSTER_WORKER";
@@ -32,12 +33,15 @@ fn supervise(words: &[String]) -> Result<ExitCode, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| e.to_string())?;
     let code = runtime.block_on(async {
-        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        // Its terminal was closed.
+        let mut hang_up = signal(SignalKind::hangup())?;
         let mut child = command.spawn()?;
         let code = loop {
             tokio::select! {
                 _ = tokio::signal::ctrl_c() => break None,
                 _ = terminate.recv() => break None,
+                _ = hang_up.recv() => break None,
                 () = tokio::time::sleep(std::time::Duration::from_millis(100)) => {}
             }
             if let Some(status) = child.try_wait()? {
