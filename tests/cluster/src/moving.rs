@@ -100,7 +100,7 @@ pub fn in_the_place_of_kubeadms(cluster: &Cluster, mode: Mode, say: &dyn Fn(&str
     under_traffic(cluster, &web, &steps, say).map(drop)
 }
 
-/// The chart is upgraded to another configuration and another mode, and uninstalled; rules stay until the clean-up.
+/// The chart is upgraded to another configuration and another image, and uninstalled; rules stay until the clean-up.
 pub fn by_the_chart(cluster: &Cluster, say: &dyn Fn(&str)) -> Done {
     proxy::install(cluster, Mode::Nftables, &[])?;
     let web = Web::create(cluster)?;
