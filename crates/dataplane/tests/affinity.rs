@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use common::{Fixture, MARK, ip, pod_cidrs, service};
 use dataplane::Reconciler;
 use dataplane::nftables::{Nftables, TABLE_NAME};
-use kernel::nft::{self, Batch, ElementData, Transport};
+use kernel::nft::{self, Batch, CommitError, ElementData, Layer, Transport};
 use model::{Family, Service, ServiceKey, ServicePort, TrafficPolicy};
 use simulate::nft::Simulator;
 use simulate::{Host, Journey, Origin, Packet, Protocol, walk};
@@ -94,13 +94,78 @@ fn a_pin_to_an_endpoint_that_is_gone_costs_one_packet_at_most() {
     assert_ne!(moved, first, "the sweep took the pin away");
     // What a packet writes between the commit and the sweep: the safety net drops one packet and unpins.
     let mut batch = Batch::new(nft::TableFamily::Ip, TABLE_NAME);
-    let key = [10, 244, 1, 98, 10, 96, 0, 5, 6, 0, 0, 0, 0, 80, 0, 0];
-    let gone = common::octets(first);
-    let data = [&gone[..], &[0x1f, 0x90, 0, 0]].concat();
+    let (key, data) = pin_of(98, first);
     batch.add_timed_element("affinity", &key, ElementData::Value(&data), 100_000, 100_000);
     simulator.commit(&batch).unwrap();
     assert_eq!(endpoint(&connect(simulator, ip("10.244.1.98"), 0)), None);
     assert!(endpoint(&connect(simulator, ip("10.244.1.98"), 0)).is_some());
+}
+
+fn pin_of(client: u8, endpoint: IpAddr) -> ([u8; 16], Vec<u8>) {
+    let key = [10, 244, 1, client, 10, 96, 0, 5, 6, 0, 0, 0, 0, 80, 0, 0];
+    (key, [&common::octets(endpoint)[..], &[0x1f, 0x90, 0, 0]].concat())
+}
+
+/// A kernel where a packet pins a client elsewhere between the reading of pins and the commit.
+struct Racing {
+    simulator: Simulator,
+    packet: Option<Batch>,
+    refused: usize,
+}
+
+impl Layer for Racing {
+    type Inner = Simulator;
+
+    fn inner(&mut self) -> &mut Simulator {
+        &mut self.simulator
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), CommitError> {
+        if let Some(packet) = self.packet.take() {
+            self.simulator.commit(&packet)?;
+        }
+        let result = Transport::commit(&mut self.simulator, batch);
+        self.refused += usize::from(result.is_err());
+        result
+    }
+}
+
+fn racing() -> (Reconciler<Nftables<Racing>>, [IpAddr; 2], Fixture) {
+    let transport = Racing { simulator: Simulator::before_destroy(), packet: None, refused: 0 };
+    let mut reconciler = Reconciler::new(Nftables::new(transport, &pod_cidrs(), MARK));
+    reconciler.sync(Family::V4, &[], &sticky(&PODS)).unwrap();
+    let simulator = &mut reconciler.backend().transport().simulator;
+    let [gone, stays] = [0, 1].map(|draw| {
+        let client = ip(&format!("10.244.1.{}", 98 + draw));
+        endpoint(&connect(simulator, client, draw)).unwrap()
+    });
+    assert_ne!(gone, stays);
+    let rest: Vec<_> = PODS.into_iter().filter(|(address, _)| ip(address) != gone).collect();
+    (reconciler, [gone, stays], sticky(&rest))
+}
+
+#[test]
+fn pins_of_a_gone_endpoint_go_in_the_same_transaction_on_old_kernels_too() {
+    let (mut reconciler, _, fixture) = racing();
+    let before = reconciler.backend().transport().simulator.generation_id();
+    reconciler.sync(Family::V4, &["default/sticky".into()], &fixture).unwrap();
+    let Racing { simulator, refused, .. } = reconciler.backend().transport();
+    assert_eq!((simulator.generation_id() - before, *refused), (1, 0));
+    assert_eq!(simulator.count(nft::TableFamily::Ip, TABLE_NAME, "affinity"), Some(1), "the other's pin");
+}
+
+#[test]
+fn a_pin_that_a_packet_replaces_meanwhile_delays_no_change() {
+    let (mut reconciler, [_, stays], fixture) = racing();
+    let (key, data) = pin_of(98, stays);
+    let mut packet = Batch::new(nft::TableFamily::Ip, TABLE_NAME);
+    packet.delete_element("affinity", &key);
+    packet.add_timed_element("affinity", &key, ElementData::Value(&data), 100_000, 100_000);
+    reconciler.backend().transport().packet = Some(packet);
+    let synced = reconciler.sync(Family::V4, &["default/sticky".into()], &fixture).unwrap();
+    let Racing { simulator, refused, .. } = reconciler.backend().transport();
+    assert!(!synced.full && *refused <= 1, "{refused} refused");
+    assert_eq!(endpoint(&connect(simulator, ip("10.244.1.98"), 0)), Some(stays));
 }
 
 /// A pin made under policy Cluster may name an endpoint that is wrong for clients outside under policy Local.

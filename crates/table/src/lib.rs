@@ -38,6 +38,6 @@ pub use own_pool::elements as own_pool_elements;
 pub use refusals::counter;
 pub use render::{RenderedPort, destination_key};
 pub use sets::{Door, SetName};
-pub use sweep::{PINS_TOGETHER, Pin, PinSweep, destroy, forget, split_before};
+pub use sweep::{PINS_TOGETHER, Pin, PinSweep, delete_pins, forget, split_before};
 pub use table::{Existing, Table};
 pub use traffic::{Count, PortTraffic, ServicePortName, counter_names, read_traffic};

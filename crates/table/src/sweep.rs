@@ -274,21 +274,18 @@ pub fn forget<T: Transport>(transport: &mut T, family: Family, pins: &[Pin]) -> 
     Ok(deleted)
 }
 
-/// Delete pins that may expire at any moment: adding one with the data it has makes the deletion succeed either way.
-/// (`DESTROYSETELEM` would do, but only from Linux 6.3 on.)
 fn deletion(family: Family, pins: &[Pin]) -> Batch {
     let mut batch = Batch::new(nft_family(family), TABLE);
+    delete_pins(&mut batch, pins);
+    batch
+}
+
+/// Delete pins that may expire at any moment: adding one with the data it has makes the deletion succeed either way. It
+/// fails for a pin that a packet has replaced. (`DESTROYSETELEM` would not, but before Linux 6.3 it spoils every batch.)
+pub fn delete_pins(batch: &mut Batch, pins: &[Pin]) {
     for pin in pins {
         let map = SetName::Pins(pin.door).name();
         batch.add_element(&map, &pin.key, ElementData::Value(&pin.endpoint), None);
         batch.delete_element(&map, &pin.key);
-    }
-    batch
-}
-
-/// Delete pins within the transaction that takes their endpoint away: unlike above nothing may make it fail.
-pub fn destroy(batch: &mut Batch, pins: &[Pin]) {
-    for pin in pins {
-        batch.destroy_element(&SetName::Pins(pin.door).name(), &pin.key);
     }
 }

@@ -218,14 +218,19 @@ impl<T: Transport> Backend for Nftables<T> {
         let started = Instant::now();
         let (mut batch, _) = table.change(setup, changes, node);
         let rendering = started.elapsed();
-        table::destroy(&mut batch, &known);
+        let without_pins = (!known.is_empty()).then(|| batch.clone());
+        table::delete_pins(&mut batch, &known);
         let committed = Committed {
             bytes: batch.len_bytes(),
             elements: table.elements,
             rendering,
             ..Committed::default()
         };
-        self.transport.commit(&batch)?;
+        match (self.transport.commit(&batch), without_pins) {
+            // A packet has replaced a pin since it was read: they are left to the sweep.
+            (Err(error), Some(batch)) if is_about_pins(error.kind) => self.transport.commit(&batch)?,
+            (outcome, _) => outcome?,
+        }
         sweeps.extend(sweep);
         Ok(committed)
     }
@@ -327,6 +332,11 @@ fn is_misfit(kind: CommitErrorKind) -> bool {
             | CommitErrorKind::Busy
             | CommitErrorKind::Rejected
     )
+}
+
+/// Whether an error may come from pins that were read before the commit.
+fn is_about_pins(kind: CommitErrorKind) -> bool {
+    matches!(kind, CommitErrorKind::Exists | CommitErrorKind::Full)
 }
 
 /// Whether a destination with affinity turns from one pool to two.

@@ -177,13 +177,6 @@ impl Batch {
         });
     }
 
-    /// Delete an element if it is there. Kernel 6.3 and later.
-    pub fn destroy_element(&mut self, set: &str, key: &[u8]) {
-        self.element(NFT_MSG_DESTROYSETELEM, set, |writer| {
-            encode::element(writer, key, ElementData::None, 0, None);
-        });
-    }
-
     /// Add `start` up to, not including, `end` to an interval set; without `end`, up to the last value.
     pub fn add_interval(&mut self, set: &str, start: &[u8], end: Option<&[u8]>) {
         self.interval(NFT_MSG_NEWSETELEM, set, start, end);

@@ -42,6 +42,11 @@ pub(super) fn request(to: &mut Transaction<'_>, request: &Request<'_>, now: u64)
     }
 }
 
+/// Whether this is a message that Linux knows from 6.3 on.
+pub(super) fn destroys(kind: u16) -> bool {
+    kind >> 8 == NFNL_SUBSYS_NFTABLES && (DESTROY_TABLE..=NFT_MSG_DESTROYSETELEM).contains(&(kind & 0xff))
+}
+
 /// To destroy is to delete what may be absent.
 fn forgive(result: Result<(), Errno>) -> Result<(), Errno> {
     if result == Err(libc::ENOENT) { Ok(()) } else { result }

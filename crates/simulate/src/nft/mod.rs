@@ -60,6 +60,7 @@ pub struct Simulator {
     handles: u64,
     now: u64,
     failure: Option<Errno>,
+    cannot_destroy: bool,
 }
 
 impl Simulator {
@@ -67,11 +68,20 @@ impl Simulator {
         Simulator { generation: 1, ..Simulator::default() }
     }
 
+    /// A kernel before 6.3, which knows no message that destroys.
+    pub fn before_destroy() -> Simulator {
+        Simulator { cannot_destroy: true, ..Simulator::new() }
+    }
+
     /// Take a whole batch, from `BATCH_BEGIN` to `BATCH_END`: all of it, or on an error nothing.
     pub fn commit_bytes(&mut self, batch: &[u8]) -> Result<(), SimError> {
         let begin = self.begin(batch)?;
         if let Some(errno) = self.failure.take() {
             return Err(SimError { sequence: begin, errno });
+        }
+        let unknown = |message: &Message<'_>| self.cannot_destroy && apply::destroys(message.kind);
+        if let Some(message) = messages(batch).find(unknown) {
+            return Err(SimError { sequence: message.sequence, errno: libc::EINVAL });
         }
         match self.attempt(batch, Checks::AtTheEnd) {
             // Which message made the graph of chains invalid is only known by checking after each.

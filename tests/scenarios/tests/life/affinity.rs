@@ -179,4 +179,5 @@ fn moves(carrier: Carrier, protocol: Protocol) {
             assert!(*pod == gone || *pod == by, "client {client} left the living {pod} for {by}");
         }
     }
+    assert!(!stage.log().contains("Failed to write rules"), "{}", stage.log());
 }
