@@ -10,6 +10,7 @@ use crate::check_pace::Looks;
 use crate::drift::TellDrift;
 use crate::inspection::{Inspected, Inspection, Look};
 use crate::nftables::{Pin, PinSweep};
+use crate::pieces::MOST_TURNED;
 use crate::shortfall::Shortfall;
 use model::{Change, Family, Fate, LocalDetector, ModeSettings, NodePlan, Protocol, ServiceKey, ServicePlan};
 
@@ -82,6 +83,11 @@ pub trait Backend {
     /// Whether a large change costs less for others if it is made in several steps.
     fn works_in_pieces(&self) -> bool {
         self.base().is_some_and(Backend::works_in_pieces)
+    }
+
+    /// Pools with more endpoints are shortened while the affinity of their port changes.
+    fn most_turned(&self) -> usize {
+        self.base().map_or(MOST_TURNED, Backend::most_turned)
     }
 
     /// What to apply instead of the new plan until what [`take_sweeps`](Backend::take_sweeps) hands out is done, if a change

@@ -1,7 +1,8 @@
 //! A large change of one service, carried out piece by piece: plans on the way from one to another, each of which differs
-//! little from the one before and serves every client as the old or the new plan does. (Where hundreds of addresses move
-//! from one port of a service to another, they are given up first and not served in between.) Between two
-//! pieces others get their turn.
+//! little from the one before and serves every client as the old or the new plan does. There are two exceptions: where
+//! hundreds of addresses move from one port of a service to another, they are given up first and not served in between;
+//! and while the affinity of a large pool changes, only its first endpoints are used: flows of UDP to the others are
+//! deleted meanwhile, and their pins dropped. Between two pieces others get their turn.
 
 mod front;
 
@@ -23,7 +24,7 @@ const MOST_MOVED: usize = 500;
 const MOST_TOGETHER: usize = 24_000;
 
 /// Pools that are larger are shortened before the affinity of their port changes: that writes all that is left at once.
-const MOST_TURNED: usize = 2_000;
+pub(crate) const MOST_TURNED: usize = 2_000;
 
 /// The next plan on the way.
 pub(crate) struct Piece {
@@ -32,18 +33,19 @@ pub(crate) struct Piece {
 }
 
 /// A step from what is in force towards what is wanted. `together` are destinations that other services gain or lose with
-/// the same transaction: ports that have one of them do not wait.
+/// the same transaction: ports that have one of them do not wait. `most_turned` is the mode's.
 pub(crate) fn next(
     old: Option<&ServicePlan>,
     wanted: Option<&ServicePlan>,
     together: &HashSet<(Protocol, Address)>,
+    most_turned: usize,
 ) -> Piece {
     let moved = moved(old, wanted);
     // So many that they would be too much for one piece: they are given up first, and taken up by their new ports then.
     if moved.len() > MOST_MOVED || cost_of(&moved, old, wanted) > MOST_TOGETHER {
         let mut without = wanted.cloned().unwrap_or_default();
         without.retain(|protocol, at| !moved.contains(&(protocol, at)));
-        let Piece { plan, .. } = next(old, Some(&without), together);
+        let Piece { plan, .. } = next(old, Some(&without), together, most_turned);
         return Piece { plan, is_last: false };
     }
     let together = &together.union(&moved).copied().collect::<HashSet<_>>();
@@ -62,7 +64,7 @@ pub(crate) fn next(
             continue;
         }
         is_last = false;
-        let part = if left > 0 { part(old, new, left) } else { None };
+        let part = if left > 0 { part(old, new, left, most_turned) } else { None };
         match part {
             Some(part) => {
                 left = 0;
@@ -206,10 +208,15 @@ fn differing(old: &[PlannedEndpoint], new: &[PlannedEndpoint]) -> usize {
 }
 
 /// The port on its way from one to the other; `None` if parting it helps nothing.
-fn part(before: Option<&PortPlan>, after: Option<&PortPlan>, left: usize) -> Option<PortPlan> {
+fn part(
+    before: Option<&PortPlan>,
+    after: Option<&PortPlan>,
+    left: usize,
+    most_turned: usize,
+) -> Option<PortPlan> {
     if let Some((before, after)) = before.zip(after)
         && is_turned(before, after)
-        && let Some(short) = shortened(before)
+        && let Some(short) = shortened(before, most_turned)
     {
         return partly(Some(before), Some(&short), left);
     }
@@ -260,9 +267,9 @@ fn partly(before: Option<&PortPlan>, after: Option<&PortPlan>, left: usize) -> O
 }
 
 /// The port with as many endpoints as may be turned at once; `None` if it has no more.
-fn shortened(port: &PortPlan) -> Option<PortPlan> {
-    let first = |pool: &[PlannedEndpoint]| pool.iter().take(MOST_TURNED).copied().collect();
-    let is_long = Pool::BOTH.into_iter().any(|pool| port.pool(pool).len() > MOST_TURNED);
+fn shortened(port: &PortPlan, most: usize) -> Option<PortPlan> {
+    let first = |pool: &[PlannedEndpoint]| pool.iter().take(most).copied().collect();
+    let is_long = Pool::BOTH.into_iter().any(|pool| port.pool(pool).len() > most);
     is_long.then(|| PortPlan {
         cluster_pool: first(&port.cluster_pool),
         local_pool: first(&port.local_pool),

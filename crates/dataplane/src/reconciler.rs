@@ -258,7 +258,8 @@ impl<B: Backend> Reconciler<B> {
         let wanted = fresh.plans.remove(service).flatten();
         let free = state.without_lingering(service, wanted.as_ref());
         let towards = free.as_ref().or(wanted.as_ref());
-        let piece = pieces::next(known.plans.get(service), towards, &known.destinations(&fresh.plans));
+        let (in_force, together) = (known.plans.get(service), known.destinations(&fresh.plans));
+        let piece = pieces::next(in_force, towards, &together, self.backend.most_turned());
         fresh.plans.insert(service.clone(), piece.plan);
         if !piece.is_last || free.is_some() {
             // Without it, it is planned again for the next piece.

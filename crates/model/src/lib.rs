@@ -33,9 +33,9 @@ pub use node::{
     nodeport_loopback, plan_node,
 };
 pub use plan::{
-    Address, AllowedSources, Destination, Excess, ExplainedEndpoint, MOST_WEIGHT, Masquerade, NotUsed,
-    PlannedEndpoint, Pool, PortPlan, Ports, Role, Routing, ServicePlan, Settings, Verdict, explain_endpoints,
-    merged_ports, plan,
+    Address, AllowedSources, Destination, Excess, ExplainedEndpoint, MOST_OF_IPVS, MOST_WEIGHT, Masquerade,
+    NotUsed, PlannedEndpoint, Pool, PortPlan, Ports, Role, Routing, ServicePlan, Settings, Verdict,
+    explain_endpoints, merged_ports, plan,
 };
 pub use planner::{KnownEndpoint, Planned, Planner};
 pub use service::{Service, ServiceKey, ServicePort, TrafficPolicy};

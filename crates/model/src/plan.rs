@@ -26,7 +26,7 @@ mod tests;
 mod why;
 
 pub use choice::NotUsed;
-pub use limit::{Excess, MOST_WEIGHT};
+pub use limit::{Excess, MOST_OF_IPVS, MOST_WEIGHT};
 pub use ports::Ports;
 pub use share::merged_ports;
 pub use why::{ExplainedEndpoint, explain_endpoints};

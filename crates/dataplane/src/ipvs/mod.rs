@@ -26,7 +26,8 @@ use ipnet::IpNet;
 use kernel::ipvs::{self, DumpedServer};
 use kernel::nft;
 use model::{
-    Change, Family, IpvsSettings, NodePlan, Scheduler, ServiceKey, ServicePlan, merged_ports, ports_of,
+    Change, Family, IpvsSettings, MOST_OF_IPVS, NodePlan, Scheduler, ServiceKey, ServicePlan, merged_ports,
+    ports_of,
 };
 
 use crate::backend::{Backend, Committed, Setup, SyncError};
@@ -402,6 +403,12 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Backend for Ipvs<N, V, G>
     fn is_rewritten_for(&self, before: &NodePlan, after: &NodePlan) -> bool {
         let routes = (&before.service_cidrs, before.primary) != (&after.service_cidrs, after.primary);
         routes || before.nodeport_ips != after.nodeport_ips
+    }
+
+    /// What IPVS picks from keeps its endpoints: each virtual server is changed in place. More is left, so that the rules
+    /// go on picking what they pick.
+    fn most_turned(&self) -> usize {
+        MOST_OF_IPVS + 1_000
     }
 
     fn configure(&mut self, family: Family, setup: &Setup) -> bool {

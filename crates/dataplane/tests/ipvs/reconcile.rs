@@ -1,5 +1,9 @@
 //! Changes lead to what a rewrite would write.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
 use super::*;
 use crate::common::{ip, service};
 use model::{Service, TrafficPolicy};
@@ -91,10 +95,7 @@ fn node_ports_follow_the_address_of_the_node() {
 #[test]
 fn a_port_with_too_many_destinations_is_left_to_rules() {
     let mut fixture = Fixture::default();
-    let addresses: Vec<String> = (0..16_385).map(|n: u32| ipv4(0x0af5_0000 + n)).collect();
-    let endpoints: Vec<(&str, &'static str)> =
-        addresses.iter().map(|address| (address.as_str(), "there")).collect();
-    fixture.add("default/huge", service(1), &endpoints);
+    add_huge(&mut fixture, service(1), 16_385);
     fixture.add("default/plain", service(2), &PODS);
     let mut reconciler = reconciler();
     sync(&mut reconciler, &fixture, &[]);
@@ -106,6 +107,36 @@ fn a_port_with_too_many_destinations_is_left_to_rules() {
     assert!(journey.delivery().is_some_and(|delivery| delivery.port == 8080), "{journey:?}");
 }
 
-fn ipv4(address: u32) -> String {
-    std::net::Ipv4Addr::from(address).to_string()
+/// IPVS changes it in place, and no pool comes to IPVS because it is shortened on the way.
+#[test]
+fn the_affinity_of_a_large_pool_changes_without_touching_its_endpoints() {
+    for (endpoints, held) in [(3_000, Some(3_000)), (6_000, None)] {
+        let (mut reconciler, mut fixture) = (reconciler(), Fixture::default());
+        add_huge(&mut fixture, service(1), endpoints);
+        sync(&mut reconciler, &fixture, &[]);
+        let seen = Rc::new(RefCell::new(BTreeSet::new()));
+        let sizes = seen.clone();
+        machine(&mut reconciler).look(move |machine| {
+            let mut ipvs = machine.clone().ipvs;
+            let web = server("10.96.0.1", 80);
+            let pool = ipvs.service(web).unwrap().map(|_| ipvs.destinations(web).unwrap());
+            let in_use = pool.map(|pool| pool.iter().filter(|one| one.weight == 1).count());
+            sizes.borrow_mut().insert(in_use);
+        });
+        for affinity_seconds in [Some(60), Some(90), None] {
+            add_huge(&mut fixture, Service { affinity_seconds, ..service(1) }, endpoints);
+            sync(&mut reconciler, &fixture, &["default/huge"]);
+        }
+        let seen = seen.borrow();
+        assert_eq!([seen.first(), seen.last()], [Some(&held); 2]);
+        assert_as_fresh(&mut reconciler, &fixture, "affinity came and went");
+    }
+}
+
+fn add_huge(fixture: &mut Fixture, service: Service, endpoints: u32) {
+    let address = |number| std::net::Ipv4Addr::from(0x0af5_0000 + number).to_string();
+    let addresses: Vec<String> = (0..endpoints).map(address).collect();
+    let endpoints: Vec<(&str, &'static str)> =
+        addresses.iter().map(|address| (address.as_str(), "there")).collect();
+    fixture.add("default/huge", service, &endpoints);
 }

@@ -45,7 +45,7 @@ fn walk(old: Option<&ServicePlan>, wanted: Option<&ServicePlan>) -> usize {
 fn walk_in(most: usize, old: Option<&ServicePlan>, wanted: Option<&ServicePlan>) -> usize {
     let mut now = old.cloned();
     for steps in 1..1000 {
-        let Piece { plan, is_last } = next(now.as_ref(), wanted, &HashSet::new());
+        let Piece { plan, is_last } = next(now.as_ref(), wanted, &HashSet::new(), MOST_TURNED);
         let ports = |plan: &Option<ServicePlan>| plan.clone().map(|plan| plan.ports).unwrap_or_default();
         let (before, after) = (ports(&now), ports(&plan));
         let changed = merged_ports(&before, &after).filter(|(before, after)| before != after);
@@ -113,7 +113,7 @@ fn the_affinity_of_a_large_pool_changes_in_pieces() {
     walk_in(3 * PIECE, Some(&pinned(None, 0..6_000)), Some(&pinned(Some(60), 0..6_000)));
     // As many as most services have keep all their endpoints meanwhile.
     let (before, wanted) = (pinned(None, 0..1_900), pinned(Some(60), 0..1_900));
-    let first = next(Some(&before), Some(&wanted), &HashSet::new());
+    let first = next(Some(&before), Some(&wanted), &HashSet::new(), MOST_TURNED);
     assert_eq!(first.plan.as_ref(), Some(&wanted));
 }
 
@@ -129,7 +129,7 @@ fn a_large_pool_that_becomes_one_for_each_address_goes_in_pieces() {
 fn what_others_gain_or_lose_does_not_wait() {
     let many = plan((0..6_000).map(|number| port(number, 0..1)));
     let at = (Protocol::Tcp, Address::Vip(IpAddr::from([10, 96, 0, 1]), 5_999));
-    let piece = next(None, Some(&many), &HashSet::from([at]));
+    let piece = next(None, Some(&many), &HashSet::from([at]), MOST_TURNED);
     assert!(!piece.is_last);
     assert!(piece.plan.is_some_and(|plan| plan.ports.last().is_some_and(|port| &*port.name == "p05999")));
 }

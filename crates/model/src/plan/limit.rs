@@ -17,7 +17,7 @@ const MOST_COPIES: usize = 4096;
 
 /// IPVS has no pool that several virtual servers share: a port is its addresses times its endpoints there. One that would
 /// be more than this is left to rules, which have such pools.
-const MOST_OF_IPVS: usize = 4096;
+pub const MOST_OF_IPVS: usize = 4096;
 
 /// Beyond this many endpoints no other combination of slices with different ports is read, and the ports that need one
 /// are left out. The slices that Kubernetes writes for a service have the same ports, or make up a handful of
