@@ -15,6 +15,7 @@ use super::rule::Rule;
 use super::saved::Saved;
 use super::script::Script;
 use super::service::{ServicePort, ports};
+use super::shelf::Shelf;
 use super::state::{Leaves, Place, State, leaves};
 use super::tree::{Chain, Difference};
 use super::watch::Watch;
@@ -23,6 +24,7 @@ use crate::backend::{Committed, RuleCount, SyncError};
 pub(super) struct FamilyTables<T> {
     pub(super) tables: Option<T>,
     pub(super) dialect: Dialect,
+    pub(super) shelf: Shelf,
     state: State,
     watch: Watch,
     /// The last look found nothing to read.
@@ -41,7 +43,8 @@ pub(super) struct Written {
 impl<T: Tables> FamilyTables<T> {
     pub(super) fn new(tables: Option<T>, dialect: Dialect) -> FamilyTables<T> {
         let watch = Watch::new(Instant::now());
-        FamilyTables { tables, dialect, state: State::new(), watch, is_blind: false, sections: 0 }
+        let (shelf, state) = (Shelf::default(), State::new());
+        FamilyTables { tables, dialect, shelf, state, watch, is_blind: false, sections: 0 }
     }
 
     /// Make the tables hold just these services, beside what others have there.
@@ -195,6 +198,7 @@ impl<T: Tables> FamilyTables<T> {
     /// Costs a system call or two while no other process writes; else all rules are read, and not too often.
     pub(super) fn is_intact(&mut self, plans: &HashMap<ServiceKey, ServicePlan>, node: &NodePlan) -> bool {
         let Some(tables) = &mut self.tables else { return true };
+        self.shelf.clear_old();
         let (stamp, started) = (tables.stamp(), Instant::now());
         if !self.watch.wants_look(stamp, started) {
             return true;

@@ -17,6 +17,7 @@ use super::pins::{self, Lists};
 use super::rule::Rule;
 use super::saved::{Saved, is_same};
 use super::service::ServicePort;
+use super::shelf::Shelf;
 use super::state::Place;
 use super::tree::{Chain, Leaf};
 use crate::inspection::{Inspected, Inspection, InspectionError, Look};
@@ -36,29 +37,39 @@ struct Wanted {
     pins: Lists,
 }
 
-pub(super) fn look<T: Tables>(tables: &mut T, dialect: &Dialect, inspected: &Inspected<'_>) -> Look {
+pub(super) fn look<T: Tables>(
+    tables: &mut T,
+    shelf: &Shelf,
+    dialect: &Dialect,
+    inspected: &Inspected<'_>,
+) -> Look {
     let wanted = Wanted::new(dialect, inspected);
-    match tables.saver() {
-        Some(save) => Look::Later(Box::new(move || {
-            let saved = [save(Table::Filter)?, save(Table::Nat)?];
-            let mut inspection = wanted.compare(&saved);
-            let pins = Path::new(pins::FOLDER);
-            inspection.pin = wanted.client.and_then(|client| wanted.pins.find(client, pins, Jiffies::now()));
-            Ok(inspection)
-        })),
-        None => Look::Done(save(tables).map(|saved| wanted.compare(&saved))),
-    }
+    let Some(save) = tables.saver() else {
+        return Look::Done(save(tables).map(|saved| wanted.compare(&saved)));
+    };
+    let (stamp, shelf) = (tables.stamp(), shelf.clone());
+    Look::Later(Box::new(move || {
+        let mut inspection = shelf.compare(stamp, &save, |saved| wanted.compare(saved))?;
+        let pins = Path::new(pins::FOLDER);
+        inspection.pin = wanted.client.and_then(|client| wanted.pins.find(client, pins, Jiffies::now()));
+        Ok(inspection)
+    }))
 }
 
 /// All chains; `all` is asked when there is time.
-pub(super) fn look_at_all<T: Tables>(tables: &mut T, all: impl FnOnce() -> All + Send + 'static) -> Look {
-    match tables.saver() {
-        Some(save) => Look::Later(Box::new(move || {
-            let saved = [save(Table::Filter)?, save(Table::Nat)?];
-            Ok(compare_all(&all(), &saved))
-        })),
-        None => Look::Done(save(tables).map(|saved| compare_all(&all(), &saved))),
-    }
+pub(super) fn look_at_all<T: Tables>(
+    tables: &mut T,
+    shelf: &Shelf,
+    all: impl FnOnce() -> All + Send + 'static,
+) -> Look {
+    let Some(save) = tables.saver() else {
+        return Look::Done(save(tables).map(|saved| compare_all(&all(), &saved)));
+    };
+    let (stamp, shelf) = (tables.stamp(), shelf.clone());
+    Look::Later(Box::new(move || {
+        let all = all();
+        shelf.compare(stamp, &save, |saved| compare_all(&all, saved))
+    }))
 }
 
 fn compare_all(all: &All, saved: &[String; 2]) -> Inspection {

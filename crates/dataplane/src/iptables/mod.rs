@@ -16,6 +16,7 @@ mod rule;
 pub(crate) mod saved;
 mod script;
 mod service;
+mod shelf;
 mod state;
 mod tree;
 mod watch;
@@ -192,9 +193,9 @@ impl<T: Tables> Backend for Iptables<T> {
     }
 
     fn inspect(&mut self, family: Family, inspected: &Inspected<'_>) -> Look {
-        let FamilyTables { tables, dialect, .. } = &mut self.families[family.index()];
+        let FamilyTables { tables, dialect, shelf, .. } = &mut self.families[family.index()];
         match tables {
-            Some(tables) => inspect::look(tables, dialect, inspected),
+            Some(tables) => inspect::look(tables, shelf, dialect, inspected),
             None => Look::Done(Ok(Inspection::default())),
         }
     }
@@ -220,7 +221,7 @@ impl<T: Tables> Backend for Iptables<T> {
             all
         };
         Some(match &mut tables.tables {
-            Some(tables) => inspect::look_at_all(tables, all),
+            Some(known) => inspect::look_at_all(known, &tables.shelf, all),
             None => Look::Done(Ok(Inspection::default())),
         })
     }

@@ -7,7 +7,7 @@ use kernel::iptables::Stamp;
 /// The least time between two looks.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Once another process wrote, looks may take a twentieth of a core.
-const SHARE: u32 = 19;
+pub(super) const SHARE: u32 = 19;
 /// A stamp says nothing of a rule of a legacy table that was replaced by one of the same size, nor of what a process
 /// wrote between our writing and our taking the stamp. These are found here, for a hundredth of a core at most.
 const ANYWAY: Duration = Duration::from_secs(60);
