@@ -5,6 +5,7 @@ mod chart;
 mod explained;
 mod html;
 mod listing;
+mod pace;
 mod service;
 mod services;
 mod status;
@@ -14,7 +15,8 @@ mod wanted;
 mod tests;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::rc::Rc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use commands::paths;
 use config::version;
@@ -29,6 +31,7 @@ use super::api_status::{self, Identity};
 use super::{Context, api_services};
 use html::Html;
 use listing::Listing;
+use pace::Pace;
 use service::Shown;
 use wanted::Wanted;
 use web::answer::{self, Answer};
@@ -40,8 +43,6 @@ const SCRIPT: &str = include_str!("page.js");
 /// Nothing comes from elsewhere, nothing goes elsewhere, and no text of the page can become a script.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
-/// Figures that change without a sync are as old as this at most.
-const COUNTERS_AGE: Duration = Duration::from_secs(5);
 
 /// What the page is about.
 #[derive(Clone)]
@@ -49,11 +50,15 @@ struct About {
     identity: Identity,
     /// Of the other pages.
     paths: Vec<&'static str>,
+    pace: Rc<Pace>,
 }
 
 /// At `/`, and the style and the script beside it.
 pub(super) fn page(router: Router, identity: Identity, context: &Context) -> Router {
-    let about = About { identity, paths: router.paths().collect() };
+    let age = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let first = u64::try_from(age.as_nanos()).unwrap_or_default();
+    let pace = Rc::new(Pace::new(first, Instant::now()));
+    let about = About { identity, paths: router.paths().collect(), pace };
     let context = context.clone();
     router
         .unlisted("/pointsman/page.css", |_| {
@@ -84,11 +89,15 @@ async fn respond(parts: &Parts, about: &About, context: &Context) -> Answer {
         return refusal;
     }
     let query = parts.uri.query().unwrap_or_default();
-    let tag = tag(about, context, query);
+    let (tag, started) = (tag(about, context, query), Instant::now());
     if parts.headers.get(IF_NONE_MATCH).is_some_and(|known| *known == tag) {
         return answer::with_header(answer::text(StatusCode::NOT_MODIFIED, ""), "etag", &tag);
     }
-    let (code, html) = match gather(query, about, context).await {
+    let gathered = gather(query, about, context).await;
+    if is_costly(query) {
+        about.pace.looked(started.elapsed(), Instant::now());
+    }
+    let (code, html) = match gathered {
         Ok(content) => (StatusCode::OK, render(&content, about, &tag)),
         Err((code, problem)) => (code, failure(about, &problem)),
     };
@@ -101,14 +110,23 @@ async fn respond(parts: &Parts, about: &About, context: &Context) -> Answer {
 
 /// The same for as long as the same would be shown: who looks every few seconds at an idle agent costs nearly nothing.
 fn tag(about: &About, context: &Context, query: &str) -> String {
-    let mut hasher = DefaultHasher::new();
-    (query, api_status::generation(&about.identity, context)).hash(&mut hasher);
+    let hash = |what: &dyn Fn(&mut DefaultHasher)| {
+        let mut hasher = DefaultHasher::new();
+        what(&mut hasher);
+        hasher.finish()
+    };
+    let generation = hash(&|hasher| api_status::generation(&about.identity, context).hash(hasher));
     // Traffic, pins and what the kernel holds change without a sync.
-    if query.contains("service=") || query.contains("to=") {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        (now.as_secs() / COUNTERS_AGE.as_secs()).hash(&mut hasher);
-    }
-    format!("\"{:016x}\"", hasher.finish())
+    let issue = match is_costly(query) {
+        true => about.pace.issue(generation, Instant::now()),
+        false => generation,
+    };
+    format!("\"{:016x}\"", hash(&|hasher| (query, issue).hash(hasher)))
+}
+
+/// Whether a service or a packet is looked at.
+fn is_costly(query: &str) -> bool {
+    query.contains("service=") || query.contains("to=")
 }
 
 /// Everything that is shown.

@@ -6,7 +6,7 @@ const HOSTILE: &str = "x\"'><script>alert(1)</script>&";
 
 fn about() -> About {
     let identity = Identity { node: HOSTILE.to_owned(), mode: "nftables" };
-    About { identity, paths: vec!["/metrics"] }
+    About { identity, paths: vec!["/metrics"], pace: Rc::new(Pace::new(0, Instant::now())) }
 }
 
 fn hostile_service() -> Value {
