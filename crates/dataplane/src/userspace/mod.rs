@@ -108,12 +108,13 @@ impl<N: nft::Transport, G: Ground> Backend for Userspace<N, G> {
         plans: &HashMap<ServiceKey, ServicePlan>,
         node: &NodePlan,
     ) -> Result<Committed, SyncError> {
+        let node = with_loopback(node);
+        // Before anybody can call: the rules of the last agent lead to the listener.
+        self.directory.replace(family, plans, &node);
         let doors = self.open(family, !plans.is_empty())?;
         let redirected =
             plans.iter().filter_map(|(service, plan)| Some((service.clone(), redirect::plan(plan, doors?))));
         let redirected: HashMap<ServiceKey, ServicePlan> = redirected.collect();
-        let node = with_loopback(node);
-        self.directory.replace(family, plans, &node);
         self.refused[family.index()].replace(plans);
         self.rules.rewrite(family, &redirected, &node)
     }
@@ -124,9 +125,9 @@ impl<N: nft::Transport, G: Ground> Backend for Userspace<N, G> {
         changes: &[Change<'_>],
         node: (&NodePlan, &NodePlan),
     ) -> Result<Committed, SyncError> {
-        let doors = self.open(family, changes.iter().any(|change| change.new.is_some()))?;
         let node = [node.0, node.1].map(with_loopback);
         self.directory.take_in(family, changes, &node[1]);
+        let doors = self.open(family, changes.iter().any(|change| change.new.is_some()))?;
         let redirected: Vec<_> = changes
             .iter()
             .filter_map(|change| Some((change.service, redirect::change(change, doors?))))
@@ -251,3 +252,7 @@ impl Leads {
         self.directory.describe()
     }
 }
+
+#[cfg(test)]
+#[path = "../../tests/unit/userspace_order.rs"]
+mod tests;
