@@ -29,6 +29,7 @@ use serde_json::Value;
 use super::api::{self, Refused};
 use super::api_status::{self, Identity};
 use super::{Context, api_services};
+use crate::questions::ServiceRow;
 use html::Html;
 use listing::Listing;
 use pace::Pace;
@@ -97,12 +98,20 @@ async fn respond(parts: &Parts, about: &About, context: &Context) -> Answer {
     if is_costly(query) {
         about.pace.looked(started.elapsed(), Instant::now());
     }
-    let (code, html) = match gathered {
-        Ok(content) => (StatusCode::OK, render(&content, about, &tag)),
-        Err((code, problem)) => (code, failure(about, &problem)),
-    };
-    let mut answer = answer::typed(code, "text/html; charset=utf-8", html.into_text());
-    if let (StatusCode::OK, Ok(tag)) = (code, HeaderValue::from_str(&tag)) {
+    match gathered {
+        Ok(content) => shown(&content, about, &tag),
+        Err((code, problem)) => {
+            answer::typed(code, "text/html; charset=utf-8", failure(about, &problem).into_text())
+        }
+    }
+}
+
+fn shown(content: &Content, about: &About, tag: &str) -> Answer {
+    // What is missing may be there the next time.
+    let tag = if content.is_whole { tag } else { "" };
+    let html = render(content, about, tag).into_text();
+    let mut answer = answer::typed(StatusCode::OK, "text/html; charset=utf-8", html);
+    if let (true, Ok(tag)) = (content.is_whole, HeaderValue::from_str(tag)) {
         answer.headers_mut().insert(ETAG, tag);
     }
     answer
@@ -135,6 +144,8 @@ struct Content {
     status: Value,
     /// Or why there is none.
     listing: Result<Listing, String>,
+    /// The sync thread answered, or nothing is to be expected of it yet.
+    is_whole: bool,
     shown: Option<Shown>,
     answer: Option<Result<Value, String>>,
 }
@@ -145,31 +156,40 @@ async fn gather(query: &str, about: &About, context: &Context) -> Result<Content
     let status = api_status::status(&about.identity, context);
     if let Err((_, problem)) = api::has_written(context) {
         let answer = (!wanted.to.is_empty()).then(|| Err(problem.clone()));
-        return Ok(Content { wanted, status, listing: Err(problem), shown: None, answer });
+        return Ok(Content { wanted, status, listing: Err(problem), is_whole: true, shown: None, answer });
     }
-    let mut shown = None;
+    // The health of an agent that writes rules for long is to be seen, too. If nobody answers, more questions would only wait.
+    let listing = listing::gather(&wanted, sync_thread).await.map_err(|(_, problem)| problem);
+    let (mut shown, mut answer) = (None, None);
     if !wanted.service.is_empty() {
-        let key = ServiceKey::from(wanted.service.as_str());
-        let rows = sync_thread.service_rows(&[key]).await.map_err(api::unanswered)?;
-        let rates = context.metrics.traffic().and_then(|traffic| traffic.rates());
-        let explained = api::explain("", &wanted.service, "", context).await.map_err(|(_, problem)| problem);
-        shown = Some(Shown {
-            service: rows.first().map(|row| api_services::document(row, rates.as_deref())),
-            explained,
+        shown = Some(match &listing {
+            Ok(_) => look(&wanted.service, context).await,
+            Err(problem) => Shown { service: Err(problem.clone()), explained: Err(problem.clone()) },
         });
     }
-    let mut answer = None;
     if !wanted.to.is_empty() {
         let is_service = wanted.to.contains('/');
         let (to, service) = if is_service { ("", &*wanted.to) } else { (&*wanted.to, "") };
-        answer = Some(api::explain(to, service, &wanted.from, context).await.map_err(|(_, problem)| problem));
+        answer = Some(match &listing {
+            Ok(_) => api::explain(to, service, &wanted.from, context).await.map_err(|(_, problem)| problem),
+            Err(problem) => Err(problem.clone()),
+        });
     }
-    let listing = Ok(listing::gather(&wanted, sync_thread).await?);
-    Ok(Content { wanted, status, listing, shown, answer })
+    let is_whole = listing.is_ok() && shown.as_ref().is_none_or(|shown| shown.service.is_ok());
+    Ok(Content { wanted, status, listing, is_whole, shown, answer })
+}
+
+async fn look(service: &str, context: &Context) -> Shown {
+    let rows = context.sync_thread.service_rows(&[ServiceKey::from(service)]).await;
+    let rates = context.metrics.traffic().and_then(|traffic| traffic.rates());
+    let document = |row: &ServiceRow| api_services::document(row, rates.as_deref());
+    let rows = rows.map(|rows| rows.first().map(document)).map_err(|why| why.to_string());
+    let explained = api::explain("", service, "", context).await.map_err(|(_, problem)| problem);
+    Shown { service: rows, explained }
 }
 
 fn render(content: &Content, about: &About, tag: &str) -> Html {
-    let Content { wanted, status, listing, shown, answer } = content;
+    let Content { wanted, status, listing, shown, answer, is_whole: _ } = content;
     let mut html = Html::default();
     head(&mut html, about, tag);
     html.raw("<main><section id=\"status\" aria-label=\"Status\">").with(|html| status::status(html, status));

@@ -10,8 +10,8 @@ use super::wanted::Wanted;
 
 /// What the panel shows, gathered.
 pub(super) struct Shown {
-    /// As `/pointsman/v1/services` has it; `None` if there is none of this name.
-    pub(super) service: Option<Value>,
+    /// As `/pointsman/v1/services` has it, or why nobody knows; `None` if there is none of this name.
+    pub(super) service: Result<Option<Value>, String>,
     /// As `/pointsman/v1/explain` tells it, or why it does not.
     pub(super) explained: Result<Value, String>,
 }
@@ -21,8 +21,9 @@ pub(super) fn panel(html: &mut Html, shown: &Shown, wanted: &Wanted) {
     html.text(&wanted.service).raw("</h2><a href=\"");
     html.query(&wanted.list(&wanted.page_text())).raw("\">Close</a></div>");
     match &shown.service {
-        None => drop(html.raw("<p class=\"badge wait\">There is no such service here</p>")),
-        Some(service) => {
+        Err(problem) => drop(html.raw("<p class=\"bad\">").text(problem).raw("</p>")),
+        Ok(None) => drop(html.raw("<p class=\"badge wait\">There is no such service here</p>")),
+        Ok(Some(service)) => {
             facts(html, service);
             ports(html, service);
         }
@@ -32,6 +33,7 @@ pub(super) fn panel(html: &mut Html, shown: &Shown, wanted: &Wanted) {
             destinations(html, explained);
             endpoints(html, explained);
         }
+        Err(_) if shown.service.is_err() => {}
         Err(problem) => drop(html.raw("<p class=\"bad\">").text(problem).raw("</p>")),
     }
     html.raw("</section>");

@@ -1,6 +1,14 @@
+use std::time::Duration;
+
+use config::FeatureGates;
+use model::Family;
 use serde_json::json;
 
 use super::*;
+use crate::health::Health;
+use crate::inbox;
+use crate::questions::Asker;
+use telemetry::metrics::Metrics;
 
 const HOSTILE: &str = "x\"'><script>alert(1)</script>&";
 
@@ -56,7 +64,8 @@ fn hostile_page() -> String {
             pages: 3,
             rows: vec![hostile_service()],
         }),
-        shown: Some(Shown { service: Some(hostile_service()), explained: Ok(hostile_explanation()) }),
+        is_whole: true,
+        shown: Some(Shown { service: Ok(Some(hostile_service())), explained: Ok(hostile_explanation()) }),
         answer: Some(Ok(hostile_explanation())),
     };
     render(&content, &about(), HOSTILE).into_text()
@@ -159,4 +168,28 @@ fn nothing_of_the_page_comes_from_elsewhere() {
     }
     let size = STYLE.len() + SCRIPT.len();
     assert!(size < 16 * 1024, "{size} bytes of style and script: the agent is meant to be small");
+}
+
+#[test]
+fn an_agent_that_writes_rules_for_long_still_shows_its_health() {
+    let health = Health::new(Duration::from_secs(30));
+    health.updated(Family::V4);
+    // Nobody answers there.
+    let (sender, _) = inbox::channel();
+    let context = Context {
+        health,
+        metrics: Metrics::of_mode("nftables", &FeatureGates::default()),
+        started: UNIX_EPOCH,
+        arguments: Vec::new(),
+        sync_thread: Asker::new(sender),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for query in ["", "service=default/web", "to=10.96.0.1:80"] {
+        let content = runtime.block_on(gather(query, &about(), &context)).unwrap();
+        let answer = shown(&content, &about(), "\"1\"");
+        assert_eq!((answer.status(), answer.headers().get(ETAG)), (StatusCode::OK, None), "{query}");
+        let page = render(&content, &about(), "").into_text();
+        assert!(page.contains("<h2>IPv4</h2>") && page.contains("the agent is stopping"), "{query}: {page}");
+        assert!(!page.contains("no such service"), "{page}");
+    }
 }
