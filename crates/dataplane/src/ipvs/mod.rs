@@ -100,7 +100,7 @@ struct FamilyState {
     /// The routing of the node leads packets to IPVS. Not before the first service: a node may have no IPv6.
     is_laid: bool,
     fails_to_collect: bool,
-    /// The rules in force are those of this mode.
+    /// The rules in force are those of this mode. After a restart only virtual servers tell.
     is_written: bool,
 }
 
@@ -195,7 +195,9 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
             Planning { draining: &mut state.draining, options: &self.options, now: Instant::now() };
         let mut steps = Steps::default();
         let mut there: HashSet<ipvs::VirtualServer> = HashSet::new();
+        let mut is_written = state.is_written;
         for found in found.iter().filter(|found| Family::of(found.server.address) == family) {
+            is_written |= found.settings.flags & OURS != 0;
             let offer = wanted.get(&found.server);
             let is_wanted = offer.is_some_and(|offer| offer.pool.is_some());
             if !is_wanted && !is_removable(found, &foreign, node, &self.options) {
@@ -210,7 +212,7 @@ impl<N: nft::Transport, V: ipvs::Transport, G: Ground> Ipvs<N, V, G> {
         for (server, offer) in wanted.iter().filter(|(server, _)| !there.contains(server)) {
             let Some(pool) = offer.pool else { continue };
             // Rules that another mode left serve its clients until the commit; ours do not, unless they answer them.
-            let waits = state.is_written && offer.needs_rules && !state.answered.contains(server);
+            let waits = is_written && offer.needs_rules && !state.answered.contains(server);
             let batch = if waits { &mut steps.after } else { &mut steps.before };
             planning.serve(batch, *server, offer, pool);
         }

@@ -46,18 +46,23 @@ fn seen(
         fixture.add("default/web", service, pods);
     }
     sync(&mut reconciler, &fixture, &[]);
-    let outcomes = Rc::new(RefCell::new(Vec::new()));
-    let heard = outcomes.clone();
-    machine(&mut reconciler).look(move |machine| {
-        let journey = machine.clone().walk(&host(), outside(NODE, 30_080), &mut |_| 0);
-        heard.borrow_mut().push(journey.outcome);
-    });
+    let outcomes = walk_on_every_operation(&machine(&mut reconciler));
     fixture.services.remove("default/web");
     if let Some(service) = after {
         fixture.add("default/web", service, then);
     }
     sync(&mut reconciler, &fixture, &["default/web"]);
     outcomes.take()
+}
+
+fn walk_on_every_operation(machine: &SharedMachine) -> Rc<RefCell<Vec<Outcome>>> {
+    let outcomes = Rc::new(RefCell::new(Vec::new()));
+    let heard = outcomes.clone();
+    machine.look(move |machine| {
+        let journey = machine.clone().walk(&host(), outside(NODE, 30_080), &mut |_| 0);
+        heard.borrow_mut().push(journey.outcome);
+    });
+    outcomes
 }
 
 /// Answered: by an endpoint here, or masqueraded, so that the answer comes back this way.
@@ -101,6 +106,22 @@ fn a_node_port_comes_and_goes() {
     let gone = seen(cluster(), &PODS, Some(service(1)), &PODS);
     assert!(gone.iter().all(|one| is_answered(one) || is_refused(one) || is_untouched(one)), "{gone:#?}");
     assert!(gone.last().is_some_and(is_untouched), "{gone:#?}");
+}
+
+/// The rules in the kernel are of this mode and do not know it.
+#[test]
+fn a_node_port_comes_while_no_agent_runs() {
+    let (mut before, mut fixture) = (reconciler(), Fixture::default());
+    fixture.add("default/other", service(9), &PODS);
+    sync(&mut before, &fixture, &[]);
+    fixture.add("default/web", with_node_port(TrafficPolicy::Cluster), &PODS[2..]);
+    let machine = machine(&mut before);
+    let outcomes = walk_on_every_operation(&machine);
+    sync(&mut over(&machine, IpvsSettings::default()), &fixture, &[]);
+    let came = outcomes.take();
+    let is_untouched = |outcome: &Outcome| matches!(outcome, Outcome::Local(to) if to.port == 30_080);
+    assert!(came.iter().all(|one| is_answered(one) || is_refused(one) || is_untouched(one)), "{came:#?}");
+    assert!(came.last().is_some_and(is_answered));
 }
 
 #[test]
