@@ -20,6 +20,7 @@ pub(crate) fn document(explanations: &Explanations, read: &[Read]) -> Value {
         "verdict": (!explanations.each.is_empty()).then(|| overall(&explanations.each).word()),
         "problem": explanations.problem,
         "leftOut": explanations.left_out,
+        "unwritten": explanations.unwritten.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "explanations": each.map(|(one, read)| explanation(explanations, one, read)).collect::<Vec<_>>(),
         "text": words::text(explanations, read),
     })

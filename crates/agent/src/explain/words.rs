@@ -47,6 +47,10 @@ pub(crate) fn text(explanations: &Explanations, read: &[Read]) -> String {
         lines.0.push('\n');
         lines.line("", format!("and {} more addresses: ask for one of them", explanations.left_out));
     }
+    for family in &explanations.unwritten {
+        lines.0.push('\n');
+        lines.line("", format!("not explained for {family}: nothing is programmed there yet"));
+    }
     if let Some(problem) = &explanations.problem {
         lines.line("", problem);
     }

@@ -49,17 +49,12 @@ pub(super) fn api(router: Router, identity: &Identity, context: &Context) -> Rou
 
 /// Before the first sync there is nothing to tell, and rules of an earlier run may lead packets elsewhere.
 pub(super) fn has_written(context: &Context) -> Result<(), Refused> {
-    let written = context.health.report().families.map(|family| family.is_some());
-    if written.contains(&true) { Ok(()) } else { Err(nothing_yet(context, "")) }
+    if written(context).contains(&true) { Ok(()) } else { Err(nothing_yet(context, "")) }
 }
 
-/// The same of all of these.
-fn has_written_each(context: &Context, families: &[Family]) -> Result<(), Refused> {
-    let written = context.health.report().families.map(|family| family.is_some());
-    match families.iter().find(|family| !written[family.index()]) {
-        Some(family) => Err(nothing_yet(context, &format!(" for {family}"))),
-        None => Ok(()),
-    }
+/// By [`Family::index`]: whether rules of it were written.
+pub(super) fn written(context: &Context) -> [bool; 2] {
+    context.health.report().families.map(|family| family.is_some())
 }
 
 fn nothing_yet(context: &Context, what: &str) -> Refused {
@@ -208,25 +203,32 @@ pub(super) async fn explain(
             to.ip()
         )));
     }
-    match (&target, from) {
-        (Target::At(_, to), _) => has_written_each(context, &[Family::of(to.ip())])?,
-        (Target::NodePort(..), Some(from)) => has_written_each(context, &[Family::of(from)])?,
-        (Target::NodePort(..) | Target::Service(..), _) => has_written_each(context, &Family::BOTH)?,
+    let written = written(context);
+    let unwritten = |family: &Family| nothing_yet(context, &format!(" for {family}"));
+    if let Target::At(_, to) = &target
+        && let family = Family::of(to.ip())
+        && !written[family.index()]
+    {
+        return Err(unwritten(&family));
     }
+    has_written(context)?;
     let from = match from {
         Some(ip) => Some(Sender { ip, interface: interface_toward(ip).await }),
         None => None,
     };
-    let request = ExplainRequest { target, from, reads_kernel: true, most_endpoints: MOST_ENDPOINTS };
+    let most_endpoints = MOST_ENDPOINTS;
+    let request = ExplainRequest { target, from, written, reads_kernel: true, most_endpoints };
+    let (mut explanations, mut read) = ask(&request, sync_thread).await?;
     for _ in 1..LOOKS {
-        let (explanations, read) = ask(&request, sync_thread).await?;
         let differs = |read: &Read| matches!(read, Some(Ok(found)) if !found.differences.is_empty());
-        if !read.iter().any(differs) {
-            return Ok(explain::document(&explanations, &read));
+        if read.iter().any(differs) {
+            (explanations, read) = ask(&request, sync_thread).await?;
         }
     }
-    let (explanations, read) = ask(&request, sync_thread).await?;
-    Ok(explain::document(&explanations, &read))
+    match explanations.unwritten.first() {
+        Some(family) if explanations.each.is_empty() => Err(unwritten(family)),
+        _ => Ok(explain::document(&explanations, &read)),
+    }
 }
 
 async fn ask(

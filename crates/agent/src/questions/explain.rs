@@ -33,6 +33,8 @@ pub(crate) struct ExplainRequest {
     pub(crate) target: Target,
     /// `None` asks about one client of each kind.
     pub(crate) from: Option<Sender>,
+    /// By [`Family::index`]: those that something was written of. What services have in others is left out.
+    pub(crate) written: [bool; 2],
     /// Whether what the kernel holds is compared.
     pub(crate) reads_kernel: bool,
     /// Endpoints that are named of all addresses together, for each kind of client.
@@ -41,6 +43,15 @@ pub(crate) struct ExplainRequest {
 
 /// Their protocol and where they go.
 type Packets = (Protocol, SocketAddr);
+
+/// What a target means.
+#[derive(Default)]
+struct Meant {
+    /// All of it, or the first.
+    targets: Vec<Packets>,
+    count: usize,
+    unwritten: Vec<Family>,
+}
 
 /// A client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +81,8 @@ pub(crate) struct Explanations {
     pub(crate) each: Vec<Explanation>,
     /// What is to be asked for in further questions, so that a sync waits for one address at most.
     pub(crate) rest: Vec<Packets>,
+    /// Families in which the target has an address, too, and that nothing was written of yet.
+    pub(crate) unwritten: Vec<Family>,
     /// There are more addresses than are explained.
     pub(crate) left_out: usize,
     /// Why there is nothing to explain.
@@ -91,9 +104,9 @@ pub(crate) struct Explanation {
 
 impl ExplainRequest {
     pub(crate) fn answer<B: Backend>(&self, mut view: View<'_, B>) -> Explanations {
-        let ((targets, count), problem) = match self.targets(&view) {
+        let (Meant { targets, count, unwritten }, problem) = match self.meant(&view) {
             Ok(found) => (found, None),
-            Err(problem) => ((Vec::new(), 0), Some(problem)),
+            Err(problem) => (Meant::default(), Some(problem)),
         };
         let weight = match &self.target {
             Target::Service(service, _) => view.planner.weight(service).min(HEAVIEST_PLANNED),
@@ -121,27 +134,31 @@ impl ExplainRequest {
             from: self.from.clone(),
             each,
             rest: targets.collect(),
+            unwritten,
             left_out,
             problem,
         }
     }
 
-    /// What is meant, or the first of it, and how much that is.
-    fn targets<B: Backend>(&self, view: &View<'_, B>) -> Result<(Vec<Packets>, usize), String> {
+    fn meant<B: Backend>(&self, view: &View<'_, B>) -> Result<Meant, String> {
+        let mut unwritten = Vec::new();
+        let is_written = |family: &Family| self.written[family.index()];
         let is_asked = |family: Family| self.from.as_ref().is_none_or(|from| Family::of(from.ip) == family);
         let node_ip = |family: Family| view.planner.node(family).nodeport_ips.first().copied();
         match &self.target {
-            Target::At(protocol, to) => Ok((vec![(*protocol, *to)], 1)),
+            Target::At(protocol, to) => Ok(Meant { targets: vec![(*protocol, *to)], count: 1, unwritten }),
             Target::NodePort(protocol, port) => {
                 let families = Family::BOTH.into_iter().filter(|family| is_asked(*family));
-                let ips = families.filter_map(node_ip);
-                let found: Vec<_> = ips.map(|ip| (*protocol, SocketAddr::new(ip, *port))).collect();
-                match found.len() {
-                    0 => {
-                        Err("no address of this node serves node ports; see --nodeport-addresses".to_owned())
-                    }
-                    count => Ok((found, count)),
+                let (written, left_out): (Vec<Family>, Vec<Family>) =
+                    families.filter(|family| node_ip(*family).is_some()).partition(is_written);
+                if written.is_empty() && left_out.is_empty() {
+                    return Err(
+                        "no address of this node serves node ports; see --nodeport-addresses".to_owned()
+                    );
                 }
+                let ips = written.into_iter().filter_map(node_ip);
+                let targets: Vec<_> = ips.map(|ip| (*protocol, SocketAddr::new(ip, *port))).collect();
+                Ok(Meant { count: targets.len(), targets, unwritten: left_out })
             }
             Target::Service(service, port) => {
                 let Some(found) = view.state.service(service) else {
@@ -164,6 +181,11 @@ impl ExplainRequest {
                         false => view.planner.plan(service, family).map(|planned| Cow::Owned(planned.plan)),
                     };
                     let plan = planned.unwrap_or_default();
+                    if !is_written(&family) {
+                        let mut ports = meant.clone().filter_map(|one| plan.port(&one.name, one.protocol));
+                        unwritten.extend(ports.any(|port| !port.destinations.is_empty()).then_some(family));
+                        continue;
+                    }
                     for port in meant.clone().filter_map(|one| plan.port(&one.name, one.protocol)) {
                         let at = port.destinations.iter().filter_map(|to| match to.at {
                             Address::Vip(ip, port) => Some(SocketAddr::new(ip, port)),
@@ -185,7 +207,7 @@ impl ExplainRequest {
                     })
                 };
                 let is_unknown = Family::BOTH.iter().any(|family| view.reconciler.is_unknown(*family));
-                match (targets.is_empty(), port) {
+                match (targets.is_empty() && unwritten.is_empty(), port) {
                     (true, Some(port)) if !has_port => {
                         let names: Vec<String> = names().collect();
                         Err(format!("service {service} has no port {port}; it has {}", names.join(", ")))
@@ -194,7 +216,7 @@ impl ExplainRequest {
                         Err(format!("the rules of service {service} are not written yet; try again later"))
                     }
                     (true, _) => Err(format!("service {service} has no address of this IP family")),
-                    _ => Ok((targets, count)),
+                    _ => Ok(Meant { targets, count, unwritten }),
                 }
             }
         }

@@ -17,6 +17,9 @@ use super::*;
 use crate::inbox;
 use telemetry::metrics::Metrics;
 
+mod compared;
+mod families;
+
 type Answer = oneshot::Receiver<Result<Option<ServiceStatus>, Unanswered>>;
 
 fn ask(sender: &inbox::Sender) -> Answer {
@@ -288,6 +291,10 @@ fn a_large_service_is_not_planned_for_a_question() {
     assert_eq!((v4.known_endpoints, &v4.planned), (6_003, &Rules::Unknown));
 }
 
+fn request(target: Target, reads_kernel: bool) -> ExplainRequest {
+    ExplainRequest { target, from: None, written: [true; 2], reads_kernel, most_endpoints: 400 }
+}
+
 /// A forwarder that listens always at the same place.
 struct Doors;
 
@@ -345,7 +352,7 @@ fn all_addresses_of_a_service_with_many_ports_are_counted() {
     world.sync();
     for (words, addresses) in [("default/web", 1400), ("default/web:p700", 2)] {
         let target = commands::targets::read_service(words).unwrap();
-        let request = ExplainRequest { target, from: None, reads_kernel: false, most_endpoints: 400 };
+        let request = request(target, false);
         let found = world.served(async |asker| asker.explain(request).await.unwrap());
         assert_eq!(found.each.len() + found.left_out, addresses, "{words}");
     }
@@ -367,7 +374,7 @@ fn endpoints_at_cluster_ips_and_at_the_forwarder_are_said_to_lead_nowhere() {
         world.lanes.iter_mut().for_each(|lane| lane.mark(&["default/web".into()], false));
         world.sync();
         let target = commands::targets::read_service("default/web:http").unwrap();
-        let request = ExplainRequest { target, from: None, reads_kernel: false, most_endpoints: 400 };
+        let request = request(target, false);
         let document = crate::explain::document(&world.explain(&request), &[None, None]);
         assert_eq!(document["verdict"], "forward");
         let explained = &document["explanations"][0];
@@ -422,35 +429,6 @@ fn broad(world: &mut World<Nftables<Simulator>>, count: u8) -> Vec<ServiceKey> {
     keys
 }
 
-#[test]
-fn every_address_of_a_broad_service_is_compared() {
-    let mut world = World::new();
-    apply_service(&mut world.state, (1..=20).map(|at| port(&format!("p{at}"), Protocol::Tcp, at)).collect());
-    world.sync();
-    let keys = [ServiceKey::from("default/web")];
-    let compare = |world: &mut World<Nftables<Simulator>>| {
-        let (mut rest, mut skipped, mut turns, mut found) = (&keys[..], 0, 0, Vec::new());
-        while !rest.is_empty() {
-            let done = inspect(rest, skipped, &mut world.reconciler);
-            assert!(done.looks.len() <= 2 * MOST_LOOKS, "{}", done.looks.len());
-            for (service, look) in done.looks {
-                found
-                    .extend(look.finish().unwrap().differences.into_iter().map(|one| (service.clone(), one)));
-            }
-            (rest, skipped) = (&rest[done.count..], done.addresses);
-            turns += 1;
-        }
-        (turns, found)
-    };
-    assert_eq!(compare(&mut world), ((20 * 2_usize).div_ceil(MOST_LOOKS), Vec::new()));
-    let key = [192, 0, 2, 1, 6, 0, 0, 0, 0, 20, 0, 0];
-    let simulator = world.reconciler.backend().transport();
-    assert!(simulator.delete_element(TableFamily::Ip, TABLE_NAME, "no-endpoint-reject-ips", &key));
-    let (_, found) = compare(&mut world);
-    let places: Vec<&str> = found.iter().map(|(_, one)| one.place.as_str()).collect();
-    assert_eq!(places, ["ip kube-proxy no-endpoint-reject-ips { 192.0.2.1 . tcp . 20 }"]);
-}
-
 /// A tenant's services may have thousands of addresses each: an answer ends with the first of these, and goes on with the
 /// next question.
 #[test]
@@ -474,7 +452,7 @@ fn a_service_of_many_endpoints_is_explained_address_by_address() {
     fill(&mut world.state, 3);
     let ask = |world: &mut World<_>| {
         let target = commands::targets::read_service("default/web").unwrap();
-        let request = ExplainRequest { target, from: None, reads_kernel: true, most_endpoints: 400 };
+        let request = request(target, true);
         (world.explain(&request), world.served(async |asker| asker.explain(request).await.unwrap()))
     };
     let at = |all: &Explanations| all.each.iter().map(|one| one.explained.to).collect::<Vec<_>>();

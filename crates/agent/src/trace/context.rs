@@ -80,6 +80,7 @@ impl Context {
         let request = ExplainRequest {
             target: Target::At(seen.protocol, seen.to),
             from: Some(Sender { ip, interface }),
+            written: [true; 2],
             reads_kernel: false,
             most_endpoints: 1,
         };

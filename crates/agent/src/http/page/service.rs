@@ -95,6 +95,9 @@ fn destinations(html: &mut Html, explained: &Value) {
     if let Some(problem) = explained["problem"].as_str() {
         html.raw("<p class=\"bad\">").text(problem).raw("</p>");
     }
+    for family in list_of(&explained["unwritten"]) {
+        html.raw("<p class=\"wait\">").text(text(family)).raw(": nothing is programmed there yet</p>");
+    }
     if each.is_empty() {
         return;
     }
