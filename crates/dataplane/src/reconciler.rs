@@ -38,7 +38,8 @@ pub struct Synced {
     /// Pins that have lost their endpoint: to be found beside the sync thread, and then forgotten. Tell
     /// [`Reconciler::swept`] of it afterwards.
     pub sweeps: Vec<PinSweep>,
-    /// Large services that are not up to date yet: each has to be synced apart, with [`Reconciler::sync_piece`].
+    /// Services that are not up to date yet, large ones mostly: each has to be synced apart, with
+    /// [`Reconciler::sync_piece`].
     pub unfinished: Vec<ServiceKey>,
     /// Services that ask for more than they may have, or no longer do, where that is news.
     pub limited: Vec<(ServiceKey, Excess)>,

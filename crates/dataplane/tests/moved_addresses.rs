@@ -3,13 +3,14 @@
 
 mod common;
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use common::{Fixture, MARK, ip, pod_cidrs, service};
 use dataplane::Reconciler;
 use dataplane::nftables::{Nftables, TABLE_NAME};
 use kernel::nft::{self, ElementData, Transport};
-use model::{Family, Protocol, Service, ServiceKey, ServicePort};
+use model::{Family, NodePlan, Planned, Planner, Protocol, Service, ServiceKey, ServicePort};
 use simulate::nft::Simulator;
 
 type Rules = Reconciler<Nftables<Simulator>>;
@@ -171,4 +172,66 @@ fn large_services_that_swap_addresses_do_not_wait_for_each_other_for_ever() {
     let swapped = with("203.0.113.78", ADDRESS);
     finish(&mut rules, &swapped, vec![two, one]);
     assert_as_after_a_fresh_start(&mut rules, &swapped, "swapped");
+}
+
+/// Notes which services are planned.
+struct Noted<'a>(&'a Fixture, RefCell<BTreeSet<ServiceKey>>);
+
+impl Planner for Noted<'_> {
+    fn plan(&self, service: &ServiceKey, family: Family) -> Option<Planned> {
+        self.1.borrow_mut().insert(service.clone());
+        self.0.plan(service, family)
+    }
+    fn weight(&self, service: &ServiceKey) -> usize {
+        self.0.weight(service)
+    }
+    fn services(&self) -> Vec<ServiceKey> {
+        self.0.services()
+    }
+    fn node(&self, family: Family) -> NodePlan {
+        self.0.node(family)
+    }
+}
+
+/// An old service claims and gives up what so many others, of so many ports, want as well. How many of them are planned at
+/// once, when it claims it and when it gives it up?
+fn planned_with_it(rivals: u16, ports: u16) -> [usize; 2] {
+    let key = ServiceKey::from("default/old");
+    let within = |net: &str, number: u16| ip(&format!("{net}.{}.{}", number / 250, 1 + number % 250));
+    let address = |number| within("203.0", number);
+    let mut cluster = Fixture::default();
+    for number in 0..rivals {
+        let external_ips = [address(number)].into();
+        let cluster_ips = [within("10.97", number)].into();
+        let rival = Service { external_ips, cluster_ips, created: 9, ..with_ports(2, ports, false) };
+        cluster.add(&format!("default/rival-{number:03}"), rival, &POD);
+    }
+    cluster.add(&key, with_ports(1, 1, false), &OTHER_POD);
+    let mut rules = rules();
+    let synced = rules.sync(Family::V4, &[], &cluster).unwrap();
+    finish(&mut rules, &cluster, synced.unfinished);
+    [true, false].map(|claims| {
+        let external_ips = (0..rivals).filter(|_| claims).map(address).collect();
+        cluster.add(&key, Service { external_ips, created: 1, ..with_ports(1, 1, false) }, &OTHER_POD);
+        let noted = Noted(&cluster, RefCell::default());
+        let synced = rules.sync(Family::V4, std::slice::from_ref(&key), &noted).unwrap();
+        let planned = noted.1.take().into_iter().filter(|service| *service != key).count();
+        // Whoever loses an address loses it with the same transaction.
+        if claims {
+            assert!(synced.services > usize::from(rivals), "{} services", synced.services);
+        }
+        finish(&mut rules, &cluster, synced.unfinished);
+        assert_as_after_a_fresh_start(&mut rules, &cluster, &format!("{rivals} rivals, claimed: {claims}"));
+        planned
+    })
+}
+
+#[test]
+fn however_many_services_win_or_lose_addresses_few_are_planned_at_once() {
+    assert_eq!(planned_with_it(3, 1), [3, 3], "a few are done at once");
+    assert_eq!(planned_with_it(5, 2_100), [0, 0], "large ones have their turn later");
+    for planned in planned_with_it(200, 1).into_iter().chain(planned_with_it(10, 1_000)) {
+        assert!(planned <= 100, "{planned} services are planned at once");
+    }
+    assert!(planned_with_it(10, 900).iter().all(|planned| *planned <= 5), "by their weight");
 }

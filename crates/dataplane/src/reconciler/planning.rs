@@ -13,6 +13,11 @@ use crate::slots::keep_order;
 /// Of all large services together, so much is written in one transaction at most; the rest comes after it, in pieces.
 const MOST_AT_ONCE: usize = 2_000_000;
 
+/// Of services that gain or lose addresses through others, so many are planned in one sync, by their weight; each counts as
+/// much as a small one at least. The rest loses what it loses and is planned in its turn.
+const MOST_AFFECTED: usize = 4_000;
+const LEAST_WEIGHT: usize = 40;
+
 /// Hear every service before any is planned: who owns an address is settled between all of them. The plans
 /// are thrown away at once, because keeping old and new ones of all services doubles the memory.
 pub(super) fn settle_claims(state: &mut FamilyState, family: Family, planner: &dyn Planner) {
@@ -77,7 +82,7 @@ pub(super) type Plans = HashMap<ServiceKey, Option<ServicePlan>>;
 /// What is to be written; `None` is a service that is gone.
 pub(super) struct Fresh {
     pub(super) plans: Plans,
-    /// Large services of which this is not all.
+    /// Services of which this is not all: large ones, and those that gain what many others gain with them.
     pub(super) unfinished: Vec<ServiceKey>,
     pub(super) started: Instant,
 }
@@ -129,10 +134,20 @@ pub(super) fn plan_dirty(
         affected.extend(state.claims.update(service, created, wanted));
         fresh.insert(service.clone(), plan);
     }
+    let (mut room, mut later) = (MOST_AFFECTED, HashSet::new());
     for service in affected {
-        fresh
-            .entry(service)
-            .or_insert_with_key(|service| planner.plan(service, family).map(|planned| planned.plan));
+        if fresh.contains_key(&service) {
+            continue;
+        }
+        let weight = planner.weight(&service).max(LEAST_WEIGHT);
+        if large.defers(&service) && (known.is_large(&service) || weight > room.min(LARGE)) {
+            fresh.insert(service.clone(), None);
+            later.insert(service);
+        } else {
+            room = room.saturating_sub(weight);
+            let plan = planner.plan(&service, family).map(|planned| planned.plan);
+            fresh.insert(service, plan);
+        }
     }
     let taken = take_over(state, fresh, large);
     for holder in taken.values() {
@@ -140,9 +155,12 @@ pub(super) fn plan_dirty(
         let plan = || planner.plan(holder, family).map(|planned| planned.plan);
         fresh.entry(holder.clone()).or_insert_with(|| if known.is_large(holder) { None } else { plan() });
     }
-    // A large one loses what others take at once, and all else comes in its turn, in pieces.
+    // Those that wait lose what others take at once, and all else comes in its turn, large ones in pieces.
     for (service, plan) in fresh.iter_mut().filter(|(service, _)| large.defers(service)) {
-        if known.is_large(service) || plan.as_ref().is_some_and(|plan| plan.weight() > LARGE) {
+        if later.contains(service)
+            || known.is_large(service)
+            || plan.as_ref().is_some_and(|plan| plan.weight() > LARGE)
+        {
             result.unfinished.push(service.clone());
             *plan = known.plans.get(service).cloned();
         }
