@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use test_support::binary;
+use test_support::{SOON, binary, wait_until};
 
 use crate::address;
 use crate::cluster::Cluster;
@@ -59,8 +59,8 @@ const SCENES: &[Scene] = &[
     ),
     begin_silent(
         "Changing the mode",
-        |walk| walk.with_the_chart(Mode::Iptables),
-        |walk| walk.on_every_node(),
+        |walk| walk.with_the_chart_in_mode_iptables(),
+        |walk| walk.has_changed_the_mode(),
     ),
     begin_silent("Updating", |walk| walk.with_the_chart(Mode::Nftables), |walk| walk.on_every_node()),
     next("Updating", |walk| walk.on_every_node()),
@@ -243,6 +243,44 @@ impl Walk<'_> {
         self.without_proxy()?;
         self.install(&format!("--set mode={mode}"))?;
         self.cluster.await_rollout("ds/pointsman")
+    }
+
+    /// Under the agent's own profile, which has to let it start the tools in the next mode, too.
+    fn with_the_chart_in_mode_iptables(&self) -> Done {
+        self.without_proxy()?;
+        self.install("--set mode=iptables --set seccomp.type=Localhost")?;
+        self.cluster.await_rollout("ds/pointsman")?;
+        match self.nodes_with_chains()? {
+            nodes if nodes.len() == self.cluster.nodes.len() => Ok(()),
+            nodes => Err(format!("only {nodes:?} have chains of mode iptables")),
+        }
+    }
+
+    /// Old rules are removed soon after the first sync.
+    fn has_changed_the_mode(&self) -> Done {
+        self.on_every_node()?;
+        let none = || matches!(self.nodes_with_chains(), Ok(nodes) if nodes.is_empty());
+        if wait_until(SOON, none) {
+            return Ok(());
+        }
+        Err(format!("{:?} still have chains of mode iptables", self.nodes_with_chains()?))
+    }
+
+    /// In either variant of the tools, and either family.
+    fn nodes_with_chains(&self) -> Result<Vec<&str>, String> {
+        let mut found = Vec::new();
+        for node in &self.cluster.nodes {
+            for variant in ["nft", "legacy"] {
+                for family in ["iptables", "ip6tables"] {
+                    let mut save = Command::new(format!("{family}-{variant}-save"));
+                    if node.namespace.run(|| run::output(&mut save))?.contains("KUBE-SERVICES") {
+                        found.push(&*node.name);
+                    }
+                }
+            }
+        }
+        found.dedup();
+        Ok(found)
     }
 
     fn install(&self, values: &str) -> Done {

@@ -29,7 +29,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "pointsman.seccompProfile" -}}
 type: {{ .Values.seccomp.type }}
 {{- if eq .Values.seccomp.type "Localhost" }}
-{{- $suffix := ternary "-iptables" "" (eq .Values.mode "iptables") }}
+{{- $suffix := ternary "-iptables" "" (eq (include "pointsman.needsTools" .) "true") }}
 localhostProfile: {{ .Values.seccomp.localhostProfile | default (printf "profiles/pointsman-kube-proxy%s.json" $suffix) }}
 {{- end }}
 {{- end }}

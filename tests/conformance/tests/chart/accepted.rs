@@ -16,7 +16,10 @@ pub(crate) struct Variant {
 pub(crate) const VARIANTS: &[Variant] = &[
     Variant { name: "defaults", values: &[] },
     Variant { name: "mode iptables", values: &["mode=iptables", "seccomp.type=Localhost"] },
-    Variant { name: "mode ipvs", values: &["mode=ipvs", "image.iptablesTools=true"] },
+    Variant {
+        name: "mode ipvs, with the tools",
+        values: &["mode=ipvs", "image.iptablesTools=true", "seccomp.type=Localhost"],
+    },
     Variant {
         name: "monitoring",
         values: &[

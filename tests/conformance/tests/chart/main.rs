@@ -8,6 +8,7 @@ mod accepted;
 mod bases;
 mod helm;
 mod refused;
+mod rendered;
 
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         case("the base says the same as the chart", &helm, bases::base),
         case("the overlay of iptables says the same as the chart", &helm, bases::iptables),
         case("the seccomp components say the same as the chart", &helm, bases::seccomp),
+        case("the iptables tools have a profile that lets them start", &helm, rendered::profile_of_the_tools),
     ];
     let shared = &shared;
     for variant in accepted::VARIANTS {
