@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         case("the overlay of iptables says the same as the chart", &helm, bases::iptables),
         case("the seccomp components say the same as the chart", &helm, bases::seccomp),
         case("the iptables tools have a profile that lets them start", &helm, rendered::profile_of_the_tools),
+        case("containers that fail show the end of their log", &helm, rendered::last_words),
     ];
     let shared = &shared;
     for variant in accepted::VARIANTS {

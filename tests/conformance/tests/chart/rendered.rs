@@ -14,3 +14,21 @@ pub(crate) fn profile_of_the_tools(helm: &Helm) {
         assert_eq!(profile, "profiles/pointsman-kube-proxy-iptables.json", "mode {mode}");
     }
 }
+
+/// Without it the kubelet shows the last words of a container only to those who know which one to ask.
+pub(crate) fn last_words(helm: &Helm) {
+    for values in [&[][..], &["mode=iptables"], &["cleanup.enabled=true"]] {
+        for object in helm.objects(values) {
+            let of = |list: &str| object.pointer(&format!("{list}/containers")).cloned();
+            let init = object.pointer("/spec/template/spec/initContainers").cloned();
+            let lists = [of("/spec/template/spec"), of("/spec"), init];
+            for container in lists.iter().flatten().filter_map(Value::as_array).flatten() {
+                let name = &container["name"];
+                assert_eq!(
+                    container["terminationMessagePolicy"], "FallbackToLogsOnError",
+                    "{values:?}: {name}"
+                );
+            }
+        }
+    }
+}
