@@ -20,6 +20,7 @@ pub(crate) const VARIANTS: &[Variant] = &[
         name: "mode ipvs, with the tools",
         values: &["mode=ipvs", "image.iptablesTools=true", "seccomp.type=Localhost"],
     },
+    Variant { name: "mode userspace", values: &["mode=userspace", "terminationGracePeriodSeconds=90"] },
     Variant {
         name: "monitoring",
         values: &[

@@ -34,6 +34,7 @@ fn main() -> ExitCode {
         case("the seccomp components say the same as the chart", &helm, bases::seccomp),
         case("the iptables tools have a profile that lets them start", &helm, rendered::profile_of_the_tools),
         case("containers that fail show the end of their log", &helm, rendered::last_words),
+        case("pods have the grace period that is asked for", &helm, rendered::grace_period),
     ];
     let shared = &shared;
     for variant in accepted::VARIANTS {

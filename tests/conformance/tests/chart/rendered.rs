@@ -32,3 +32,13 @@ pub(crate) fn last_words(helm: &Helm) {
         }
     }
 }
+
+/// Mode userspace drains connections before it ends.
+pub(crate) fn grace_period(helm: &Helm) {
+    let of = |values: &[&str]| {
+        let objects = helm.objects(values);
+        of_kind(&objects, "DaemonSet")["spec"]["template"]["spec"]["terminationGracePeriodSeconds"].clone()
+    };
+    assert_eq!(of(&[]), Value::Null, "Kubernetes' own, as in the base");
+    assert_eq!(of(&["terminationGracePeriodSeconds=90"]), 90);
+}
