@@ -1,13 +1,14 @@
 //! One question to the agent over HTTP, and every way in which it may go without an answer, as a line.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use config::version;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use serde_json::Value;
 
 use crate::paths::{TRUNCATED_HEADER, VERSION_HEADER};
@@ -187,9 +188,32 @@ fn exchange(agent: SocketAddr, path: &str) -> io::Result<Reply> {
     Ok(reply)
 }
 
+/// Logs, rules and traces are only for clients that call from a loopback address. One can do so at any address of the node.
+fn connect(agent: SocketAddr) -> io::Result<TcpStream> {
+    let is_of_node = UdpSocket::bind((agent.ip(), 0)).is_ok();
+    let from = match agent.ip() {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+    };
+    match is_of_node && !agent.ip().is_loopback() {
+        true => connect_from(from, agent).or_else(|_| TcpStream::connect_timeout(&agent, CONNECTING)),
+        false => TcpStream::connect_timeout(&agent, CONNECTING),
+    }
+}
+
+fn connect_from(from: IpAddr, agent: SocketAddr) -> io::Result<TcpStream> {
+    let family = if agent.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // A connect waits no longer than a write may.
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(CONNECTING))?;
+    rustix::net::bind(&socket, &SocketAddr::new(from, 0))?;
+    rustix::net::connect(&socket, &agent)?;
+    Ok(socket.into())
+}
+
 /// Ask, and read the head of the answer.
 fn request(agent: SocketAddr, path: &str, patience: Duration) -> io::Result<(Reply, BufReader<TcpStream>)> {
-    let mut stream = TcpStream::connect_timeout(&agent, CONNECTING)?;
+    let mut stream = connect(agent)?;
     stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(CONNECTING))?;
     // At once: a second small write would wait for the first to be acknowledged.

@@ -106,11 +106,10 @@ fn admit(stream: TcpStream, peer: IpAddr, pages: Pages, seats: &Seats, is_open: 
     seats.occupy(number, task.abort_handle());
 }
 
-/// Who calls from loopback, or from the very address that is called, is on this machine, or in a pod with its network.
+/// Who calls from a loopback address is on this machine, or in a pod with its network. From the very address that is called
+/// the forwarder may call, too, for a pod: an endpoint may be any address.
 fn is_of_this_node(stream: &TcpStream) -> bool {
-    let (Ok(peer), Ok(own)) = (stream.peer_addr(), stream.local_addr()) else { return false };
-    let [peer, own] = [peer, own].map(|at| at.ip().to_canonical());
-    peer.is_loopback() || peer == own
+    stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback())
 }
 
 async fn converse(stream: TcpStream, pages: Pages, seat: Seat, is_open: Rc<Cell<bool>>) {

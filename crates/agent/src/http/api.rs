@@ -111,7 +111,8 @@ where
 }
 
 fn refuse_other_nodes(parts: &Parts) -> Option<Answer> {
-    let problem = "available only to clients on this node; use kubectl pointsman, or kubectl exec in its pod";
+    let problem = "available only to clients on this node that call from a loopback address; use kube-proxy's commands there, \
+                   kubectl pointsman, or kubectl exec in its pod";
     (!guard::is_from_this_node(parts)).then(|| respond(Err((StatusCode::FORBIDDEN, problem.to_owned()))))
 }
 

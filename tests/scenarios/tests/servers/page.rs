@@ -9,6 +9,7 @@ use test_support::{Case, ManifestFolder, ServiceManifest, manifest};
 
 use crate::ask::{self, Reply};
 use crate::case;
+use crate::commands::command;
 use crate::site::{NODE, PAGES, Site};
 
 pub(crate) fn cases() -> Vec<Case<'static>> {
@@ -157,7 +158,8 @@ fn counted() {
     assert!(!page(&without, "?service=default/web").contains("Traffic</th>"));
 }
 
-/// Another address of the machine stands for a pod: it is neither loopback nor the one that is called.
+/// Another address of the machine stands for a pod. The one that is called stands for the forwarder, which calls any endpoint
+/// for any pod.
 fn kept() {
     let namespace = Namespace::new().unwrap();
     namespace.run(|| {
@@ -179,11 +181,16 @@ fn kept() {
     for path in ["facts", "log", "ruleset", "trace?to=10.96.0.1&for=1s"] {
         let path = format!("/pointsman/v1/{path}");
         assert_eq!(code("10.9.9.8", &path), "403", "{path}");
-        assert_eq!(code("10.9.9.9", &path), "200", "{path}");
+        assert_eq!(code("10.9.9.9", &path), "403", "{path}");
         assert_eq!(code("127.0.0.1", &path), "200", "{path}");
     }
     for path in ["/metrics", "/", "/pointsman/v1/services", "/pointsman/v1/status"] {
         assert_eq!(code("10.9.9.8", path), "200", "{path}");
+    }
+    for agent in ["10.9.9.9:10249", "127.0.0.1:10249"] {
+        let words = ["trace", "10.96.0.1", "--for=1s", "--agent", agent];
+        let output = command(&site.namespace, &words);
+        assert!(output.status.success(), "{agent}: {output:?}");
     }
 }
 
