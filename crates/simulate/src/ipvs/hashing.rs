@@ -11,8 +11,7 @@ const BUCKETS: u32 = 256;
 
 /// `dh`: destinations take turns at the buckets; one of weight 0 refuses.
 pub(super) fn by_called_address(pool: &[Real], called: IpAddr) -> Option<Destination> {
-    let bucket = folded(called).wrapping_mul(2_654_435_761) % BUCKETS;
-    let real = pool.get(bucket as usize % pool.len().max(1))?;
+    let real = pool.get(bucket(folded(called)) as usize % pool.len().max(1))?;
     (real.weight > 0).then_some(real.at)
 }
 
@@ -20,7 +19,7 @@ pub(super) fn by_called_address(pool: &[Real], called: IpAddr) -> Option<Destina
 /// clients, unless they may fall back to another bucket.
 pub(super) fn by_source(pool: &[Real], client: IpAddr, port: u16, fallback: bool) -> Option<Destination> {
     let buckets = buckets(pool);
-    let hash = folded(client).wrapping_add(u32::from(port)).wrapping_mul(0x61c8_8647) >> 24;
+    let hash = bucket(folded(client).wrapping_add(u32::from(port)));
     let at = |offset: u32| buckets.get((hash.wrapping_add(offset) % BUCKETS) as usize).copied();
     let first = at(0)?;
     if first.weight > 0 {
@@ -28,6 +27,11 @@ pub(super) fn by_source(pool: &[Real], client: IpAddr, port: u16, fallback: bool
     }
     let mut others = (0..BUCKETS).filter_map(|offset| at((offset + hash) % BUCKETS));
     others.find(|real| fallback && real.weight > 0).map(|real| real.at)
+}
+
+/// The kernel's `hash_32`, down to [`BUCKETS`].
+fn bucket(word: u32) -> u32 {
+    word.wrapping_mul(0x61c8_8647) >> 24
 }
 
 fn buckets(pool: &[Real]) -> Vec<&Real> {

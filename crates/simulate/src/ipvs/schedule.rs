@@ -18,8 +18,8 @@ pub(super) struct Memory {
     weighted_cursor: Option<Destination>,
     /// `wrr`: only destinations of at least this weight get their turn; 0 before the first connection.
     current_weight: u32,
-    /// `lblc`: who serves this address.
-    keeper: Option<Destination>,
+    /// `lblc`: who serves this address; `lblcr`: all of them, the last one first.
+    keepers: Vec<Destination>,
 }
 
 impl Memory {
@@ -74,7 +74,8 @@ pub(super) fn choose(
         "wlc" => least(pool, |real| (connections(load(real.at)), real.weight)),
         "sed" => least(pool, |real| (load(real.at).active + 1, real.weight)),
         "nq" => idle(pool, &load).or_else(|| least(pool, |real| (load(real.at).active + 1, real.weight))),
-        "lblc" | "lblcr" => locality(pool, &mut server.memory, load),
+        "lblc" => locality(pool, &mut server.memory, false, load),
+        "lblcr" => locality(pool, &mut server.memory, true, load),
         "dh" => hashing::by_called_address(pool, caller.called),
         "sh" => hashing::by_source(pool, caller.address, port, fallback),
         "mh" => hashing::by_ranking(pool, caller.address, port),
@@ -144,9 +145,12 @@ fn gcd(a: u32, b: u32) -> u32 {
 }
 
 /// The first of the list with the least cost for its weight.
-fn least(pool: &[Real], cost: impl Fn(&Real) -> (u64, u32)) -> Option<Destination> {
+fn least<'a>(
+    pool: impl IntoIterator<Item = &'a Real>,
+    cost: impl Fn(&Real) -> (u64, u32),
+) -> Option<Destination> {
     let mut found: Option<(&Real, u64, u64)> = None;
-    for real in pool.iter().filter(|real| real.weight > 0) {
+    for real in pool.into_iter().filter(|real| real.weight > 0) {
         let (cost, weight) = cost(real);
         let weight = u64::from(weight);
         if found.is_none_or(|(_, best, of)| best * weight > cost * of) {
@@ -160,15 +164,28 @@ fn idle(pool: &[Real], load: impl Fn(Destination) -> Load) -> Option<Destination
     pool.iter().find(|real| real.weight > 0 && load(real.at).active == 0).map(|real| real.at)
 }
 
-/// One destination for an address until it has more connections than weight while another has less than half.
-fn locality(pool: &[Real], memory: &mut Memory, load: impl Fn(Destination) -> Load) -> Option<Destination> {
+/// One destination for an address until it has more connections than weight while another has less than half. `lblcr`
+/// keeps those it had, and takes the least loaded of them.
+fn locality(
+    pool: &[Real],
+    memory: &mut Memory,
+    replicates: bool,
+    load: impl Fn(Destination) -> Load,
+) -> Option<Destination> {
+    let cost = |real: &Real| (connections(load(real.at)), real.weight);
     let half_idle = |real: &Real| load(real.at).active * 2 < u64::from(real.weight);
-    let keeps = |real: &&Real| {
-        let overloaded = load(real.at).active > u64::from(real.weight) && pool.iter().any(half_idle);
-        memory.keeper == Some(real.at) && real.weight > 0 && !overloaded
-    };
-    let kept = pool.iter().find(keeps).map(|real| real.at);
-    let chosen = kept.or_else(|| least(pool, |real| (connections(load(real.at)), real.weight)));
-    memory.keeper = chosen;
-    chosen
+    let is_loaded = |at| pool.iter().any(|real| real.at == at && load(at).active > u64::from(real.weight));
+    let keepers = memory.keepers.iter().filter_map(|at| pool.iter().find(|real| real.at == *at));
+    let kept = least(keepers, cost).filter(|at| !(is_loaded(*at) && pool.iter().any(half_idle)));
+    if kept.is_some() {
+        return kept;
+    }
+    let chosen = least(pool, cost)?;
+    if !replicates {
+        memory.keepers.clear();
+    }
+    if !memory.keepers.contains(&chosen) {
+        memory.keepers.insert(0, chosen);
+    }
+    Some(chosen)
 }

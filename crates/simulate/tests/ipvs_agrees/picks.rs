@@ -56,6 +56,10 @@ const SCRIPTS: &[(&str, &[Step])] = &[
     ("rr", &[Persistent(60), Connect(2), Delete(3), Add(3, 1), Connect(2)]),
     ("rr", &[Connect(1), Persistent(60), Connect(2), Scheduler("rr"), Connect(3)]),
     ("lblc", &[Connect(6), Weight(3, 0), Connect(3)]),
+    ("lblcr", &[Connect(9), Weight(3, 0), Connect(3), Weight(3, 1), Delete(2), Connect(3)]),
+    ("dh", &[Connect(3), Delete(1), Connect(2), Delete(2), Connect(2), Add(1, 1), Add(2, 1), Connect(2)]),
+    // Whom it leads to a destination of weight 0 is refused.
+    ("dh", &[Weight(1, 0), Connect(1), Weight(1, 1), Weight(2, 0), Connect(1), Weight(3, 0), Connect(1)]),
     ("sh", &[Connect(3)]),
 ];
 
