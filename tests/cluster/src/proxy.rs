@@ -36,6 +36,15 @@ pub fn server() -> String {
 /// The DaemonSet of upstream's kube-proxy, in kube-system, with `more` lines of configuration; returns when all of its
 /// pods run.
 pub fn install_upstream(cluster: &Cluster, mode: Mode, more: &[&str]) -> Result<(), String> {
+    apply_upstream(cluster, mode.name(), more)
+}
+
+/// The same as kubeadm leaves it: with no mode, which upstream's takes for iptables.
+pub fn install_kubeadms(cluster: &Cluster) -> Result<(), String> {
+    apply_upstream(cluster, "\"\"", &[])
+}
+
+fn apply_upstream(cluster: &Cluster, mode: &str, more: &[&str]) -> Result<(), String> {
     let more: String = more.iter().map(|line| format!("\n    {line}")).collect();
     let manifest = include_str!("../manifests/kube-proxy.yaml")
         .replace("IMAGE", &cluster.images.kube_proxy)

@@ -52,11 +52,7 @@ const SCENES: &[Scene] = &[
     next(ONE_FIRST, |walk| walk.agents(1)),
     next(ONE_FIRST, |walk| walk.agents(0)),
     next(ONE_FIRST, |walk| walk.on_every_node()),
-    begin_silent(
-        "Replacing kubeadm's kube-proxy in place",
-        |walk| walk.with_kubeadms(),
-        |walk| walk.serves(),
-    ),
+    begin_silent(IN_PLACE, |walk| walk.with_kubeadms(), |walk| walk.stays_in_mode_iptables()),
     begin_silent(
         "Changing the mode",
         |walk| walk.with_the_chart_in_mode_iptables(),
@@ -77,6 +73,10 @@ const SCENES: &[Scene] = &[
 
 const INSTALLING: &str = "Installing on a cluster without kube-proxy";
 const ONE_FIRST: &str = "Replacing kube-proxy, one node first";
+const IN_PLACE: &str = "Replacing kubeadm's kube-proxy in place";
+/// The page's first command there: without it the modes of the two differ.
+const WRITE_THE_MODE: &str = "kubectl -n kube-system get configmap kube-proxy -o yaml | \
+                              sed 's/mode: \"\"/mode: iptables/' | kubectl replace -f -";
 const GOING_BACK: &str = "Going back to Kubernetes' kube-proxy";
 
 const fn begin(section: &'static str, before: Work, after: Work) -> Scene {
@@ -230,11 +230,12 @@ impl Walk<'_> {
     /// As kubeadm installs it, in the mode that most clusters have.
     fn with_kubeadms(&self) -> Done {
         self.without_proxy()?;
-        proxy::install_upstream(self.cluster, Mode::Iptables, &[])
+        proxy::install_kubeadms(self.cluster)
     }
 
     fn with_patched_kubeadms(&self) -> Done {
         self.with_kubeadms()?;
+        self.run(WRITE_THE_MODE)?;
         self.run("kubectl -n kube-system patch --patch-file deploy/kubeadm/patch.yaml ds/kube-proxy")?;
         self.cluster.await_rollout("ds/kube-proxy")
     }
@@ -250,9 +251,17 @@ impl Walk<'_> {
         self.without_proxy()?;
         self.install("--set mode=iptables --set seccomp.type=Localhost")?;
         self.cluster.await_rollout("ds/pointsman")?;
+        self.stays_in_mode_iptables()
+    }
+
+    fn stays_in_mode_iptables(&self) -> Done {
+        self.serves()?;
+        let tables = self.nodes_with_tables()?;
         match self.nodes_with_chains()? {
-            nodes if nodes.len() == self.cluster.nodes.len() => Ok(()),
-            nodes => Err(format!("only {nodes:?} have chains of mode iptables")),
+            nodes if nodes.len() == self.cluster.nodes.len() && tables.is_empty() => Ok(()),
+            nodes => {
+                Err(format!("{nodes:?} have chains of mode iptables, {tables:?} tables of mode nftables"))
+            }
         }
     }
 
@@ -351,19 +360,32 @@ impl Walk<'_> {
     }
 
     fn without_rules(&self) -> Done {
+        let nodes = self.nodes_with_tables()?;
+        if nodes.is_empty() { Ok(()) } else { Err(format!("{nodes:?} have rules after the clean-up")) }
+    }
+
+    fn nodes_with_tables(&self) -> Result<Vec<&str>, String> {
+        let mut found = Vec::new();
         for node in &self.cluster.nodes {
             let tables = node.namespace.run(|| run::output(Command::new("nft").args(["list", "tables"])))?;
             if tables.contains("kube-proxy") {
-                return Err(format!("{} has rules after the clean-up: {tables}", node.name));
+                found.push(&*node.name);
             }
         }
-        Ok(())
+        Ok(found)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_page_writes_the_mode_down_first() {
+        let known = known().unwrap();
+        let in_place = known.iter().find(|(block, _)| block.section == IN_PLACE).unwrap();
+        assert_eq!(in_place.0.commands[0], WRITE_THE_MODE);
+    }
 
     #[test]
     fn every_command_of_the_page_has_its_scene() {
