@@ -46,7 +46,7 @@ const SCENES: &[Scene] = &[
     begin("The image", |walk| walk.without_proxy(), |walk| walk.has_images()),
     begin(INSTALLING, |walk| walk.without_proxy(), |walk| walk.serves()),
     next(INSTALLING, |walk| walk.on_every_node()),
-    begin(INSTALLING, |walk| walk.without_proxy(), |walk| walk.serves()),
+    begin(INSTALLING, |walk| walk.without_proxy(), |walk| walk.takes_the_overlays()),
     begin_silent(ONE_FIRST, |walk| walk.with_kubeadms(), |walk| walk.serves()),
     next(ONE_FIRST, |walk| walk.agents(0)),
     next(ONE_FIRST, |walk| walk.agents(1)),
@@ -200,11 +200,15 @@ impl Walk<'_> {
         if command.starts_with("make image") {
             return Ok(());
         }
+        self.output(command).map(drop)
+    }
+
+    fn output(&self, command: &str) -> Result<String, String> {
         let mut shell = self.cluster.client(Path::new("timeout"))?;
         let helm = self.cluster.programs().helm.parent().unwrap_or(Path::new("/"));
         let path = format!("{}:{}", helm.display(), self.cluster.programs().search_path());
         shell.env("PATH", path).current_dir(&self.folder);
-        run::output(shell.args([SECONDS, "sh", "-c", &filled(command)])).map(drop)
+        run::output(shell.args([SECONDS, "sh", "-c", &filled(command)]))
     }
 
     /// Nothing of any proxy: neither objects nor rules.
@@ -318,6 +322,28 @@ impl Walk<'_> {
             self.cluster.kubectl(&["apply", "--server-side", "-f", &file.to_string_lossy()])?;
             let name = format!("crd/{kind}.monitoring.coreos.com");
             self.cluster.kubectl(&["wait", "--for=condition=Established", "--timeout=60s", &name])?;
+        }
+        Ok(())
+    }
+
+    /// The page names them beside the base: kubectl makes manifests of each, which the apiserver takes.
+    fn takes_the_overlays(&self) -> Done {
+        self.serves()?;
+        self.run("kubectl apply --dry-run=server -k deploy/iptables")?;
+        let components = [
+            ("base", "seccomp", "pointsman-kube-proxy.json"),
+            ("iptables", "seccomp-iptables", "pointsman-kube-proxy-iptables.json"),
+        ];
+        for (base, component, profile) in components {
+            let folder = self.folder.join("deploy/with-profile");
+            fs::create_dir_all(&folder).map_err(|e| e.to_string())?;
+            let text = format!("resources: [../{base}]\ncomponents: [../{component}]\n");
+            fs::write(folder.join("kustomization.yaml"), text).map_err(|e| e.to_string())?;
+            let manifests = self.output("kubectl kustomize deploy/with-profile")?;
+            if !manifests.contains(&format!("localhostProfile: profiles/{profile}")) {
+                return Err(format!("deploy/{component} does not ask for {profile}: {manifests}"));
+            }
+            self.run("kubectl apply --dry-run=server -k deploy/with-profile")?;
         }
         Ok(())
     }
