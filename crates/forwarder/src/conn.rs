@@ -380,11 +380,7 @@ mod tests {
                 let Carried { conn, mut tools, mut peers, .. } = carried;
                 conn.close(true, &mut tools);
                 let other = peers[1 - reset].take().unwrap();
-                let deadline = Instant::now() + Duration::from_secs(10);
-                while !matches!(other.take_error(), Ok(Some(_))) {
-                    assert!(Instant::now() < deadline, "{case}");
-                    std::thread::sleep(Duration::from_millis(1));
-                }
+                assert!(crate::patience::soon(|| matches!(other.take_error(), Ok(Some(_)))), "{case}");
             }
         }
     }

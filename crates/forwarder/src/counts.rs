@@ -77,14 +77,27 @@ pub(crate) fn local_ports() -> usize {
     }
 }
 
-/// Which limit a new client would exceed: that of all, or that of its service, which must not take everything from the
-/// others.
-pub(crate) fn limit_reached(open: usize, port: &Port, limit: usize) -> Option<&'static str> {
-    match () {
-        () if open >= limit => Some("in all"),
-        () if port.open.load(Ordering::Relaxed) >= limit / 2 => {
-            Some("of one service port, which may have half of the limit")
+/// The limit that a new client would exceed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    All,
+    /// Its service port must not take everything from the others.
+    Port,
+}
+
+impl Full {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Full::All => "in all",
+            Full::Port => "of one service port, which may have half of the limit",
         }
+    }
+}
+
+pub(crate) fn limit_reached(open: usize, port: &Port, limit: usize) -> Option<Full> {
+    match () {
+        () if open >= limit => Some(Full::All),
+        () if port.open.load(Ordering::Relaxed) >= limit / 2 => Some(Full::Port),
         () => None,
     }
 }
@@ -124,6 +137,8 @@ impl Refused {
 pub struct Count {
     pub open: AtomicUsize,
     pub opened: AtomicU64,
+    /// Flows of UDP in whose place others began.
+    pub ended_early: AtomicU64,
     /// Attempts to reach an endpoint that failed.
     pub failed_dials: AtomicU64,
     /// To endpoints, and back.

@@ -5,12 +5,17 @@ mod complaints;
 mod conn;
 mod counts;
 mod directory;
+mod flows;
 mod front;
 mod memory;
 mod parked;
+#[cfg(test)]
+#[path = "../tests/carry/patience.rs"]
+mod patience;
 mod pins;
 mod pipes;
 mod port;
+mod queues;
 mod slab;
 mod sockets;
 mod suspects;

@@ -14,6 +14,12 @@ struct Place<T> {
     held: Option<T>,
 }
 
+impl<T> Default for Slab<T> {
+    fn default() -> Slab<T> {
+        Slab::new()
+    }
+}
+
 impl<T> Slab<T> {
     pub(crate) fn new() -> Slab<T> {
         Slab { places: Vec::new(), free: Vec::new(), newest: 0 }
@@ -29,6 +35,16 @@ impl<T> Slab<T> {
         let Some(place) = self.places.get_mut(index as usize) else { return (index, 0) };
         place.held = Some(value);
         (index, place.age)
+    }
+
+    pub(crate) fn get(&self, index: u32, age: u16) -> Option<&T> {
+        self.at(index).filter(|(found, _)| *found == age).map(|(_, held)| held)
+    }
+
+    /// What stands there now, and how often the place was used.
+    pub(crate) fn at(&self, index: u32) -> Option<(u16, &T)> {
+        let place = self.places.get(index as usize)?;
+        Some((place.age, place.held.as_ref()?))
     }
 
     pub(crate) fn get_mut(&mut self, index: u32, age: u16) -> Option<&mut T> {

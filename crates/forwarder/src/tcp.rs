@@ -67,7 +67,7 @@ impl Worker {
         if let Some(reached) = limit_reached(self.shared.counts.open(Protocol::Tcp), &port, limit) {
             self.count(front).refuse(Refused::Limit);
             if let Some(count) = self.complaints.limit.note(self.now) {
-                let remedy = self.shared.limits.remedy(Protocol::Tcp);
+                let (reached, remedy) = (reached.word(), self.shared.limits.remedy(Protocol::Tcp));
                 tracing::error!(
                     service = %port.label, limit, count,
                     "Too many open connections {reached}; turning new ones away. {remedy}"

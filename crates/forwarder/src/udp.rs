@@ -4,24 +4,22 @@
 //! begins, and again when it was quiet for a while: the record may have ended meanwhile, and another client of the same
 //! address and port begun a flow to another service.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use kernel::conntrack::{Conntrack, ConntrackError, Tuple};
-use model::{Family, Pool, Protocol};
+use model::{Family, Protocol};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, recvfrom, send, sendto};
 
-use crate::counts::{Refused, WIDEN_PORT_RANGE, limit_reached};
+use crate::counts::{Full, Refused, WIDEN_PORT_RANGE, limit_reached};
+use crate::flows::{Flow, Flows, Place};
 use crate::front::{Front, Means};
 use crate::parked::Parked;
 use crate::port::Port;
-use crate::slab::Slab;
 use crate::sockets;
 use crate::tcp::BETWEEN_LOOKS;
 use crate::token::Token;
@@ -36,6 +34,9 @@ const LARGEST: usize = 65_535;
 /// another process deletes can be followed by one for another service sooner.
 const SURE_FOR: Duration = Duration::from_millis(20);
 
+/// Flows that are over soon after one another end together.
+const BETWEEN_SWEEPS: Duration = Duration::from_millis(100);
+
 /// What the kernel says if the endpoint or its node does not want datagrams.
 fn tells_of_refusal(error: Errno) -> bool {
     matches!(
@@ -49,24 +50,8 @@ fn tells_of_refusal(error: Errno) -> bool {
     )
 }
 
-pub(crate) struct Flow {
-    front: u32,
-    client: SocketAddr,
-    /// Where the client sends to.
-    to: SocketAddr,
-    endpoint: SocketAddr,
-    socket: OwnedFd,
-    port: Arc<Port>,
-    pool: Pool,
-    family: Family,
-    /// Something came last, from either side.
-    used: Instant,
-    is_answered: bool,
-}
-
 pub(crate) struct Datagrams {
-    flows: Slab<Flow>,
-    by_client: HashMap<(u32, SocketAddr), (u32, u16)>,
+    flows: Flows,
     parked: Parked,
     conntrack: Option<Conntrack>,
     messages: Messages,
@@ -77,8 +62,7 @@ pub(crate) struct Datagrams {
 impl Datagrams {
     pub(crate) fn new() -> Datagrams {
         Datagrams {
-            flows: Slab::new(),
-            by_client: HashMap::new(),
+            flows: Flows::default(),
             parked: Parked::default(),
             conntrack: None,
             messages: Messages::default(),
@@ -131,15 +115,14 @@ impl Worker {
     }
 
     fn forward(&mut self, id: u32, front: &Front, client: SocketAddr, datagram: &[u8]) {
-        let known = self.datagrams.by_client.get(&(id, client)).copied();
-        let flow = known.filter(|(index, age)| self.still_holds(*index, *age, front));
-        if let (None, Some((index, age))) = (flow, known) {
-            self.end_flow(index, age);
+        let known = self.datagrams.flows.find(id, client);
+        let flow = known.filter(|place| self.still_holds(*place, front));
+        if let (None, Some(place)) = (flow, known) {
+            self.end_flow(place);
         }
-        let Some((index, age)) = flow.or_else(|| self.begin_flow(id, front, client)) else { return };
-        let now = self.now;
-        let Some(flow) = self.datagrams.flows.get_mut(index, age) else { return };
-        flow.used = now;
+        let Some(place) = flow.or_else(|| self.begin_flow(id, front, client)) else { return };
+        self.datagrams.flows.use_now(place, false, self.now);
+        let Some(flow) = self.datagrams.flows.get(place) else { return };
         let mut sent = send(&flow.socket, datagram, SendFlags::NOSIGNAL);
         if sent == Err(Errno::MSGSIZE) {
             // A router has answered an earlier one; now the kernel knows and sends it in pieces.
@@ -149,16 +132,16 @@ impl Worker {
             Ok(count) => self.count_bytes(front.family, 0, count),
             // The socket remembers what became of an earlier datagram. The flow is over, and the client may send this one
             // again.
-            Err(error) if tells_of_refusal(error) => self.refuse_flow(index, age, front),
+            Err(error) if tells_of_refusal(error) => self.refuse_flow(place, front),
             // Datagrams may be lost.
             Err(_) => {}
         }
     }
 
     /// Whether a flow goes on: its endpoint is still one, and its client still means the same service.
-    fn still_holds(&mut self, index: u32, age: u16, front: &Front) -> bool {
+    fn still_holds(&mut self, place: Place, front: &Front) -> bool {
         let now = self.now;
-        let Some(flow) = self.datagrams.flows.get_mut(index, age) else { return false };
+        let Some(flow) = self.datagrams.flows.get(place) else { return false };
         let is_same = |port: Option<Arc<Port>>| port.is_some_and(|port| Arc::ptr_eq(&port, &flow.port));
         let directory = &self.shared.directory;
         let is_served = match front.means {
@@ -196,7 +179,37 @@ impl Worker {
         None
     }
 
-    fn begin_flow(&mut self, id: u32, front: &Front, client: SocketAddr) -> Option<(u32, u16)> {
+    /// Whether there is room for one more flow of this port, be it in the place of one that nobody is likely to need.
+    fn make_room(&mut self, family: Family, port: &Arc<Port>) -> bool {
+        let limit = self.shared.limits.of_protocol(Protocol::Udp);
+        let Some(full) = limit_reached(self.shared.counts.open(Protocol::Udp), port, limit) else {
+            return true;
+        };
+        let (reached, remedy) = (full.word(), self.shared.limits.remedy(Protocol::Udp));
+        let count = self.shared.counts.of(family, Protocol::Udp);
+        let of = (full == Full::Port).then_some(port);
+        let Some(place) = self.datagrams.flows.dispensable(of, self.now) else {
+            count.refuse(Refused::Limit);
+            if let Some(count) = self.complaints.limit.note(self.now) {
+                tracing::error!(
+                    service = %port.label, limit, count,
+                    "Too many open UDP flows {reached}; dropping datagrams of new clients. {remedy}"
+                );
+            }
+            return false;
+        };
+        count.ended_early.fetch_add(1, Ordering::Relaxed);
+        if let Some(count) = self.complaints.crowd.note(self.now) {
+            tracing::warn!(
+                service = %port.label, limit, count,
+                "Too many open UDP flows {reached}; ending idle ones early to make room for new clients. {remedy}"
+            );
+        }
+        self.end_flow(place);
+        true
+    }
+
+    fn begin_flow(&mut self, id: u32, front: &Front, client: SocketAddr) -> Option<Place> {
         if self.is_paused() {
             self.shared.counts.of(front.family, Protocol::Udp).refuse(Refused::Descriptors);
             return None;
@@ -215,18 +228,10 @@ impl Worker {
             self.datagrams.messages.refuse(front.at(), client, self.now);
             return None;
         };
-        let limit = self.shared.limits.of_protocol(Protocol::Udp);
-        if let Some(reached) = limit_reached(self.shared.counts.open(Protocol::Udp), &port, limit) {
-            count.refuse(Refused::Limit);
-            if let Some(count) = self.complaints.limit.note(self.now) {
-                let remedy = self.shared.limits.remedy(Protocol::Udp);
-                tracing::error!(
-                    service = %port.label, limit, count,
-                    "Too many open UDP flows {reached}; dropping datagrams of new clients. {remedy}"
-                );
-            }
+        if !self.make_room(front.family, &port) {
             return None;
         }
+        let count = self.shared.counts.of(front.family, Protocol::Udp);
         let picked = pool.and_then(|pool| Some((pool, port.pick(pool, client.ip(), &[], self.now)?)));
         let Some((pool, endpoint)) = picked else {
             count.refuse(Refused::Endpoints);
@@ -262,9 +267,8 @@ impl Worker {
         let (family, used) = (front.family, self.now);
         let flow =
             Flow { front: id, client, to, endpoint, socket, port, pool, family, used, is_answered: false };
-        let (index, age) = self.datagrams.flows.insert(flow);
-        self.datagrams.by_client.insert((id, client), (index, age));
-        let socket = &self.datagrams.flows.get_mut(index, age)?.socket;
+        let place @ (index, age) = self.datagrams.flows.insert(flow);
+        let socket = &self.datagrams.flows.get(place)?.socket;
         let watched = rustix::event::epoll::add(
             &self.epoll,
             socket,
@@ -272,37 +276,36 @@ impl Worker {
             EventFlags::IN,
         );
         if watched.is_err() {
-            self.end_flow(index, age);
+            self.end_flow(place);
             return None;
         }
         self.next_look.get_or_insert(self.now + BETWEEN_LOOKS);
         if self.datagrams.next_sweep.is_none() {
-            self.datagrams.next_sweep = Some(self.now + self.shared.udp_idle() / 2);
+            self.datagrams.next_sweep = Some(self.now + self.shared.udp_idle());
         }
-        Some((index, age))
+        Some(place)
     }
 
     /// Answers of an endpoint.
     pub(crate) fn flow_event(&mut self, index: u32, age: u16) {
-        let Some(flow) = self.datagrams.flows.get_mut(index, age) else { return };
-        let front = flow.front;
-        if let Some(front) = self.front(front) {
-            self.answer(index, age, &front);
+        let Some(flow) = self.datagrams.flows.get((index, age)) else { return };
+        if let Some(front) = self.front(flow.front) {
+            self.answer((index, age), &front);
         }
     }
 
-    fn answer(&mut self, index: u32, age: u16, front: &Front) {
+    fn answer(&mut self, place: Place, front: &Front) {
         let mut buffer = std::mem::take(&mut self.datagrams.buffer);
         buffer.resize(LARGEST, 0);
         for _ in 0..AT_ONCE {
-            let Some(flow) = self.datagrams.flows.get_mut(index, age) else { break };
+            let Some(flow) = self.datagrams.flows.get(place) else { break };
             match recv(&flow.socket, &mut buffer[..], RecvFlags::empty()) {
                 Ok((count, _)) => {
-                    flow.used = self.now;
-                    if !std::mem::replace(&mut flow.is_answered, true) {
+                    if !flow.is_answered {
                         flow.port.trust(flow.endpoint);
                     }
                     let client = flow.client;
+                    self.datagrams.flows.use_now(place, true, self.now);
                     let answer = buffer.get(..count).unwrap_or_default();
                     match sendto(&front.socket, answer, SendFlags::NOSIGNAL, &client) {
                         Ok(count) => self.count_bytes(front.family, 1, count),
@@ -315,7 +318,7 @@ impl Worker {
                 }
                 Err(Errno::AGAIN) => break,
                 Err(error) if tells_of_refusal(error) => {
-                    self.refuse_flow(index, age, front);
+                    self.refuse_flow(place, front);
                     break;
                 }
                 // Such as a datagram that was too large for a router. The kernel says each only once.
@@ -331,27 +334,24 @@ impl Worker {
     }
 
     /// The endpoint does not want it: the client learns it, and its next datagram goes to another one.
-    fn refuse_flow(&mut self, index: u32, age: u16, front: &Front) {
-        let Some(flow) = self.datagrams.flows.get_mut(index, age) else { return };
+    fn refuse_flow(&mut self, place: Place, front: &Front) {
+        let Some(flow) = self.datagrams.flows.get(place) else { return };
         flow.port.suspect(flow.endpoint, self.now);
         flow.port.unpin(flow.client.ip(), flow.endpoint, self.now);
         let client = flow.client;
         self.shared.counts.of(front.family, Protocol::Udp).failed_dials.fetch_add(1, Ordering::Relaxed);
         self.datagrams.messages.refuse(front.at(), client, self.now);
-        self.end_flow(index, age);
+        self.end_flow(place);
     }
 
-    fn end_flow(&mut self, index: u32, age: u16) {
-        let Some(flow) = self.datagrams.flows.remove(index, age) else { return };
-        self.datagrams.by_client.remove(&(flow.front, flow.client));
+    fn end_flow(&mut self, place: Place) {
+        let Some(flow) = self.datagrams.flows.remove(place) else { return };
         // It fails only if nobody listens to it, which is what is wanted.
         let _ = rustix::event::epoll::delete(&self.epoll, &flow.socket);
         self.shared.counts.of(flow.family, Protocol::Udp).open.fetch_sub(1, Ordering::Relaxed);
         flow.port.open.fetch_sub(1, Ordering::Relaxed);
         self.datagrams.parked.keep(flow.socket, flow.used, self.now);
-        if self.datagrams.by_client.is_empty() {
-            // A crowd that is gone leaves no memory behind.
-            self.datagrams.by_client.shrink_to_fit();
+        if self.datagrams.flows.is_empty() {
             self.datagrams.buffer = Vec::new();
         }
     }
@@ -370,20 +370,26 @@ impl Worker {
             return;
         }
         let (idle, now) = (self.shared.udp_idle(), self.now);
-        self.end_flows(|flow| now.saturating_duration_since(flow.used) >= idle);
-        let is_empty = self.datagrams.by_client.is_empty();
-        self.datagrams.next_sweep = (!is_empty).then(|| now + (idle / 2).max(Duration::from_millis(50)));
+        let next = loop {
+            match self.datagrams.flows.longest_silent() {
+                Some((place, used)) if now.saturating_duration_since(used) >= idle => self.end_flow(place),
+                next => break next,
+            }
+        };
+        self.datagrams.next_sweep = next.map(|(_, used)| (used + idle).max(now + BETWEEN_SWEEPS));
     }
 
     fn end_flows(&mut self, is_over: impl Fn(&Flow) -> bool) {
-        let over = self.datagrams.flows.iter().filter(|(_, _, flow)| is_over(flow));
-        let over: Vec<(u32, u16)> = over.map(|(index, age, _)| (index, age)).collect();
-        over.into_iter().for_each(|(index, age)| self.end_flow(index, age));
+        let over = self.datagrams.flows.iter().filter(|(_, flow)| is_over(flow));
+        let over: Vec<Place> = over.map(|(place, _)| place).collect();
+        over.into_iter().for_each(|place| self.end_flow(place));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use model::Pool;
+
     use super::*;
     use crate::Shared;
     use crate::worker::Inbox;

@@ -87,6 +87,7 @@ pub(crate) struct Worker {
 pub(crate) struct Complaints {
     pub(crate) descriptors: Complaint,
     pub(crate) limit: Complaint,
+    pub(crate) crowd: Complaint,
     pub(crate) endpoints: Complaint,
     pub(crate) conntrack: Complaint,
     pub(crate) ports: Complaint,
@@ -298,11 +299,8 @@ mod tests {
         worker.fronts.insert(0, Arc::new(front));
         let thread = std::thread::spawn(move || worker.run());
         let _client = TcpStream::connect(at).unwrap();
-        let until = Instant::now() + Duration::from_secs(10);
-        while shared.counts.of(Family::V4, Protocol::Tcp).refused(Refused::Unknown) == 0 {
-            assert!(Instant::now() < until, "nobody takes care of the client");
-            std::thread::yield_now();
-        }
+        let refused = || shared.counts.of(Family::V4, Protocol::Tcp).refused(Refused::Unknown);
+        assert!(crate::patience::soon(|| refused() > 0), "nobody takes care of the client");
         inbox.send(Order::Stop);
         thread.join().unwrap();
     }

@@ -57,9 +57,14 @@ const LOST: Description = Description::counter(
     &["ip_family"],
     "Answers of UDP endpoints that could not be sent to their clients",
 );
+const ENDED: Description = Description::counter(
+    "pointsman_userspace_udp_flows_ended_early_total",
+    &["ip_family"],
+    "UDP flows that were ended before they were idle for long enough, because new clients needed their place",
+);
 
-pub(super) const METRICS: [Description; 9] =
-    [OPEN, LIMIT, OPENED, REFUSED, FAILED, BYTES, HELD, BLOCKED, LOST];
+pub(super) const METRICS: [Description; 10] =
+    [OPEN, LIMIT, OPENED, REFUSED, FAILED, BYTES, HELD, BLOCKED, LOST, ENDED];
 
 pub(super) fn collector(shared: Arc<Shared>) -> Arc<dyn Collector> {
     Arc::new(Figures(shared))
@@ -102,11 +107,16 @@ impl Collector for Figures {
         page.count(HELD.name, "", shared.counts.held() as u64);
         page.family(&BLOCKED);
         page.count(BLOCKED.name, "", shared.counts.blocked.load(Ordering::Relaxed) as u64);
-        page.family(&LOST);
-        for family in Family::BOTH {
-            let lost = shared.counts.lost_answers[family.index()].load(Ordering::Relaxed);
-            page.count(LOST.name, &label_text([("ip_family", &*family.to_string())]), lost);
-        }
+        let mut of_families = |about: &Description, value: &dyn Fn(Family) -> u64| {
+            page.family(about);
+            for family in Family::BOTH {
+                page.count(about.name, &label_text([("ip_family", &*family.to_string())]), value(family));
+            }
+        };
+        of_families(&LOST, &|family| shared.counts.lost_answers[family.index()].load(Ordering::Relaxed));
+        of_families(&ENDED, &|family| {
+            shared.counts.of(family, Protocol::Udp).ended_early.load(Ordering::Relaxed)
+        });
     }
 }
 

@@ -127,9 +127,12 @@ static METRICS: ModeMetrics = ModeMetrics {
     upstream: &[],
     gated: None,
     own: &{
-        let [open, limit, opened, refused, failed, bytes, held, blocked, lost] = metrics::METRICS;
+        let [open, limit, opened, refused, failed, bytes, held, blocked, lost, ended] = metrics::METRICS;
         let [dropped, rejected] = nftables::refusals::METRICS;
         let [_, _, _, of_service] = service_counters::METRICS;
-        [open, limit, opened, refused, failed, bytes, held, blocked, lost, dropped, rejected, of_service]
+        [
+            open, limit, opened, refused, failed, bytes, held, blocked, lost, ended, dropped, rejected,
+            of_service,
+        ]
     },
 };

@@ -1,10 +1,12 @@
 //! A namespace with a forwarder, and services at node ports on 127.0.0.1. The endpoints have addresses of the same loopback
 //! interface that do not count as loopback.
 
+#[path = "patience.rs"]
+mod patience;
+
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use forwarder::{Forwarder, Means};
 use kernel::link::Links;
@@ -14,7 +16,7 @@ use model::{
     Routing, ServiceKey, ServicePlan, Verdict,
 };
 
-pub(crate) const SOON: Duration = Duration::from_secs(10);
+pub(crate) use patience::{deadline, soon};
 
 /// The address of an endpoint.
 pub(crate) fn pod(last: u8) -> IpAddr {
@@ -97,16 +99,4 @@ impl Node {
             self.namespace.run(|| forwarder.open(protocol, Pool::Cluster, means)).unwrap();
         }
     }
-}
-
-/// Whether it becomes true before long.
-pub(crate) fn soon(mut is_true: impl FnMut() -> bool) -> bool {
-    let until = Instant::now() + SOON;
-    while !is_true() {
-        if Instant::now() > until {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    true
 }

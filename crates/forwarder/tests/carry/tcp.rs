@@ -10,7 +10,7 @@ use kernel::netns::privileged_test;
 use model::{Family, Protocol};
 use rustix::net::{SendFlags, sockopt};
 
-use crate::node::{Node, SOON, at_node_port, pod, soon};
+use crate::node::{Node, at_node_port, deadline, pod, soon};
 
 const PORT: u16 = 30_001;
 
@@ -20,8 +20,8 @@ fn open(node: &Node, listener: &TcpListener) -> (TcpStream, TcpStream) {
     client.write_all(b"hello").unwrap();
     let (mut endpoint, _) = listener.accept().unwrap();
     for stream in [&client, &endpoint] {
-        stream.set_read_timeout(Some(SOON)).unwrap();
-        stream.set_write_timeout(Some(SOON)).unwrap();
+        stream.set_read_timeout(Some(deadline())).unwrap();
+        stream.set_write_timeout(Some(deadline())).unwrap();
     }
     endpoint.read_exact(&mut [0; 5]).unwrap();
     (client, endpoint)
