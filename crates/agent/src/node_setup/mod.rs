@@ -97,4 +97,5 @@ fn write_one(root: &Root, write: Write) -> Result<(), Undone> {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/node_setup.rs"]
 mod tests;

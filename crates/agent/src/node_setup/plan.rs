@@ -85,5 +85,5 @@ pub(super) fn routes_loopback(options: &Options) -> bool {
 }
 
 #[cfg(test)]
-#[path = "plan_tests.rs"]
+#[path = "../../tests/unit/node_setup_plan.rs"]
 mod tests;

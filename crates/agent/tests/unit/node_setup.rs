@@ -1,3 +1,5 @@
+//! Settings of the node in files of a folder that stands for /proc and /sys.
+
 use std::fs;
 use std::path::PathBuf;
 

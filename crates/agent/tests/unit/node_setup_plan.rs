@@ -1,3 +1,5 @@
+//! What the configuration asks of the node, against what is there.
+
 use model::NodePortAddresses;
 
 use super::*;
