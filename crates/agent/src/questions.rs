@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cluster::ClusterState;
 use commands::targets::Target;
-use dataplane::{Backend, HEAVIEST_PLANNED, Look, MOST_LOOKS, Reconciler};
+use dataplane::{Backend, HEAVIEST_PLANNED, Look, Reconciler};
 use model::{Address, Family, Planner, PortPlan, Protocol, ServiceKey, ServicePlan};
 use tokio::sync::oneshot;
 
@@ -15,9 +15,11 @@ use crate::inbox;
 use crate::lane::Lane;
 use crate::sync::Event;
 
+mod compare;
 mod explain;
 mod services;
 
+pub(crate) use compare::{Cursor, InspectedServices, Wanted, inspect};
 pub(crate) use explain::{ExplainRequest, Explanation, Explanations, MOST_ENDPOINTS, Sender, View};
 pub(crate) use services::{PortRow, Refused, ServiceRow, describe, judge};
 
@@ -31,10 +33,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) const MOST_ROWS: usize = 40;
 /// Services that are looked through for problems in one answer of the sync thread: less than half a millisecond.
 pub(crate) const MOST_JUDGED: usize = 250;
-/// Services that are compared with the kernel in one answer of the sync thread, about a millisecond; and addresses of
-/// them after which it is enough, because a service may have many.
-pub(crate) const MOST_INSPECTED: usize = 8;
-const ENOUGH_LOOKS: usize = 16;
 /// Ports of a service that an answer describes, and addresses of each of them.
 const MOST_PORTS: usize = 100;
 const MOST_ADDRESSES: usize = 20;
@@ -55,8 +53,8 @@ pub(crate) enum Question {
     /// Compare all of a family with the kernel, or what this service has and what all share, where the mode does that at
     /// once.
     InspectAll(Family, Option<ServiceKey>, Reply<Option<Look>>),
-    /// Compare these services with the kernel, at most [`MOST_INSPECTED`] of them, the first one from this address on.
-    InspectServices(Vec<ServiceKey>, usize, Reply<InspectedServices>),
+    /// Compare services with the kernel until it is enough.
+    InspectServices(Wanted, Reply<InspectedServices>),
 }
 
 #[derive(Debug)]
@@ -206,14 +204,8 @@ impl Asker {
         self.ask(|reply| Question::InspectAll(family, wanted, reply)).await
     }
 
-    /// The first of them, [`MOST_INSPECTED`] at most; and of the first one without so many addresses.
-    pub(crate) async fn inspect_services(
-        &self,
-        services: &[ServiceKey],
-        skipped: usize,
-    ) -> Result<InspectedServices, Unanswered> {
-        let services = services.get(..MOST_INSPECTED).unwrap_or(services);
-        self.ask(|reply| Question::InspectServices(services.to_vec(), skipped, reply)).await
+    pub(crate) async fn inspect_services(&self, wanted: Wanted) -> Result<InspectedServices, Unanswered> {
+        self.ask(|reply| Question::InspectServices(wanted, reply)).await
     }
 
     async fn ask<T>(&self, question: impl FnOnce(Reply<T>) -> Question) -> Result<T, Unanswered> {
@@ -226,43 +218,6 @@ impl Asker {
             Err(_) => Err(Unanswered::Busy),
         }
     }
-}
-
-/// What the kernel holds for the addresses of some services.
-#[derive(Debug)]
-pub(crate) struct InspectedServices {
-    /// How many services were looked at, from the first on.
-    pub(crate) count: usize,
-    /// Addresses of the next service that were compared, too; the others need another question.
-    pub(crate) addresses: usize,
-    pub(crate) looks: Vec<(ServiceKey, Look)>,
-}
-
-/// Look at services, in both families, until it is enough, the first one from some address on.
-pub(crate) fn inspect<B: Backend>(
-    services: &[ServiceKey],
-    mut skipped: usize,
-    reconciler: &mut Reconciler<B>,
-) -> InspectedServices {
-    let mut done = InspectedServices { count: 0, addresses: 0, looks: Vec::new() };
-    for service in services.iter().take(MOST_INSPECTED) {
-        let mut is_more = false;
-        for family in Family::BOTH {
-            let (looks, has_more) = reconciler.inspect_service(family, service, skipped);
-            is_more |= has_more;
-            done.looks.extend(looks.into_iter().map(|look| (service.clone(), look)));
-        }
-        if is_more {
-            done.addresses = skipped + MOST_LOOKS;
-            break;
-        }
-        done.count += 1;
-        skipped = 0;
-        if done.looks.len() >= ENOUGH_LOOKS {
-            break;
-        }
-    }
-    done
 }
 
 /// The services that have something at an address, each once; only some where it is very many.

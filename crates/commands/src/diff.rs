@@ -57,12 +57,17 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
     Ok(if found.count == 0 { GOOD } else { NOT_GOOD })
 }
 
+/// Differences that are listed, as those of a page.
+const MOST_LISTED: usize = 1000;
+
 /// Of all pages.
 #[derive(Default)]
 struct Found {
     compared: u64,
     is_partial: bool,
     is_pending: bool,
+    /// Families that nothing was written of.
+    unwritten: Vec<Value>,
     count: u64,
     /// The first of them.
     differences: Vec<Value>,
@@ -75,14 +80,17 @@ impl Found {
         self.is_pending |= page["pending"] == true;
         let differences = page["differences"].as_array_mut().map(std::mem::take).unwrap_or_default();
         self.count += page["differenceCount"].as_u64().unwrap_or(differences.len() as u64);
-        self.differences.extend(differences);
+        let room = MOST_LISTED.saturating_sub(self.differences.len());
+        self.differences.extend(differences.into_iter().take(room));
+        self.unwritten = page["unwritten"].as_array().cloned().unwrap_or_default();
     }
 
     fn document(&self) -> Value {
-        let Found { compared, is_partial, is_pending, count, differences } = self;
+        let Found { compared, is_partial, is_pending, unwritten, count, differences } = self;
         json!({
             "compared": compared,
             "partial": is_partial,
+            "unwritten": unwritten,
             "pending": is_pending,
             "differenceCount": count,
             "differences": differences,
@@ -104,6 +112,10 @@ impl Found {
         text.push_str(&format!("{} places compared: {outcome}\n", self.compared));
         if self.is_partial {
             text.push_str("Comparison incomplete: some services have too many endpoints\n");
+        }
+        for family in self.unwritten.iter().filter_map(Value::as_str) {
+            let family = harmless(family, false);
+            text.push_str(&format!("{family} was not compared: nothing is programmed there yet\n"));
         }
         if self.is_pending {
             text.push_str(
@@ -146,7 +158,21 @@ mod tests {
         assert!(many.ends_with("7 places compared: 5 differences, of which 2 are listed\n"), "{many}");
         let before = found(json!({ "compared": 7, "pending": true }));
         assert!(before.contains("\nA change is waiting to be synced: "), "{before}");
+        let single = found(json!({ "compared": 7, "unwritten": ["IPv6"] }));
+        assert!(single.ends_with("\nIPv6 was not compared: nothing is programmed there yet\n"), "{single}");
         let part = found(json!({ "compared": 7, "partial": true }));
         assert!(part.contains("\nComparison incomplete: "), "{part}");
+    }
+    #[test]
+    fn differences_of_all_pages_beyond_the_first_are_counted() {
+        let mut found = Found::default();
+        for _ in 0..3 {
+            let page =
+                json!({ "compared": 600, "differenceCount": 600, "differences": vec![json!({}); 600] });
+            found.add(&mut page.clone());
+        }
+        assert_eq!((found.count, found.differences.len()), (1800, 1000));
+        let last = found.text().lines().last().map(str::to_owned);
+        assert_eq!(last.as_deref(), Some("1800 places compared: 1800 differences, of which 1000 are listed"));
     }
 }

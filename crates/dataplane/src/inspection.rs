@@ -85,6 +85,14 @@ pub enum Look {
 }
 
 impl Look {
+    /// How many things were compared, as far as that is known.
+    pub(crate) fn compared(&self) -> usize {
+        match self {
+            Look::Done(Ok(found)) => found.compared,
+            Look::Done(Err(_)) | Look::Later(_) => 0,
+        }
+    }
+
     /// Take the time.
     pub fn finish(self) -> Result<Inspection, InspectionError> {
         match self {

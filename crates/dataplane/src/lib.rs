@@ -44,7 +44,7 @@ pub use nftables::service_counters::{PortRate, Rates, Traffic};
 pub use nftables::{PinSweep, ServicePortName, pins};
 pub use programmed::{Programmed, Unserved};
 pub use reconciler::{
-    Answer, Explained, HEAVIEST_PLANNED, Holder, Inquiry, MOST_LOOKS, Phases, Reconciler, Refusing, Synced,
+    Answer, Explained, HEAVIEST_PLANNED, Holder, Inquiry, Phases, Position, Reconciler, Refusing, Synced,
 };
 pub use shortfall::Shortfall;
 pub use table::{ruleset, trace};

@@ -19,7 +19,7 @@ use crate::backend::{Backend, Committed, Setup, SyncError};
 use crate::nftables::{Pin, PinSweep};
 use crate::pieces::{self, LARGE};
 use crate::programmed::Programmed;
-pub use asking::MOST_LOOKS;
+pub use asking::Position;
 pub use explain::{Answer, Explained, HEAVIEST_PLANNED, Holder, Inquiry};
 use lingering::Lingering;
 use planning::{Fresh, LargeServices, Plans, plan_all, plan_dirty, settle_claims, take_steps};

@@ -25,12 +25,10 @@ use web::router::{Router, Slow};
 const LOOKS: usize = 2;
 
 pub(super) fn api(router: Router, identity: &Identity, context: &Context) -> Router {
-    let router = question(router, DIFF, identity, context, async |query, context| {
-        has_written(&context)?;
-        let mut document = api_diff::diff(&query, &context.sync_thread).await?;
-        // What was written is compared, not what is planned.
-        document["pending"] = context.health.has_waiting().into();
-        Ok(pretty(&document))
+    let of_diff = context.clone();
+    let router = kept(router, DIFF, identity, move |query| {
+        let context = of_diff.clone();
+        async move { respond(diff(&query, &context).await) }
     });
     let router = question(router, EXPLAIN, identity, context, async |query, context| {
         asked_to_explain(&query, &context).await.map(|document| pretty(&document))
@@ -45,6 +43,14 @@ pub(super) fn api(router: Router, identity: &Identity, context: &Context) -> Rou
         let status = pretty(&api_status::status(&of, &context));
         async { Ok(status) }
     })
+}
+
+async fn diff(query: &str, context: &Context) -> Result<String, Refused> {
+    has_written(context)?;
+    let mut document = api_diff::diff(query, written(context), &context.sync_thread).await?;
+    // What was written is compared, not what is planned.
+    document["pending"] = context.health.has_waiting().into();
+    Ok(pretty(&document))
 }
 
 /// Before the first sync there is nothing to tell, and rules of an earlier run may lead packets elsewhere.

@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use model::Family;
-
 use super::{SyncLoop, planner};
 use crate::questions::{self, Question, ServiceStatus, Unanswered, View};
 
@@ -53,13 +51,13 @@ impl SyncLoop {
                 Question::InspectAll(family, wanted, reply) => {
                     reply.answer(self.reconciler.inspect_all(family, wanted.as_ref()));
                 }
-                Question::InspectServices(.., reply)
-                    if Family::BOTH.iter().any(|family| self.reconciler.is_unknown(*family)) =>
+                Question::InspectServices(wanted, reply)
+                    if wanted.families().any(|family| self.reconciler.is_unknown(family)) =>
                 {
                     reply.decline(Unanswered::Rewriting);
                 }
-                Question::InspectServices(services, skipped, reply) => {
-                    reply.answer(questions::inspect(&services, skipped, &mut self.reconciler));
+                Question::InspectServices(wanted, reply) => {
+                    reply.answer(questions::inspect(&wanted, &mut self.reconciler));
                 }
                 Question::Explain(request, reply) => reply.answer(request.answer(View {
                     state: &self.state,

@@ -9,8 +9,15 @@ use super::{Applied, Known, Reconciler};
 use crate::backend::Backend;
 use crate::inspection::{Inspected, Look, Owner};
 
-/// Addresses of one service that are looked at together: each may be a hundred elements to read, while the sync thread waits.
-pub const MOST_LOOKS: usize = 16;
+/// What services have at an address, of which one may have it as its cluster IP.
+const MOST_HOLDERS: usize = 16;
+
+/// Where to go on among the addresses of a service: at this port of its plan, and this address of the port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Position {
+    pub port: usize,
+    pub address: usize,
+}
 
 impl<B: Backend> Reconciler<B> {
     /// The service that has an address and port.
@@ -73,44 +80,52 @@ impl<B: Backend> Reconciler<B> {
         self.backend.inspect_all(family, (&known.plans, wanted), &known.node)
     }
 
-    /// Compare what the kernel holds for the addresses of a service with what was written, for the first of them behind so
-    /// many; and whether there are more.
+    /// Compare what the kernel holds for the addresses of a service with what was written, from one of them on until
+    /// about so many things are compared: how many that were, and where to go on. Each address may be a hundred elements to read, while the
+    /// sync thread waits.
     pub fn inspect_service(
         &mut self,
         family: Family,
         service: &ServiceKey,
-        skipped: usize,
-    ) -> (Vec<Look>, bool) {
-        let Applied::Known(known) = &self.families[family.index()].applied else {
-            return (Vec::new(), false);
-        };
-        let Some(plan) = known.plans.get(service) else { return (Vec::new(), false) };
-        let node_ip = known.node.nodeport_ips.first();
+        from: Position,
+        enough: usize,
+    ) -> (usize, Vec<Look>, Option<Position>) {
         let mut looks = Vec::new();
-        let at = plan.ports.iter().flat_map(|port| port.destinations.iter().map(move |at| (port, at)));
-        let is_more = at.clone().nth(skipped + MOST_LOOKS).is_some();
-        for (port, destination) in at.skip(skipped).take(MOST_LOOKS) {
-            let to = match (destination.at, node_ip) {
-                (Address::Vip(ip, port), _) => SocketAddr::new(ip, port),
-                (Address::NodePort(port), Some(ip)) => SocketAddr::new(*ip, port),
-                (Address::NodePort(_), None) => continue,
-            };
-            let node_port = Claim { at: Address::Vip(to.ip(), to.port()), protocol: port.protocol };
-            let is_hidden = matches!(destination.at, Address::NodePort(_))
-                && self.families[family.index()].claims.owner(node_port).is_some();
-            if is_hidden {
-                continue;
+        let Applied::Known(known) = &self.families[family.index()].applied else { return (0, looks, None) };
+        let Some(plan) = known.plans.get(service) else { return (0, looks, None) };
+        let node_ip = known.node.nodeport_ips.first();
+        let mut compared = 0;
+        for (number, port) in plan.ports.iter().enumerate().skip(from.port) {
+            let skipped = if number == from.port { from.address } else { 0 };
+            for (address, destination) in port.destinations.iter().enumerate().skip(skipped) {
+                if compared >= enough {
+                    return (compared, looks, Some(Position { port: number, address }));
+                }
+                compared += 1;
+                let to = match (destination.at, node_ip) {
+                    (Address::Vip(ip, port), _) => SocketAddr::new(ip, port),
+                    (Address::NodePort(port), Some(ip)) => SocketAddr::new(*ip, port),
+                    (Address::NodePort(_), None) => continue,
+                };
+                let claims = &self.families[family.index()].claims;
+                let node_port = Claim { at: Address::Vip(to.ip(), to.port()), protocol: port.protocol };
+                let is_node_port = matches!(destination.at, Address::NodePort(_));
+                if is_node_port && claims.owner(node_port).is_some() {
+                    continue;
+                }
+                let is_live = plan.cluster_ip == Some(to.ip()) || {
+                    let holders = claims.at(to.ip(), MOST_HOLDERS);
+                    holders.iter().any(|(_, holder)| has_cluster_ip(known, holder, to.ip()))
+                };
+                let owner = Some(Owner { service, port, destination });
+                let protocol = port.protocol;
+                let inspected = Inspected { protocol, to, owner, is_live, client: None, node: &known.node };
+                let look = self.backend.inspect(family, &inspected);
+                compared += look.compared().saturating_sub(1);
+                looks.push(look);
             }
-            let is_live = plan.cluster_ip == Some(to.ip()) || {
-                let holders = self.families[family.index()].claims.at(to.ip(), MOST_LOOKS);
-                holders.iter().any(|(_, holder)| has_cluster_ip(known, holder, to.ip()))
-            };
-            let owner = Some(Owner { service, port, destination });
-            let protocol = port.protocol;
-            let inspected = Inspected { protocol, to, owner, is_live, client: None, node: &known.node };
-            looks.push(self.backend.inspect(family, &inspected));
         }
-        (looks, is_more)
+        (compared, looks, None)
     }
 }
 

@@ -178,7 +178,7 @@ fn kept() {
         stream.read_exact(&mut head).unwrap();
         String::from_utf8_lossy(&head[9..]).into_owned()
     };
-    for path in ["facts", "log", "ruleset", "trace?to=10.96.0.1&for=1s"] {
+    for path in ["facts", "log", "ruleset", "diff", "trace?to=10.96.0.1&for=1s"] {
         let path = format!("/pointsman/v1/{path}");
         assert_eq!(code("10.9.9.8", &path), "403", "{path}");
         assert_eq!(code("10.9.9.9", &path), "403", "{path}");
