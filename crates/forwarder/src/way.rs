@@ -333,8 +333,8 @@ impl Way {
             }
         }
         self.is_bulk = count == size;
-        // What was not filled was all there is, unless the end follows.
-        source.readable = self.is_bulk || source.is_hung;
+        // What was not filled was all there is, unless the end follows, or urgent data: reading stops before it.
+        source.readable = self.is_bulk || source.is_hung || source.is_urgent;
         self.send_at_once(to)?;
         let bytes = buffer.get(..count).unwrap_or_default();
         let more = if self.is_ended { SendFlags::MORE } else { SendFlags::empty() };
