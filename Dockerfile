@@ -1,8 +1,8 @@
 # The image holds the agent, with its symbol names in a file beside it, licences and an SBOM. `make image` writes the same
 # files without Docker, and both take them from scripts/image-root.
 #
-#   docker build -t registry.example.com/pointsman/kube-proxy:0.1.0 .
-#   docker build --platform linux/arm64 -t registry.example.com/pointsman/kube-proxy:0.1.0 .
+#   docker build -t registry.example.com/pointsman/kube-proxy:0.1.0 --build-arg SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) .
+#   docker build --platform linux/arm64 ...     the same for another architecture
 
 ARG RUST_VERSION=1.95
 
@@ -19,6 +19,8 @@ RUN case "$TARGETARCH-$(uname -m)" in \
     && apt-get update && apt-get install -y --no-install-recommends gcc $cross
 WORKDIR /src
 COPY . .
+# The time of the commit, which the context does not have; it is in the SBOM.
+ARG SOURCE_DATE_EPOCH
 RUN scripts/image-root "$TARGETARCH" /out
 
 FROM scratch
