@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use common::{Fixture, MARK, pod_cidrs, service};
 use dataplane::iptables::Iptables;
-use dataplane::{Reconciler, Setup};
+use dataplane::{Backend as _, Reconciler, Setup};
 use kernel::iptables::{Table, Tables, Toolbox, Tools, Variant};
 use kernel::netns::Namespace;
-use model::Family;
+use model::{Family, Protocol, Service};
 
 fn in_namespace(test: impl Fn(Reconciler<Iptables<Tools>>, Variant) + Send + Sync) {
     for variant in [Variant::Legacy, Variant::Nft] {
@@ -29,7 +29,7 @@ fn in_namespace(test: impl Fn(Reconciler<Iptables<Tools>>, Variant) + Send + Syn
                 drop_invalid: true,
                 of_mode: model::ModeSettings::default(),
             };
-            test(Reconciler::new(Iptables::new([Some(v4), Some(v6)], &setup)), variant);
+            test(Reconciler::new(Iptables::new([Some(v4), Some(v6)], &setup).trying_matches()), variant);
         });
     }
 }
@@ -139,6 +139,29 @@ fn the_nf_tables_variant_counts_each_table_of_a_script_once() {
             if variant == Variant::Nft {
                 assert_eq!(after.0[0], before.0[0] + 3, "{before:?} {after:?}");
             }
+        }
+    });
+}
+
+/// Many kernels lack the match of SCTP, which then costs nobody else their rules.
+#[test]
+fn services_of_sctp_and_with_affinity_hold_no_others_up() {
+    in_namespace(|mut reconciler, variant| {
+        let pods = [("10.244.1.11", "here"), ("fd00:244:1::11", "here")];
+        let mut cluster = Fixture::default();
+        cluster.add("default/web", service(1), &pods);
+        let mut signals = Service { affinity_seconds: Some(10), ..service(2) };
+        cluster.add("default/pinned", signals.clone(), &pods);
+        signals.ports[0].protocol = Protocol::Sctp;
+        cluster.add("default/signals", signals, &pods);
+        for family in Family::BOTH {
+            reconciler.sync(family, &[], &cluster).unwrap();
+            let missing = reconciler.backend().take_shortfalls(family);
+            println!("{variant:?}, {family}: {missing:?}");
+            let saved = saved(&mut reconciler, family);
+            assert!(saved.contains("default/web:http") && saved.contains("default/pinned:http"), "{saved}");
+            let is_sctp_missing = missing.iter().any(|one| one.note.contains("SCTP"));
+            assert_eq!(saved.contains("default/signals:http"), !is_sctp_missing, "{saved}");
         }
     });
 }

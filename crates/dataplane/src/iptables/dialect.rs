@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use model::{Family, LocalDetector, NodePlan};
 
 use super::Counters;
+use super::matches::Lacks;
 use super::rule::UNALLOCATED;
 
 /// Other programs send packets here too, to have them masqueraded.
@@ -18,6 +19,7 @@ pub(super) struct Dialect {
     pub(super) drop_invalid: bool,
     pub(super) counters: Counters,
     pub(super) random_fully: bool,
+    pub(super) lacks: Lacks,
 }
 
 impl Dialect {

@@ -9,6 +9,7 @@ use model::{Change, NodePlan, ServiceKey, ServicePlan};
 use super::dialect::Dialect;
 use super::frame::{Hook, MARTIANS};
 use super::key::Key;
+use super::matches::Matches;
 use super::names::{ChainKind, is_service_chain};
 use super::no_tools::NoTools;
 use super::rule::Rule;
@@ -24,6 +25,7 @@ use crate::backend::{Committed, RuleCount, SyncError};
 pub(super) struct FamilyTables<T> {
     pub(super) tables: Option<T>,
     pub(super) dialect: Dialect,
+    pub(super) matches: Matches,
     pub(super) shelf: Shelf,
     state: State,
     watch: Watch,
@@ -43,8 +45,8 @@ pub(super) struct Written {
 impl<T: Tables> FamilyTables<T> {
     pub(super) fn new(tables: Option<T>, dialect: Dialect) -> FamilyTables<T> {
         let watch = Watch::new(Instant::now());
-        let (shelf, state) = (Shelf::default(), State::new());
-        FamilyTables { tables, dialect, shelf, state, watch, is_blind: false, sections: 0 }
+        let (matches, shelf, state) = (Matches::default(), Shelf::default(), State::new());
+        FamilyTables { tables, dialect, matches, shelf, state, watch, is_blind: false, sections: 0 }
     }
 
     /// Make the tables hold just these services, beside what others have there.
@@ -55,6 +57,7 @@ impl<T: Tables> FamilyTables<T> {
     ) -> Result<Committed, SyncError> {
         let Some(tables) = &mut self.tables else { return self.without_tools(plans.is_empty()) };
         self.watch.before_writing(tables.stamp());
+        self.dialect.lacks = self.matches.learn_all(tables, plans);
         self.state = State::new();
         let found = Table::BOTH.map(|table| find(tables, table, &self.dialect, node));
         let [filter, nat] = found;
@@ -95,7 +98,7 @@ impl<T: Tables> FamilyTables<T> {
         let state = &mut self.state;
         state.set_node(&self.dialect, node);
         for (service, plan) in plans {
-            state.insert(&leaves(service, Some(plan)));
+            state.insert(&leaves(service, Some(plan), self.dialect.lacks));
             state.hold(service, plan);
         }
         let mut script = Script::default();
@@ -105,7 +108,9 @@ impl<T: Tables> FamilyTables<T> {
             let mut own = self.dialect.frame(table);
             own.extend(state.take(table).chains);
             let mut names: Vec<String> = own.iter().map(|chain| chain.name.clone()).collect();
-            for_service_chains(plans, table, |port, kind, _| names.push(port.name.chain(kind).to_string()));
+            for_service_chains(plans, table, &self.dialect, |port, kind, _| {
+                names.push(port.name.chain(kind).to_string())
+            });
             let gone = if found.is_whole { stale(&saved, &names) } else { Vec::new() };
             names.extend(gone.iter().cloned());
             let hooks = missing_hooks(&self.dialect, &saved, table, node);
@@ -117,7 +122,7 @@ impl<T: Tables> FamilyTables<T> {
             };
             script.open(table, names);
             own.iter().for_each(|chain| script.chain(table, chain, None));
-            for_service_chains(plans, table, |port, kind, service| {
+            for_service_chains(plans, table, &self.dialect, |port, kind, service| {
                 script.chain(table, &port.chain(kind, &self.dialect), Some(service));
             });
             hooks.iter().rev().for_each(|hook| script.insert(hook.chain, &hook.words));
@@ -136,6 +141,8 @@ impl<T: Tables> FamilyTables<T> {
     ) -> Result<Committed, SyncError> {
         let Some(tables) = &mut self.tables else { return self.without_tools(changes.is_empty()) };
         self.watch.before_writing(tables.stamp());
+        let plans = changes.iter().map(|change| (change.service, change.new));
+        self.dialect.lacks = self.matches.learn(tables, plans);
         let mut script = Script::default();
         if self.dialect.hooks(Table::Filter, node.0) != self.dialect.hooks(Table::Filter, node.1) {
             let found = find(tables, Table::Filter, &self.dialect, node.1)?;
@@ -149,8 +156,8 @@ impl<T: Tables> FamilyTables<T> {
         let mut chains = [ServiceChains::default(), ServiceChains::default()];
         let mut removed: Vec<Leaves> = Vec::with_capacity(changes.len());
         for change in changes {
-            let new = leaves(change.service, change.new);
-            let mut old = leaves(change.service, change.old);
+            let new = leaves(change.service, change.new, self.dialect.lacks);
+            let mut old = leaves(change.service, change.old, self.dialect.lacks);
             let still: HashSet<&(Place, Key, Rule)> = new.iter().collect();
             old.retain(|leaf| !still.contains(leaf));
             state.insert(&new);
@@ -248,7 +255,9 @@ impl<T: Tables> FamilyTables<T> {
             };
             self.dialect.frame(table).iter().for_each(&mut compare);
             self.state.chains(table).iter().for_each(&mut compare);
-            for_service_chains(plans, table, |port, kind, _| compare(&port.chain(kind, &self.dialect)));
+            for_service_chains(plans, table, &self.dialect, |port, kind, _| {
+                compare(&port.chain(kind, &self.dialect))
+            });
             damaged.map(|chain| (table, chain))
         })
     }
@@ -288,7 +297,7 @@ impl All {
     /// Add the chains of services. For many of them it takes long.
     pub(super) fn add_services(&mut self, plans: &HashMap<ServiceKey, ServicePlan>, dialect: &Dialect) {
         for table in Table::BOTH {
-            for_service_chains(plans, table, |port, kind, service| {
+            for_service_chains(plans, table, dialect, |port, kind, service| {
                 self.chains.push((table, port.chain(kind, dialect), Some(service.clone())));
             });
         }
@@ -334,13 +343,14 @@ fn save<T: Tables>(tables: &mut T) -> Result<[String; 2], SyncError> {
 fn for_service_chains<'a>(
     plans: &'a HashMap<ServiceKey, ServicePlan>,
     table: Table,
+    dialect: &Dialect,
     mut visit: impl FnMut(&ServicePort<'a>, ChainKind, &'a ServiceKey),
 ) {
     // In the same order each time, so that an error names the same line each time.
     let mut sorted: Vec<(&ServiceKey, &ServicePlan)> = plans.iter().collect();
     sorted.sort_unstable_by_key(|(service, _)| *service);
     for (service, plan) in sorted {
-        for port in ports(service, plan) {
+        for port in ports(service, plan, dialect.lacks) {
             for (_, kind) in port.kinds().into_iter().filter(|(at, _)| *at == table) {
                 visit(&port, kind, service);
             }
@@ -383,7 +393,10 @@ impl ServiceChains {
                 let kinds = port.kinds().into_iter().filter(|(at, _)| *at == table);
                 kinds.map(|(_, kind)| port.chain(kind, dialect)).collect::<Vec<_>>()
             };
-            plan.into_iter().flat_map(|plan| ports(change.service, plan)).flat_map(of_port).collect()
+            plan.into_iter()
+                .flat_map(|plan| ports(change.service, plan, dialect.lacks))
+                .flat_map(of_port)
+                .collect()
         };
         let old: HashMap<String, Chain> =
             chains(change.old).into_iter().map(|chain| (chain.name.clone(), chain)).collect();

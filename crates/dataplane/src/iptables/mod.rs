@@ -7,6 +7,7 @@ mod frame;
 mod inspect;
 mod key;
 mod leftovers;
+mod matches;
 mod mode;
 mod names;
 mod no_tools;
@@ -30,12 +31,14 @@ use model::{Change, Family, NodePlan, Refusal, ServiceKey, ServicePlan};
 use crate::backend::{Backend, Committed, Setup, SyncError};
 use crate::check_pace::Looks;
 use crate::inspection::{Inspected, Inspection, Look};
+use crate::shortfall::Shortfall;
 use dialect::Dialect;
 use family::FamilyTables;
 use packet_counters::Keeper;
 
 pub use cleanup::{removal, removal_of_ipvs};
 use frame::CANARY;
+use matches::Lacks;
 pub(crate) use mode::{MODE, RESTORE_FAILURES};
 pub use no_tools::NoTools;
 
@@ -87,7 +90,9 @@ impl<T: Tables> Iptables<T> {
             let random_fully = tables.as_ref().is_some_and(Tables::has_random_fully);
             let Setup { detector, masquerade_mark, drop_invalid, of_mode: _ } = setup.clone();
             let counters = Counters::default();
-            let dialect = Dialect { family, detector, masquerade_mark, drop_invalid, counters, random_fully };
+            let lacks = Lacks::default();
+            let dialect =
+                Dialect { family, detector, masquerade_mark, drop_invalid, counters, random_fully, lacks };
             FamilyTables::new(tables, dialect)
         };
         let families = [family(Family::V4, v4), family(Family::V6, v6)];
@@ -97,6 +102,12 @@ impl<T: Tables> Iptables<T> {
     /// Have the nfacct objects of this network namespace, where the kernel can.
     fn keeping_counters(mut self) -> Iptables<T> {
         self.counters = Some(Keeper::default());
+        self
+    }
+
+    /// Write no rule with a match that only some services need before a rule with it was taken.
+    pub fn trying_matches(mut self) -> Iptables<T> {
+        self.families.iter_mut().for_each(|family| family.matches.are_tried = true);
         self
     }
 
@@ -175,6 +186,10 @@ impl<T: Tables> Backend for Iptables<T> {
         rules(dialect) != before
     }
 
+    fn take_shortfalls(&mut self, family: Family) -> Vec<Shortfall> {
+        self.families[family.index()].matches.take_shortfalls()
+    }
+
     fn looks(&mut self, sync_period: Duration) -> Looks {
         Looks { usual: sync_period.min(WITHOUT_NOTIFICATIONS), longest: sync_period.min(LONGEST_FIGHT) }
     }
@@ -194,6 +209,9 @@ impl<T: Tables> Backend for Iptables<T> {
 
     fn inspect(&mut self, family: Family, inspected: &Inspected<'_>) -> Look {
         let FamilyTables { tables, dialect, shelf, .. } = &mut self.families[family.index()];
+        // A port that is left out has no rules.
+        let owner = inspected.owner.filter(|owner| dialect.lacks.has(owner.port));
+        let inspected = &Inspected { owner, ..*inspected };
         match tables {
             Some(tables) => inspect::look(tables, shelf, dialect, inspected),
             None => Look::Done(Ok(Inspection::default())),

@@ -109,8 +109,10 @@ impl Prepared for Ready {
     fn build(self: Box<Self>, options: &BuildOptions<'_>) -> Result<Running, Unavailable> {
         let Ready(chosen) = *self;
         let is_absent = chosen.missing.map(|missing| matches!(missing, Some(Missing::NoIpv6)));
-        let backend =
-            Iptables::new(chosen.tools, options.setup).keeping_counters().without_families(is_absent);
+        let backend = Iptables::new(chosen.tools, options.setup)
+            .keeping_counters()
+            .trying_matches()
+            .without_families(is_absent);
         let backend = Listening::new(backend, options.setup);
         Ok(Running {
             backend: Box::new(backend),

@@ -61,7 +61,8 @@ impl Keeper {
             return Ok(());
         }
         // No packet comes to that chain, and the sync empties it.
-        match tables.try_counter(CANARY, INVALID_COUNTER) {
+        let rule = format!("-m nfacct --nfacct-name {INVALID_COUNTER}");
+        match tables.try_rule(CANARY, Some(&rule)) {
             // That says nothing about the rule, and may not hold for the sync itself. If it does, this is asked again.
             Err(ToolError::Locked { .. } | ToolError::Slow { .. }) => Ok(()),
             outcome => outcome.inspect(|()| self.is_proven = true),

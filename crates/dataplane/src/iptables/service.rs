@@ -12,6 +12,7 @@ use model::{
 
 use super::dialect::{Dialect, MARK_MASQ, comment};
 use super::key::Key;
+use super::matches::Lacks;
 use super::names::{ChainKind, PortName};
 use super::rule::{Rule, SOURCE_RANGE};
 use super::state::Place;
@@ -26,8 +27,9 @@ pub(super) struct ServicePort<'a> {
 pub(super) fn ports<'a>(
     service: &'a ServiceKey,
     plan: &'a ServicePlan,
+    lacks: Lacks,
 ) -> impl Iterator<Item = ServicePort<'a>> {
-    plan.ports.iter().map(move |port| {
+    plan.ports.iter().filter(move |port| lacks.has(port)).map(move |port| {
         let name = PortName::new(service, &port.name, port.protocol);
         ServicePort { port, name }
     })
@@ -133,7 +135,8 @@ impl ServicePort<'_> {
     fn fill_pool(&self, chain: &mut Chain, pool: Pool, dialect: &Dialect) {
         self.mark_cluster_ip(chain, pool, dialect);
         let backends = self.port.pool(pool);
-        if let Some(seconds) = self.port.affinity_seconds {
+        let affinity_seconds = self.port.affinity_seconds.filter(|_| !dialect.lacks.recent);
+        if let Some(seconds) = affinity_seconds {
             for backend in backends {
                 let pins = self.name.pins(backend);
                 let pinned = format!(" -m recent --name {pins} --update --seconds {seconds} --reap");
@@ -148,7 +151,7 @@ impl ServicePort<'_> {
                 let probability = 1.0 / left as f64;
                 let _ = write!(which, " -m statistic --mode random --probability {probability:.10}");
             }
-            if self.port.affinity_seconds.is_some() {
+            if affinity_seconds.is_some() {
                 let _ = write!(which, " -m recent --name {} --set", self.name.pins(backend));
             }
             self.translate(chain, &which, backend);

@@ -9,6 +9,7 @@ use model::{NodePlan, Protocol, ServiceKey, ServicePlan};
 use super::dialect::Dialect;
 use super::frame;
 use super::key::{Key, Ports};
+use super::matches::Lacks;
 use super::rule::Rule;
 use super::service::ports;
 use super::tree::{Chain, Difference, Tree};
@@ -161,9 +162,9 @@ impl State {
 }
 
 /// What a service puts into trees at places of its own.
-pub(super) fn leaves(service: &ServiceKey, plan: Option<&ServicePlan>) -> Leaves {
+pub(super) fn leaves(service: &ServiceKey, plan: Option<&ServicePlan>, lacks: Lacks) -> Leaves {
     let mut leaves = Leaves::new();
-    for port in plan.into_iter().flat_map(|plan| ports(service, plan)) {
+    for port in plan.into_iter().flat_map(|plan| ports(service, plan, lacks)) {
         port.leaves(|place, key, rule| leaves.push((place, key, rule)));
     }
     leaves

@@ -7,6 +7,7 @@ mod damage;
 mod handover;
 mod inspected;
 mod many;
+mod matches;
 mod others;
 mod packets;
 mod reconcile;
@@ -46,9 +47,12 @@ fn setup() -> Setup {
 }
 
 fn over(v4: Simulator) -> Simulated {
+    Reconciler::new(backend(v4))
+}
+
+fn backend(v4: Simulator) -> Iptables<Simulator> {
     let counters = Counters { invalid: true, localhost: true, refusals: true };
-    let backend = Iptables::new([Some(v4), Some(empty(Family::V6))], &setup());
-    Reconciler::new(backend.counting_in(counters))
+    Iptables::new([Some(v4), Some(empty(Family::V6))], &setup()).counting_in(counters)
 }
 
 fn sync(reconciler: &mut Simulated, planner: &dyn Planner, dirty: &[&str]) -> Synced {

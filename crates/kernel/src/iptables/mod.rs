@@ -71,10 +71,10 @@ pub trait Tables {
     /// Whether `MASQUERADE --random-fully` is known.
     fn has_random_fully(&self) -> bool;
 
-    /// Whether rules may count in that nfacct object, tried with a rule in that chain of filter: the match is a module of
-    /// its own, and without it no table that uses it could be written. The chain stays, and the rule in it.
-    fn try_counter(&mut self, chain: &str, counter: &str) -> Result<(), ToolError> {
-        let rule = format!("-A {chain} -m nfacct --nfacct-name {counter}");
-        self.restore(&format!("*filter\n:{chain} - [0:0]\n{rule}\nCOMMIT\n"))
+    /// Whether rules may use a match, tried with this rule as the only one in that chain of filter: many matches are modules
+    /// of their own, and without one no table that uses it could be written. The chain stays, and the rule in it.
+    fn try_rule(&mut self, chain: &str, rule: Option<&str>) -> Result<(), ToolError> {
+        let rule = rule.map(|rule| format!("-A {chain} {rule}\n")).unwrap_or_default();
+        self.restore(&format!("*filter\n:{chain} - [0:0]\n{rule}COMMIT\n"))
     }
 }

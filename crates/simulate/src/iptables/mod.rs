@@ -51,6 +51,7 @@ pub struct Simulator {
     /// The tables contain rules of nft.
     pub unreadable: bool,
     random_fully: bool,
+    missing: Option<&'static str>,
     tables: [TableState; 2],
     lists: Lists,
     /// How many packets each accounting object has counted.
@@ -75,6 +76,7 @@ impl Simulator {
             is_ipv6,
             unreadable: false,
             random_fully: true,
+            missing: None,
             tables: Table::BOTH.map(TableState::new),
             lists: Lists::default(),
             accounts: BTreeMap::new(),
@@ -90,6 +92,11 @@ impl Simulator {
     /// As tools do that are too old for `MASQUERADE --random-fully`.
     pub fn without_random_fully(self) -> Simulator {
         Simulator { random_fully: false, ..self }
+    }
+
+    /// As kernels do that were built without this match.
+    pub fn without_match(self, name: &'static str) -> Simulator {
+        Simulator { missing: Some(name), ..self }
     }
 
     /// What another program does: one command as `iptables -t TABLE` takes it, such as `-F`.
@@ -208,6 +215,10 @@ impl Tables for Simulator {
         let refused = |simulator: &Simulator, said, line| {
             Err(ToolError::refused(&simulator.tool("tables-restore"), said, line, script))
         };
+        let is_missing = |line: &str| self.missing.is_some_and(|name| line.contains(&format!(" -m {name} ")));
+        if let Some(at) = script.lines().position(is_missing) {
+            return refused(self, "missing kernel module".to_owned(), Some(at + 1));
+        }
         match self.fault.take() {
             Some(Fault::Locked) => {
                 let (tool, file) = (self.tool("tables-restore"), "/run/xtables.lock".into());
