@@ -19,9 +19,11 @@ mod compare;
 mod explain;
 mod services;
 
+use services::MOST_LOST;
+
 pub(crate) use compare::{Cursor, InspectedServices, Wanted, inspect};
 pub(crate) use explain::{ExplainRequest, Explanation, Explanations, MOST_ENDPOINTS, Sender, View};
-pub(crate) use services::{PortRow, Refused, ServiceRow, describe, judge};
+pub(crate) use services::{Judged, PortRow, Refused, ServiceRow, Troubled, describe, judge, judge_ports};
 
 /// Questions that may wait. Any more are refused at once.
 pub(crate) const MOST_WAITING: usize = 16;
@@ -33,6 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) const MOST_ROWS: usize = 40;
 /// Services that are looked through for problems in one answer of the sync thread: less than half a millisecond.
 pub(crate) const MOST_JUDGED: usize = 250;
+/// Ports behind the first that are shown because they refuse somebody.
+const MOST_TROUBLED: usize = 50;
 /// Ports of a service that an answer describes, and addresses of each of them.
 const MOST_PORTS: usize = 100;
 const MOST_ADDRESSES: usize = 20;
@@ -49,7 +53,9 @@ pub(crate) enum Question {
     /// enough; those that are gone are left out.
     ServiceRows(Vec<ServiceKey>, Reply<(usize, Vec<ServiceRow>)>),
     /// Which of these, at most [`MOST_JUDGED`], refuse somebody; and how many were judged, as above.
-    Problematic(Vec<ServiceKey>, Reply<(usize, Vec<ServiceKey>)>),
+    Problematic(Vec<ServiceKey>, Reply<(usize, Vec<Judged>)>),
+    /// Which ports of a service refuse somebody, from this one on until it was enough.
+    Ports(ServiceKey, usize, Reply<Troubled>),
     /// Compare all of a family with the kernel, or what this service has and what all share, where the mode does that at
     /// once.
     InspectAll(Family, Option<ServiceKey>, Reply<Option<Look>>),
@@ -100,6 +106,7 @@ impl Question {
             Question::ServiceNames(_, reply) => reply.0.is_closed(),
             Question::ServiceRows(_, reply) => reply.0.is_closed(),
             Question::Problematic(_, reply) => reply.0.is_closed(),
+            Question::Ports(.., reply) => reply.0.is_closed(),
             Question::InspectAll(.., reply) => reply.0.is_closed(),
             Question::InspectServices(.., reply) => reply.0.is_closed(),
         }
@@ -113,6 +120,7 @@ impl Question {
             Question::ServiceNames(_, reply) => reply.send(Err(Unanswered::TooMany)),
             Question::ServiceRows(_, reply) => reply.send(Err(Unanswered::TooMany)),
             Question::Problematic(_, reply) => reply.send(Err(Unanswered::TooMany)),
+            Question::Ports(.., reply) => reply.send(Err(Unanswered::TooMany)),
             Question::InspectAll(.., reply) => reply.send(Err(Unanswered::TooMany)),
             Question::InspectServices(.., reply) => reply.send(Err(Unanswered::TooMany)),
         }
@@ -174,10 +182,34 @@ impl Asker {
         while !rest.is_empty() {
             let some = rest.get(..MOST_ROWS).unwrap_or(rest).to_vec();
             let (done, some) = self.ask(|reply| Question::ServiceRows(some, reply)).await?;
-            rows.extend(some);
+            for mut row in some {
+                self.add_troubled(&mut row).await?;
+                rows.push(row);
+            }
             rest = rest.get(done.max(1)..).unwrap_or_default();
         }
         Ok(rows)
+    }
+
+    /// Ports behind the first that refuse somebody.
+    async fn add_troubled(&self, row: &mut ServiceRow) -> Result<(), Unanswered> {
+        let shown = row.ports.len();
+        let mut next = (row.port_count > shown).then_some(shown);
+        while let Some(from) = next
+            && row.ports.len() < shown + MOST_TROUBLED
+        {
+            let found = self.ports(&row.service, from).await?;
+            row.ports.extend(found.ports);
+            row.lost.extend(found.lost);
+            next = found.next.filter(|next| *next > from);
+        }
+        row.ports.truncate(shown + MOST_TROUBLED);
+        row.lost.truncate(MOST_LOST);
+        Ok(())
+    }
+
+    async fn ports(&self, service: &ServiceKey, from: usize) -> Result<Troubled, Unanswered> {
+        self.ask(|reply| Question::Ports(service.clone(), from, reply)).await
     }
 
     /// Those that refuse somebody, in the order given, or the first of them: at least `enough` if there are so many.
@@ -190,10 +222,29 @@ impl Asker {
         while !rest.is_empty() && found.len() < enough {
             let some = rest.get(..MOST_JUDGED).unwrap_or(rest).to_vec();
             let (done, some) = self.ask(|reply| Question::Problematic(some, reply)).await?;
-            found.extend(some);
+            for judged in some {
+                match judged {
+                    Judged::Refuses(service) => found.push(service),
+                    Judged::Further(service) if self.refuses_further(&service).await? => found.push(service),
+                    Judged::Further(_) => {}
+                }
+            }
             rest = rest.get(done.max(1)..).unwrap_or_default();
         }
         Ok(found)
+    }
+
+    /// Whether a port behind the first refuses somebody.
+    async fn refuses_further(&self, service: &ServiceKey) -> Result<bool, Unanswered> {
+        let mut next = Some(services::MOST_PORTS);
+        while let Some(from) = next {
+            let found = self.ports(service, from).await?;
+            if !found.ports.is_empty() || !found.lost.is_empty() {
+                return Ok(true);
+            }
+            next = found.next.filter(|next| *next > from);
+        }
+        Ok(false)
     }
 
     pub(crate) async fn inspect_all(

@@ -199,7 +199,7 @@ fn table(services: &[Value], is_wide: bool) -> Table {
     if has_rates {
         head.splice(8..8, ["CONN/S", "PACKETS/S", "BYTES/S"]);
     }
-    let mut table = Table::new(&head);
+    let (mut table, width) = (Table::new(&head), head.len());
     for service in services {
         let none = Vec::new();
         for port in service["ports"].as_array().unwrap_or(&none) {
@@ -208,8 +208,8 @@ fn table(services: &[Value], is_wide: bool) -> Table {
                 word(&service["name"]),
                 port_words(port),
                 word(&service["type"]),
-                list(&[&service["clusterIPs"]]),
-                list(&[&service["loadBalancerIPs"], &service["externalIPs"]]),
+                list(service, &["clusterIP"]),
+                list(service, &["loadBalancerIP", "externalIP"]),
                 endpoints(port),
                 notes(service, port),
             ];
@@ -223,8 +223,20 @@ fn table(services: &[Value], is_wide: bool) -> Table {
             }
             table.row(row);
         }
+        let shown = service["ports"].as_array().map_or(0, Vec::len);
+        if let Some(more) = more(&service["portCount"], shown) {
+            let named = [&service["namespace"], &service["name"]].map(word);
+            let mut row: Vec<String> = named.into_iter().chain([format!("and {more} more ports")]).collect();
+            row.resize(width, String::new());
+            table.row(row);
+        }
     }
     table
+}
+
+/// How many there are beside those that are shown.
+fn more(count: &Value, shown: usize) -> Option<u64> {
+    count.as_u64()?.checked_sub(u64::try_from(shown).ok()?).filter(|more| *more > 0)
 }
 
 fn word(value: &Value) -> String {
@@ -242,8 +254,15 @@ fn port_words(port: &Value) -> String {
     format!("{name}{}{node_port}/{}", port["port"], word(&port["protocol"]).to_uppercase())
 }
 
-fn list(lists: &[&Value]) -> String {
-    let words: Vec<String> = lists.iter().flat_map(|list| list.as_array()).flatten().map(word).collect();
+/// Addresses of these kinds.
+fn list(service: &Value, kinds: &[&str]) -> String {
+    let mut words = Vec::new();
+    for kind in kinds {
+        let shown = service[format!("{kind}s")].as_array().map(Vec::as_slice).unwrap_or_default();
+        words.extend(shown.iter().map(word));
+        let more = more(&service[format!("{kind}Count")], shown.len());
+        words.extend(more.map(|more| format!("and {more} more")));
+    }
     if words.is_empty() { "<none>".to_owned() } else { words.join(",") }
 }
 
@@ -321,6 +340,14 @@ endpoints; check the selector and the pods; affinity 10800 s
 ";
         assert_eq!(text(&services, Form::Table, ""), wanted);
         assert_eq!(text(&[], Form::Table, &nothing(&[])), "No services found.\n");
+        let mut long = services.clone();
+        long[0]["portCount"] = json!(60);
+        long[0]["externalIPs"] = json!(["192.0.2.1"]);
+        long[0]["externalIPCount"] = json!(12);
+        let long = text(&long, Form::Table, "");
+        let lines: Vec<&str> = long.lines().collect();
+        assert!(lines[1].contains(" 192.0.2.1,and 11 more "), "{long}");
+        assert_eq!(lines[3].trim_end(), "default    web   and 58 more ports");
         let in_namespace = [("namespace", "default".to_owned())];
         assert!(
             text(&[], Form::Wide, &nothing(&in_namespace))

@@ -132,6 +132,14 @@ impl Claims {
         }
     }
 
+    /// Whether anything is owned at one of these addresses, from the first to the last.
+    pub fn has_between(&self, first: IpAddr, last: IpAddr) -> bool {
+        match &self.0 {
+            Table::V4(ledger) => ledger.has_between(first, last),
+            Table::V6(ledger) => ledger.has_between(first, last),
+        }
+    }
+
     /// Every service that wants something, in no particular order.
     pub fn services(&self) -> Vec<ServiceKey> {
         match &self.0 {

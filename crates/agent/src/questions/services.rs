@@ -6,17 +6,17 @@ use cluster::ClusterState;
 use dataplane::{Backend, Reconciler};
 use model::{
     Address, Claim, DeadEnd, Excess, Family, PortPlan, Protocol, Refusal, Service, ServiceKey, ServicePlan,
-    TrafficPolicy,
+    ServicePort, TrafficPolicy,
 };
 
 use super::{MOST_JUDGED, MOST_ROWS};
 use crate::lane::Lane;
 
-/// Ports, and addresses of each kind, that a row names.
-const MOST_PORTS: usize = 50;
+/// Ports, and addresses of each kind, that a row names; and so many more ports that refuse somebody.
+pub(super) const MOST_PORTS: usize = 50;
 const MOST_ADDRESSES: usize = 10;
 /// Addresses at which another service was asked for.
-const MOST_LOST: usize = 5;
+pub(super) const MOST_LOST: usize = 5;
 /// Endpoints of a pool that are looked through for problems, and how much of what services have at the address of one.
 const MOST_ENDPOINTS: usize = 50;
 const MOST_CLAIMS: usize = 4;
@@ -37,19 +37,55 @@ pub(crate) fn describe<B: Backend>(
     (count, rows)
 }
 
+/// A service that refuses somebody, or may: none of its first ports does, and it has more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Judged {
+    Refuses(ServiceKey),
+    Further(ServiceKey),
+}
+
 /// Which of the first services refuse somebody: how many were judged until it was enough, and those.
 pub(crate) fn judge<B: Backend>(
     services: &[ServiceKey],
     state: &ClusterState,
     reconciler: &Reconciler<B>,
-) -> (usize, Vec<ServiceKey>) {
+) -> (usize, Vec<Judged>) {
     let mut found = Vec::new();
     let count = until_enough(services.iter().take(MOST_JUDGED), state, |key| {
         if has_problems(key, state, reconciler) {
-            found.push(key.clone());
+            found.push(Judged::Refuses(key.clone()));
+        } else if state.service(key).is_some_and(|service| service.ports.len() > MOST_PORTS) {
+            found.push(Judged::Further(key.clone()));
         }
     });
     (count, found)
+}
+
+/// What is wrong with some ports of a service.
+#[derive(Debug, Default)]
+pub(crate) struct Troubled {
+    /// The first port that was not judged.
+    pub(crate) next: Option<usize>,
+    pub(crate) ports: Vec<PortRow>,
+    pub(crate) lost: Vec<(Claim, ServiceKey)>,
+}
+
+/// Judge the ports of a service from one of them on, until it is enough.
+pub(crate) fn judge_ports<B: Backend>(
+    key: &ServiceKey,
+    from: usize,
+    state: &ClusterState,
+    reconciler: &Reconciler<B>,
+) -> Troubled {
+    let Some(service) = state.service(key) else { return Troubled::default() };
+    let count = (ENOUGH_ADDRESSES / addresses_of_a_port(service)).max(1);
+    let end = from.saturating_add(count).min(service.ports.len());
+    let some = service.ports.get(from..end).unwrap_or_default();
+    let plans = Family::BOTH.map(|family| reconciler.plan(family, key));
+    let mut ports = ports(some, &plans, state, reconciler);
+    ports.retain(|port| !port.refused.is_empty() || port.dead_end.is_some());
+    let lost = lost(key, service, some, reconciler);
+    Troubled { next: (end < service.ports.len()).then_some(end), ports, lost }
 }
 
 /// Returns how many services were looked at.
@@ -72,8 +108,15 @@ fn until_enough<'a>(
 
 /// What is looked up for a service.
 fn address_count(service: &Service) -> usize {
-    let ips = service.cluster_ips.len() + service.external_ips.len() + service.load_balancer_ips.len();
-    service.ports.len().min(MOST_PORTS) * (ips + 1)
+    service.ports.len().min(MOST_PORTS) * addresses_of_a_port(service)
+}
+
+fn addresses_of_a_port(service: &Service) -> usize {
+    service.cluster_ips.len() + service.external_ips.len() + service.load_balancer_ips.len() + 1
+}
+
+fn first_ports(service: &Service) -> &[ServicePort] {
+    service.ports.get(..MOST_PORTS).unwrap_or(&service.ports)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +127,8 @@ pub(crate) struct ServiceRow {
     pub(crate) cluster_ips: Vec<IpAddr>,
     pub(crate) external_ips: Vec<IpAddr>,
     pub(crate) load_balancer_ips: Vec<IpAddr>,
+    /// Of these three, how many there are.
+    pub(crate) ip_counts: [usize; 3],
     pub(crate) internal_policy: TrafficPolicy,
     pub(crate) external_policy: TrafficPolicy,
     pub(crate) affinity_seconds: Option<u32>,
@@ -91,6 +136,7 @@ pub(crate) struct ServiceRow {
     /// Endpoints in its slices, by [`Family::index`].
     pub(crate) known: [usize; 2],
     pub(crate) port_count: usize,
+    /// The first of them; and the first of the others that refuse somebody, once these were asked for.
     pub(crate) ports: Vec<PortRow>,
     /// Addresses that it asks for and others have.
     pub(crate) lost: Vec<(Claim, ServiceKey)>,
@@ -140,14 +186,16 @@ impl ServiceRow {
             cluster_ips: some(&service.cluster_ips),
             external_ips: some(&service.external_ips),
             load_balancer_ips: some(&service.load_balancer_ips),
+            ip_counts: [&service.cluster_ips, &service.external_ips, &service.load_balancer_ips]
+                .map(|ips| ips.len()),
             internal_policy: service.internal_policy,
             external_policy: service.external_policy,
             affinity_seconds: service.affinity_seconds,
             source_ranges: service.source_ranges.len(),
             known: Family::BOTH.map(|family| state.endpoint_count(key, family)),
             port_count: service.ports.len(),
-            ports: ports(service, &plans, state, reconciler),
-            lost: lost(key, service, reconciler),
+            ports: ports(first_ports(service), &plans, state, reconciler),
+            lost: lost(key, service, first_ports(service), reconciler),
             excess: excess.unwrap_or_default(),
         })
     }
@@ -167,7 +215,7 @@ fn has_problems<B: Backend>(key: &ServiceKey, state: &ClusterState, reconciler: 
     let Some(service) = state.service(key) else { return false };
     let mut plans = Family::BOTH.into_iter().filter_map(|family| reconciler.plan(family, key));
     let refuses = |plan: &ServicePlan| {
-        let ports = service.ports.iter().take(MOST_PORTS);
+        let ports = first_ports(service).iter();
         let mut planned = ports.filter_map(|port| plan.port(&port.name, port.protocol));
         !plan.excess.is_none()
             || planned.any(|port| {
@@ -180,12 +228,12 @@ fn has_problems<B: Backend>(key: &ServiceKey, state: &ClusterState, reconciler: 
 }
 
 fn ports<B: Backend>(
-    service: &Service,
+    ports: &[ServicePort],
     plans: &[Option<&ServicePlan>; 2],
     state: &ClusterState,
     reconciler: &Reconciler<B>,
 ) -> Vec<PortRow> {
-    let row = |port: &model::ServicePort| {
+    let row = |port: &ServicePort| {
         let planned = plans.map(|plan| plan.and_then(|plan| plan.port(&port.name, port.protocol)));
         let usable = |plan: &std::sync::Arc<PortPlan>| plan.cluster_pool.len().max(plan.local_pool.len());
         let refused = Family::BOTH.into_iter().zip(planned);
@@ -203,7 +251,7 @@ fn ports<B: Backend>(
             dead_end: planned.iter().flatten().find_map(|port| dead_end_of(port, state, reconciler)),
         }
     };
-    service.ports.iter().take(MOST_PORTS).map(row).collect()
+    ports.iter().map(row).collect()
 }
 
 /// One of each kind.
@@ -218,20 +266,22 @@ fn refused_at<B: Backend>(family: Family, port: &PortPlan, reconciler: &Reconcil
     found
 }
 
-/// An endpoint that leads nowhere. A look takes part of a microsecond and there are many endpoints, so two of each pool
-/// are looked at: the least and the greatest. Cluster IPs are from another range than the addresses of pods.
+/// An endpoint that leads nowhere, among the first of each pool. A look takes part of a microsecond and there are many, so
+/// they are looked at only if any service has something from the least to the greatest of them: cluster IPs are from another
+/// range than the addresses of pods.
 fn dead_end_of<B: Backend>(
     port: &PortPlan,
     state: &ClusterState,
     reconciler: &Reconciler<B>,
 ) -> Option<(IpAddr, DeadEnd)> {
-    let pools = [&port.cluster_pool, &port.local_pool].into_iter();
-    let mut ends = pools.flat_map(|pool| {
-        let ips = || pool.iter().take(MOST_ENDPOINTS).map(|endpoint| endpoint.ip);
-        let least = ips().min();
-        [least, ips().max().filter(|ip| Some(*ip) != least)]
-    });
-    ends.find_map(|ip| Some((ip?, dead_end(ip?, state, reconciler)?)))
+    [&port.cluster_pool, &port.local_pool].into_iter().find_map(|pool| {
+        let mut ips = pool.iter().take(MOST_ENDPOINTS).map(|endpoint| endpoint.ip);
+        let (least, greatest) = (ips.clone().min()?, ips.clone().max()?);
+        match reconciler.has_claims_between(least, greatest) {
+            true => ips.find_map(|ip| Some((ip, dead_end(ip, state, reconciler)?))),
+            false => ips.find_map(|ip| Some((ip, DeadEnd::of(ip, |_| None)?))),
+        }
+    })
 }
 
 /// Why connections to an endpoint get nowhere, if they do.
@@ -249,13 +299,14 @@ pub(super) fn dead_end<B: Backend>(
 fn lost<B: Backend>(
     key: &ServiceKey,
     service: &Service,
+    ports: &[ServicePort],
     reconciler: &Reconciler<B>,
 ) -> Vec<(Claim, ServiceKey)> {
     let rival = |(family, claim)| {
         let owner = reconciler.owner(family, claim).filter(|owner| *owner != key)?;
         Some((claim, owner.clone()))
     };
-    claims(service).filter_map(rival).take(MOST_LOST).collect()
+    claims(service, ports).filter_map(rival).take(MOST_LOST).collect()
 }
 
 fn has_lost<B: Backend>(key: &ServiceKey, service: &Service, reconciler: &Reconciler<B>) -> bool {
@@ -263,15 +314,15 @@ fn has_lost<B: Backend>(key: &ServiceKey, service: &Service, reconciler: &Reconc
     let is_lost = |(family, claim): (Family, Claim)| {
         contested[family.index()] && reconciler.owner(family, claim).is_some_and(|owner| owner != key)
     };
-    contested.contains(&true) && claims(service).any(is_lost)
+    contested.contains(&true) && claims(service, first_ports(service)).any(is_lost)
 }
 
-/// What a service asks for, or the first of it.
-fn claims(service: &Service) -> impl Iterator<Item = (Family, Claim)> {
+/// What a service asks for with these ports, or the first of it.
+fn claims<'a>(service: &'a Service, ports: &'a [ServicePort]) -> impl Iterator<Item = (Family, Claim)> + 'a {
     let families = Family::BOTH.into_iter().filter(|family| service.cluster_ip(*family).is_some());
-    service.ports.iter().take(MOST_PORTS).flat_map(move |port| {
+    ports.iter().flat_map(move |port| {
         let ips = service.cluster_ips.iter().chain(&service.load_balancer_ips).chain(&service.external_ips);
-        let ips = ips.take(3 * MOST_ADDRESSES);
+        let ips = ips.take(ENOUGH_ADDRESSES);
         let vips = ips.map(|ip| (Family::of(*ip), Address::Vip(*ip, port.port)));
         let node_port = port.node_port.into_iter().flat_map({
             let families = families.clone();

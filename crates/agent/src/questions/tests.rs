@@ -19,6 +19,7 @@ use telemetry::metrics::Metrics;
 
 mod compared;
 mod families;
+mod listed;
 
 type Answer = oneshot::Receiver<Result<Option<ServiceStatus>, Unanswered>>;
 
@@ -216,6 +217,9 @@ impl<B: Backend> World<B> {
                             Event::Question(Question::Problematic(keys, reply)) => {
                                 reply.answer(judge(&keys, &self.state, &self.reconciler));
                             }
+                            Event::Question(Question::Ports(key, from, reply)) => {
+                                reply.answer(judge_ports(&key, from, &self.state, &self.reconciler));
+                            }
                             _ => panic!("another question"),
                         }
                     }
@@ -412,38 +416,6 @@ fn endpoints_at_cluster_ips_and_at_the_forwarder_are_said_to_lead_nowhere() {
     let (words, problems, is_judged, _) = lines_of(&mut world, &["169.254.84.85"]);
     assert_eq!((words.as_str(), is_judged), ("\"forwarder\"", true));
     assert!(problems[0].starts_with("endpoint 169.254.84.85 is kube-proxy's own"), "{problems:?}");
-}
-
-/// Services with 50 ports at 31 addresses each, without endpoints.
-fn broad(world: &mut World<Nftables<Simulator>>, count: u8) -> Vec<ServiceKey> {
-    let keys: Vec<ServiceKey> = (0..count).map(|number| format!("tenant/broad-{number}").into()).collect();
-    for (number, key) in (0..count).zip(&keys) {
-        let ports = (1..=50).map(|at| port(&format!("p{at}"), Protocol::Tcp, at)).collect();
-        let mut service = service(ports);
-        service.cluster_ips = [[10, 96, 1, number].into()].into();
-        service.external_ips = (0..30).map(|last| [192, 0, number, last].into()).collect();
-        let key = ObjectKey { kind: Kind::Service, path: key.clone() };
-        world.state.apply(Object { key, value: Value::Service(Box::new(service)) });
-    }
-    world.sync();
-    keys
-}
-
-/// A tenant's services may have thousands of addresses each: an answer ends with the first of these, and goes on with the
-/// next question.
-#[test]
-fn a_list_of_broad_services_is_answered_in_pieces() {
-    let mut world = World::new();
-    let keys = broad(&mut world, 12);
-    let (judged, found) = judge(&keys, &world.state, &world.reconciler);
-    assert_eq!((judged, found.as_slice()), (2, &keys[..2]));
-    let (described, rows) = describe(&keys, &world.state, &world.reconciler, &world.lanes);
-    assert_eq!((described, rows.len()), (2, 2));
-    let (found, rows) = world.served(async |asker| {
-        (asker.problematic(&keys, usize::MAX).await.unwrap(), asker.service_rows(&keys).await.unwrap())
-    });
-    assert_eq!(found, keys);
-    assert_eq!(rows.iter().map(|row| &row.service).collect::<Vec<_>>(), keys.iter().collect::<Vec<_>>());
 }
 
 #[test]

@@ -45,6 +45,10 @@ impl SyncLoop {
                 Question::Problematic(services, reply) => {
                     reply.answer(questions::judge(&services, &self.state, &self.reconciler));
                 }
+                Question::Ports(service, from, reply) => {
+                    let judged = questions::judge_ports(&service, from, &self.state, &self.reconciler);
+                    reply.answer(judged);
+                }
                 Question::InspectAll(family, _, reply) if self.reconciler.is_unknown(family) => {
                     reply.decline(Unanswered::Rewriting);
                 }

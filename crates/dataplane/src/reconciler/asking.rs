@@ -46,6 +46,11 @@ impl<B: Backend> Reconciler<B> {
         self.families[Family::of(ip).index()].claims.at(ip, most)
     }
 
+    /// Whether services have anything from one address to another of the same family.
+    pub fn has_claims_between(&self, first: IpAddr, last: IpAddr) -> bool {
+        self.families[Family::of(first).index()].claims.has_between(first, last)
+    }
+
     /// Whether an address is the cluster IP of a service whose rules are written. Those that have it are looked at first;
     /// one that no service has is looked for among all.
     pub fn is_live(&self, ip: IpAddr, holders: &[(Claim, ServiceKey)]) -> bool {

@@ -86,6 +86,13 @@ impl<A: Ip> Ledger<A> {
         found.filter_map(|(spot, seat)| Some((spot.claim(), self.claimant(*seat)?.name.clone()))).collect()
     }
 
+    pub(super) fn has_between(&self, first: IpAddr, last: IpAddr) -> bool {
+        let (Some((first, _)), Some((_, last))) = (Spot::all_at(first), Spot::all_at(last)) else {
+            return false;
+        };
+        first <= last && self.held.range(first..=last).next().is_some()
+    }
+
     pub(super) fn services(&self) -> Vec<ServiceKey> {
         self.seat_of.keys().cloned().collect()
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::html::Html;
-use super::services::{addresses, endpoint_words, list_of, port_words, problems, remarks, text};
+use super::services::{addresses, endpoint_words, list_of, more_ports, port_words, problems, remarks, text};
 use super::wanted::Wanted;
 
 /// What the panel shows, gathered.
@@ -68,6 +68,9 @@ fn ports(html: &mut Html, service: &Value) {
         html.raw("</tr>");
     }
     html.raw("</tbody></table>");
+    if let Some(more) = more_ports(service) {
+        html.raw("<p>").text(more).raw("</p>");
+    }
 }
 
 /// Of a second, as `rates` of a port has them; nothing if it has none.

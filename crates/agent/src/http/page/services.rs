@@ -77,7 +77,7 @@ fn row(html: &mut Html, service: &Value, wanted: &Wanted) {
     lines(html, addresses(service));
     html.raw("</td><td data-label=\"Ports\" class=\"mono\">");
     let ports = list_of(&service["ports"]);
-    lines(html, ports.iter().map(port_words));
+    lines(html, ports.iter().map(port_words).chain(more_ports(service)));
     html.raw("</td><td data-label=\"Endpoints\" class=\"mono\">");
     lines(html, ports.iter().map(endpoint_words));
     html.raw("</td><td data-label=\"Remarks\">");
@@ -109,9 +109,28 @@ pub(super) fn list_of(value: &Value) -> &[Value] {
 }
 
 pub(super) fn addresses(service: &Value) -> Vec<String> {
-    let kinds = [("clusterIPs", ""), ("externalIPs", "external "), ("loadBalancerIPs", "LB ")];
-    let of = |(key, kind)| list_of(&service[key]).iter().map(move |ip| format!("{kind}{}", text(ip)));
+    let kinds = [
+        ("clusterIPs", "clusterIPCount", ""),
+        ("externalIPs", "externalIPCount", "external "),
+        ("loadBalancerIPs", "loadBalancerIPCount", "LB "),
+    ];
+    let of = |(key, count, kind)| {
+        let shown = list_of(&service[key]).iter();
+        let more = more(&service[count], shown.len()).map(|more| format!("and {more} more"));
+        shown.map(move |ip| format!("{kind}{}", text(ip))).chain(more)
+    };
     kinds.into_iter().flat_map(of).collect()
+}
+
+/// How many there are beside those that are shown.
+fn more(count: &Value, shown: usize) -> Option<u64> {
+    let count = count.as_u64()?;
+    count.checked_sub(u64::try_from(shown).ok()?).filter(|more| *more > 0)
+}
+
+pub(super) fn more_ports(service: &Value) -> Option<String> {
+    let more = more(&service["portCount"], list_of(&service["ports"]).len())?;
+    Some(format!("and {more} more ports"))
 }
 
 /// `80:30080/tcp http`, as `kubectl get` has it.
