@@ -286,19 +286,19 @@ impl Lane {
         self.failures.note(self.family, &attempt, ended);
     }
 
-    /// What is written in one transaction: some of the services that changed, those that changed last before those that had to
-    /// wait.
+    /// What is written in one transaction: some of the services that changed. Those that changed last come before those that
+    /// had to wait, but for a quarter: else these would wait for ever where others change all the time.
     fn take_some(&mut self, planner: &dyn Planner) -> Vec<ServiceKey> {
         let fresh = std::mem::take(&mut self.services);
         self.older.remove(&fresh);
-        let mut room = MOST_WEIGHT_TOGETHER;
+        let mut weight = 0_usize;
         let mut some: Vec<ServiceKey> = Vec::new();
         let mut fresh = fresh.into_iter();
-        while some.len() < MOST_TOGETHER
-            && room > 0
-            && let Some(service) = fresh.next().or_else(|| self.older.pop())
-        {
-            room = room.saturating_sub(planner.weight(&service));
+        while some.len() < MOST_TOGETHER && weight < MOST_WEIGHT_TOGETHER {
+            let is_first_quarter = some.len() < MOST_TOGETHER / 4 && weight < MOST_WEIGHT_TOGETHER / 4;
+            let waited = is_first_quarter.then(|| self.older.pop()).flatten();
+            let Some(service) = waited.or_else(|| fresh.next()).or_else(|| self.older.pop()) else { break };
+            weight = weight.saturating_add(planner.weight(&service));
             some.push(service);
         }
         fresh.for_each(|service| self.older.push(service));
@@ -324,15 +324,15 @@ impl Lane {
     /// A service that costs much waits behind those that cost little.
     fn set_large_aside<B: Backend>(&mut self, reconciler: &Reconciler<B>, planner: &dyn Planner) {
         let family = self.family;
-        let large: Vec<ServiceKey> = self
+        let large: HashSet<ServiceKey> = self
             .services
             .iter()
             .filter(|service| reconciler.is_large(family, service, planner))
             .cloned()
             .collect();
-        for service in &large {
-            self.services.remove(service);
-        }
+        self.services.retain(|service| !large.contains(service));
+        // It may have been small when it began to wait.
+        self.older.remove(&large);
         large.into_iter().for_each(|service| self.large.changed(service));
     }
 

@@ -222,3 +222,40 @@ fn a_piece_waits_for_ordinary_changes_that_are_due_soon_but_not_for_ever() {
     assert_eq!(lane.courtesy(millis(20), ended + millis(190)), millis(10));
     assert_eq!(lane.courtesy(millis(20), ended + LONGEST_COURTESY), Duration::ZERO, "it waited long enough");
 }
+
+#[test]
+fn services_that_wait_are_written_also_while_others_change_all_the_time() {
+    let mut reconciler = Reconciler::new(Nftables::new(Simulator::new(), &LocalDetector::None, 1 << 14));
+    let metrics = Metrics::of_mode("nftables", &FeatureGates::default());
+    let of_family = metrics.sync().of(Family::V4).clone();
+    let mut lane = Lane::new(Family::V4, Duration::ZERO, of_family, Recorder::nowhere());
+    assert!(lane.sync(&mut reconciler, &Heavy).is_some_and(|synced| synced.full));
+    let busy: Vec<ServiceKey> = (0..20).map(|number| format!("loud/s{number}").into()).collect();
+    for number in 0..3 {
+        lane.older.push(format!("quiet/s{number}").into());
+    }
+    for turn in 0..3 {
+        lane.mark(&busy, false);
+        assert!(lane.sync(&mut reconciler, &Heavy).is_some());
+        let waits = |number| lane.waits_for(&format!("quiet/s{number}").into());
+        assert!(!waits(turn) && (turn + 1..3).all(waits), "one each time, in order: {turn}");
+        let busy = busy.iter().filter(|service| !lane.waits_for(service)).count();
+        assert_eq!(busy, 3, "the rest is for what is new");
+    }
+}
+
+#[test]
+fn a_service_that_became_large_while_it_waited_is_not_written_with_the_small_ones() {
+    let mut reconciler = Reconciler::new(Nftables::new(Simulator::new(), &LocalDetector::None, 1 << 14));
+    let metrics = Metrics::of_mode("nftables", &FeatureGates::default());
+    let of_family = metrics.sync().of(Family::V4).clone();
+    let mut lane = Lane::new(Family::V4, Duration::ZERO, of_family, Recorder::nowhere());
+    let mut two = Two { ports: 1, large: 1, small: 1 };
+    assert!(lane.sync(&mut reconciler, &two).is_some());
+    let large = ServiceKey::from("default/large");
+    lane.older.push(large.clone());
+    two.ports = 3_000;
+    lane.mark(std::slice::from_ref(&large), false);
+    lane.set_large_aside(&reconciler, &two);
+    assert!(lane.large.contains(&large) && lane.older.is_empty() && lane.services.is_empty());
+}
