@@ -22,8 +22,12 @@ conformance: ## The agent against a real etcd and kube-apiserver, and beside ups
 fuzz: ## Feed hostile input to every parser and to the rules, with libFuzzer: SECONDS=n in all, TARGET=name for one
 	@SECONDS_TOTAL=$(or $(SECONDS),600) TARGET=$(TARGET) scripts/fuzz
 
-bench: ## Measure loading and changing services in the kernel of this machine
-	cargo run --release -p pointsman-bench -- --kube-proxy "$$(scripts/dist | tail -n 1)"
+bench: ## Measure loading and changing services in the kernel of this machine; make bench -- --check: fail if a limit is missed
+	cargo run --release -p pointsman-bench -- $(filter --check,$(MAKECMDGOALS)) --kube-proxy "$$(scripts/dist | tail -n 1)"
+
+.PHONY: --check
+--check: # Of bench
+	@:
 
 bench-vm: ## Measure 10,000 open connections in mode userspace under QEMU, where the limit of open files can be raised
 	cargo build --release -p pointsman-agent -p pointsman-bench
