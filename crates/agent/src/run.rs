@@ -5,12 +5,12 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use cluster::apiserver::{ConnectError, Recorder};
 use cluster::manifests::ManifestError;
 use config::{DetectLocal, Options, Resolved, flags};
-use dataplane::{BuildOptions, Mode, Prepared, Running, Setup, Unavailable, pins};
+use dataplane::{BuildOptions, Farewell, Mode, Prepared, Running, Setup, Unavailable, pins};
 use kernel::link::LinkError;
 use model::LocalDetector;
 use tokio::signal::unix::{SignalKind, signal};
@@ -150,6 +150,7 @@ pub(crate) struct Agent {
     options: Options,
     events: Sender,
     sync: JoinHandle<()>,
+    farewell: Option<Farewell>,
     source: source::Running,
     servers: Servers,
 }
@@ -197,6 +198,7 @@ impl Agent {
         collectors.into_iter().for_each(|collector| metrics.extend(collector));
         traffic.into_iter().for_each(|traffic| metrics.set_traffic(traffic));
         let recorder = source.recorder.clone();
+        let farewell = backend.farewell();
         let outlets = Outlets { health, flows, pins, checks, metrics, recorder };
         let sync = SyncLoop::new(options.clone(), setup, backend, addresses, outlets, first_sync);
         let sync = std::thread::Builder::new()
@@ -204,7 +206,7 @@ impl Agent {
             .spawn(move || sync.run(&receiver))
             .map_err(system("start a thread"))?;
         servers.start(source.recorder.clone());
-        Ok(Agent { options, events: sender, sync, source, servers })
+        Ok(Agent { options, events: sender, sync, farewell, source, servers })
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -245,10 +247,15 @@ impl Agent {
     fn stop(self) {
         // Only a mode that carries connections itself takes its time.
         let drain = self.options.of_mode.time_to_stop();
+        let deadline = Instant::now() + drain;
         let (done, ended) = channel::<()>();
         let end = move || {
             // A failed send or join means that the thread is gone already.
             let _ = self.events.send(Event::Stop);
+            // Not left to the sync thread: the process may end during its commit, and connections would end as if complete.
+            if let Some(farewell) = self.farewell {
+                farewell(deadline);
+            }
             let _ = self.sync.join();
             drop((self.source, done));
         };

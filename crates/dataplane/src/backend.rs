@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::check_pace::Looks;
 use crate::drift::TellDrift;
@@ -13,6 +13,9 @@ use crate::nftables::{Pin, PinSweep};
 use crate::pieces::MOST_TURNED;
 use crate::shortfall::Shortfall;
 use model::{Change, Family, Fate, LocalDetector, ModeSettings, NodePlan, Protocol, ServiceKey, ServicePlan};
+
+/// Lets connections go on until then, and cuts off the rest. From any thread: the one with the backend may be busy.
+pub type Farewell = Box<dyn FnOnce(Instant) + Send>;
 
 /// What a commit took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -114,6 +117,11 @@ pub trait Backend {
     /// Where the mode itself takes clients in: it leads their flows on, so no recorded flow to there is stale.
     fn doors(&self, family: Family) -> &[SocketAddr] {
         self.base().map(|base| base.doors(family)).unwrap_or_default()
+    }
+
+    /// How to end the connections that the mode carries itself, if it does.
+    fn farewell(&self) -> Option<Farewell> {
+        self.base()?.farewell()
     }
 
     /// Services of which the mode began to leave something out in this family, or no longer does, since the last call.

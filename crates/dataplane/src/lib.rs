@@ -28,7 +28,7 @@ pub mod userspace;
 /// Every mode, with the one that is best where a node has what it needs at the front.
 pub static MODES: [&dyn Mode; 4] = [&nftables::MODE, &iptables::MODE, &ipvs::MODE, &userspace::MODE];
 
-pub use backend::{Backend, Committed, RuleCount, Setup, SyncError};
+pub use backend::{Backend, Committed, Farewell, RuleCount, Setup, SyncError};
 pub use check_pace::{CheckPace, Looks};
 pub use default_mode::{DefaultMode, default_mode};
 pub use drift::{Drift, TellDrift};

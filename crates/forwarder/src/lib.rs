@@ -5,6 +5,7 @@ mod complaints;
 mod conn;
 mod counts;
 mod directory;
+mod ending;
 mod flows;
 mod front;
 mod memory;
@@ -40,6 +41,7 @@ use worker::{Inbox, Order, Worker};
 
 pub use counts::{Count, Counts, Limits, Refused};
 pub use directory::Directory;
+pub use ending::Ending;
 pub use front::Means;
 /// Where clients are redirected to.
 pub use model::FORWARDER as ADDRESSES;
@@ -47,8 +49,6 @@ pub use port::Port;
 
 /// More threads than this gain nothing: one carries ten gigabits.
 const MOST_THREADS: usize = 4;
-/// Between two looks whether everything has drained.
-const DRAINING: Duration = Duration::from_millis(20);
 
 /// A service or endpoint there would lead the forwarder to itself, and rules for it would meet the clients of all services.
 pub fn is_own(ip: IpAddr) -> bool {
@@ -102,7 +102,10 @@ impl Shared {
 /// Ends its threads when it is dropped.
 pub struct Forwarder {
     pub shared: Arc<Shared>,
-    threads: Vec<(Inbox, JoinHandle<()>)>,
+    /// From any thread.
+    pub ending: Arc<Ending>,
+    inboxes: Box<[Inbox]>,
+    threads: Vec<JoinHandle<()>>,
     fronts: AtomicU32,
 }
 
@@ -116,12 +119,14 @@ impl Forwarder {
         let descriptors = kernel::process::open_files().unwrap_or(1024);
         let shared = Arc::new(Shared::new(Limits::of(descriptors, fronts, counts::local_ports())));
         let count = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
-        let mut forwarder = Forwarder { shared, threads: Vec::new(), fronts: AtomicU32::new(0) };
-        for number in 0..count {
-            let inbox = Inbox::new()?;
+        let inboxes = (0..count).map(|_| Inbox::new()).collect::<Result<Box<[Inbox]>, _>>()?;
+        let ending = Arc::new(Ending::new(shared.clone(), inboxes.clone()));
+        let fronts = AtomicU32::new(0);
+        let mut forwarder = Forwarder { shared, ending, inboxes, threads: Vec::new(), fronts };
+        for (number, inbox) in forwarder.inboxes.iter().enumerate() {
             let worker = Worker::new(forwarder.shared.clone(), inbox.clone())?;
             let thread = std::thread::Builder::new().name(format!("forward-{number}"));
-            forwarder.threads.push((inbox, thread.spawn(move || worker.run())?));
+            forwarder.threads.push(thread.spawn(move || worker.run())?);
         }
         Ok(forwarder)
     }
@@ -129,7 +134,7 @@ impl Forwarder {
     /// Let clients in at addresses that the rules redirect to, at all of them or at none: each thread has a socket there.
     pub fn open_shared(&self, wanted: &[(Protocol, Pool, Means)]) -> io::Result<()> {
         let mut opened = Vec::new();
-        for (inbox, _) in &self.threads {
+        for inbox in &self.inboxes {
             for (protocol, pool, means) in wanted {
                 opened.push((inbox, Front::open(*protocol, *pool, *means)?));
             }
@@ -144,41 +149,30 @@ impl Forwarder {
     pub fn open(&self, protocol: Protocol, pool: Pool, means: Means) -> io::Result<FrontId> {
         let front = Front::open(protocol, pool, means)?;
         let id = self.next_id();
-        if let Some((inbox, _)) = self.threads.get(id as usize % self.threads.len().max(1)) {
-            inbox.send(Order::Open(id, front));
-        }
+        self.tell(id, Order::Open(id, front));
         Ok(FrontId(id))
     }
 
     pub fn close(&self, FrontId(id): FrontId) {
-        if let Some((inbox, _)) = self.threads.get(id as usize % self.threads.len().max(1)) {
-            inbox.send(Order::Close(id));
+        self.tell(id, Order::Close(id));
+    }
+
+    /// Tell the thread that has this front.
+    fn tell(&self, id: u32, order: Order) {
+        if let Some(inbox) = self.inboxes.get(id as usize % self.inboxes.len().max(1)) {
+            inbox.send(order);
         }
     }
 
     fn next_id(&self) -> u32 {
         self.fronts.fetch_add(1, Ordering::Relaxed)
     }
-
-    /// Wait until no connection is open, but not longer than this. New ones are let in meanwhile: nobody else would.
-    pub fn drain(&self, most: Duration) {
-        let until = Instant::now() + most;
-        let open = || self.shared.counts.open(Protocol::Tcp);
-        if open() > 0 && !most.is_zero() {
-            tracing::info!(connections = open(), ?most, "Waiting for open connections to end");
-        }
-        while open() > 0 && Instant::now() < until {
-            std::thread::sleep(DRAINING);
-        }
-    }
 }
 
 impl Drop for Forwarder {
     fn drop(&mut self) {
-        for (inbox, _) in &self.threads {
-            inbox.send(Order::Stop);
-        }
-        for (_, thread) in self.threads.drain(..) {
+        self.ending.by(Instant::now());
+        for thread in self.threads.drain(..) {
             // One that has panicked is gone as well.
             let _ = thread.join();
         }

@@ -12,7 +12,7 @@ use rustix::net::{
 };
 
 /// Connections that wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
-const BACKLOG: i32 = 65_535;
+pub(crate) const BACKLOG: i32 = 65_535;
 /// A connection whose other side has silently gone is noticed after twelve minutes at most.
 const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(300);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(75);

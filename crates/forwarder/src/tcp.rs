@@ -31,19 +31,39 @@ impl Worker {
                 return;
             }
             front.expected.store(turn + 1, Ordering::Relaxed);
-            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            match acceptfrom_with(&front.socket, flags) {
-                Ok((client, Some(from))) => {
-                    if let Ok(from) = SocketAddr::try_from(from) {
-                        self.take_in(front, client, from);
-                    }
-                }
-                Ok((_, None)) => {}
-                Err(Errno::AGAIN) => return front.expected.store(turn.saturating_sub(1), Ordering::Relaxed),
-                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => return self.pause(),
-                // The client has gone meanwhile.
-                Err(_) => {}
+            if !self.accept_one(front) {
+                return front.expected.store(turn.saturating_sub(1), Ordering::Relaxed);
             }
+        }
+    }
+
+    /// All who have come, before the door is closed.
+    pub(crate) fn accept_all(&mut self, front: &Front) {
+        for _ in 0..sockets::BACKLOG {
+            if self.is_paused() || !self.accept_one(front) {
+                return;
+            }
+        }
+    }
+
+    /// Whether there may be more.
+    fn accept_one(&mut self, front: &Front) -> bool {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        match acceptfrom_with(&front.socket, flags) {
+            Ok((client, Some(from))) => {
+                if let Ok(from) = SocketAddr::try_from(from) {
+                    self.take_in(front, client, from);
+                }
+                true
+            }
+            Ok((_, None)) => true,
+            Err(Errno::AGAIN) => false,
+            Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                self.pause();
+                false
+            }
+            // The client has gone meanwhile.
+            Err(_) => true,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -29,7 +30,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(crate) enum Order {
     Open(u32, Front),
     Close(u32),
-    Stop,
+    /// Let in who waits, and nobody else. The sender is let go of when it is done.
+    LastCall(Sender<()>),
+    /// End. The sender goes with the thread.
+    Stop(Sender<()>),
 }
 
 /// Passes orders to a worker.
@@ -80,6 +84,8 @@ pub(crate) struct Worker {
     pub(crate) waiting: Vec<(u32, u16)>,
     pub(crate) now: Instant,
     pub(crate) complaints: Complaints,
+    /// Tells that the thread has ended.
+    done: Option<Sender<()>>,
 }
 
 /// One for each kind of trouble.
@@ -115,6 +121,7 @@ impl Worker {
             waiting: Vec::new(),
             now: Instant::now(),
             complaints: Complaints::default(),
+            done: None,
         })
     }
 
@@ -192,7 +199,14 @@ impl Worker {
     fn follow_orders(&mut self) -> bool {
         for order in self.inbox.take() {
             match order {
-                Order::Stop => return false,
+                Order::Stop(done) => {
+                    self.done = Some(done);
+                    return false;
+                }
+                Order::LastCall(done) => {
+                    self.call_last();
+                    drop(done);
+                }
                 Order::Open(id, front) => {
                     let waits = self.is_closed && front.protocol != Protocol::Udp;
                     let flags = if waits { EventFlags::empty() } else { EventFlags::IN };
@@ -210,6 +224,13 @@ impl Worker {
             }
         }
         true
+    }
+
+    /// Let in those who have come already, and close the doors of TCP.
+    fn call_last(&mut self) {
+        let doors = self.fronts.extract_if(|_, front| front.protocol != Protocol::Udp);
+        let doors: Vec<Arc<Front>> = doors.map(|(_, front)| front).collect();
+        doors.iter().for_each(|front| self.accept_all(front));
     }
 
     /// Somebody is at the door.
@@ -294,14 +315,32 @@ mod tests {
         let mut worker = Worker::new(shared.clone(), inbox.clone()).unwrap();
         // Nothing can be waited for with it.
         worker.epoll = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
-        let at = "127.84.85.2:30003".parse().unwrap();
-        let front = Front::open(Protocol::Tcp, Pool::Cluster, Means::NodePort(at)).unwrap();
-        worker.fronts.insert(0, Arc::new(front));
+        let at = "127.84.85.2:30003";
+        worker.fronts.insert(0, front(at));
         let thread = std::thread::spawn(move || worker.run());
         let _client = TcpStream::connect(at).unwrap();
         let refused = || shared.counts.of(Family::V4, Protocol::Tcp).refused(Refused::Unknown);
         assert!(crate::patience::soon(|| refused() > 0), "nobody takes care of the client");
-        inbox.send(Order::Stop);
+        inbox.send(Order::Stop(std::sync::mpsc::channel().0));
         thread.join().unwrap();
+    }
+
+    fn front(at: &str) -> Arc<Front> {
+        let at = Means::NodePort(at.parse().unwrap());
+        Arc::new(Front::open(Protocol::Tcp, Pool::Cluster, at).unwrap())
+    }
+
+    #[test]
+    fn the_last_call_lets_all_in_who_have_come() {
+        let shared = Arc::new(Shared::new(crate::Limits::of(1024, 0, 28_232)));
+        let mut worker = Worker::new(shared.clone(), Inbox::new().unwrap()).unwrap();
+        let at = "127.84.85.3:30003";
+        worker.fronts.insert(0, front(at));
+        let clients = [0; 5].map(|_| TcpStream::connect(at).unwrap());
+        worker.call_last();
+        // Nobody knows the service here.
+        assert_eq!(shared.counts.of(Family::V4, Protocol::Tcp).refused(Refused::Unknown), 5);
+        assert!(TcpStream::connect(at).is_err(), "the door is closed");
+        drop(clients);
     }
 }

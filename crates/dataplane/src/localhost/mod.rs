@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 use model::{Change, Family, NodePlan, Protocol, ServiceKey, ServicePlan};
 
-use forwarder::{Forwarder, Refused, Shared};
+use forwarder::{Ending, Forwarder, Refused};
 use listeners::Listeners;
 
-use crate::backend::{Backend, Committed, Setup, SyncError};
+use crate::backend::{Backend, Committed, Farewell, Setup, SyncError};
 use crate::shortfall::Shortfall;
 
 pub(crate) use metrics::{GATED, collector};
@@ -37,22 +37,22 @@ pub(crate) struct Figures {
     pub(super) open: [AtomicUsize; 2],
     pub(super) left_out: [AtomicUsize; 2],
     pub(super) failures: [AtomicU64; 2],
-    shared: OnceLock<Arc<Shared>>,
+    forwarder: OnceLock<Arc<Ending>>,
 }
 
 impl Figures {
     /// Whether there is a listener, or was.
     pub(super) fn are_there(&self) -> bool {
-        self.shared.get().is_some()
+        self.forwarder.get().is_some()
     }
 
     /// Clients that were turned away.
     pub(super) fn rejected(&self, family: Family, protocol: Protocol) -> u64 {
-        let count = |shared: &Arc<Shared>| {
-            let count = shared.counts.of(family, protocol);
+        let count = |forwarder: &Arc<Ending>| {
+            let count = forwarder.shared.counts.of(family, protocol);
             Refused::ALL.iter().map(|why| count.refused(*why)).sum()
         };
-        self.shared.get().map_or(0, count)
+        self.forwarder.get().map_or(0, count)
     }
 }
 
@@ -124,7 +124,7 @@ impl<B> Listening<B> {
         let is_needed = self.forwarder.running().is_some() || !node.nodeport_listeners.is_empty();
         if is_needed && let Some(forwarder) = self.forwarder.start(|| Forwarder::start(2 * listeners::MOST)) {
             forwarder.shared.set_udp_idle(self.udp_idle);
-            let _is_known = self.figures.shared.set(forwarder.shared.clone());
+            let _is_known = self.figures.forwarder.set(forwarder.ending.clone());
             forwarder.shared.directory.replace(family, plans, node);
             self.listeners[family.index()].replace(forwarder, plans, node);
         }
@@ -194,6 +194,13 @@ impl<B: Backend> Backend for Listening<B> {
             None => self.listen(family, plans, node),
         }
         self.mode.is_intact(family, plans, node)
+    }
+
+    fn farewell(&self) -> Option<Farewell> {
+        let figures = self.figures.clone();
+        Some(Box::new(move |deadline| {
+            figures.forwarder.get().into_iter().for_each(|ending| ending.by(deadline))
+        }))
     }
 
     fn cleanup(&mut self, family: Family) -> Result<(), SyncError> {

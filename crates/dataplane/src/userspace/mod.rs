@@ -20,7 +20,7 @@ use model::{
     UserspaceSettings,
 };
 
-use crate::backend::{Backend, Committed, Setup, SyncError};
+use crate::backend::{Backend, Committed, Farewell, Setup, SyncError};
 use crate::check_pace::Looks;
 use crate::inspection::{Inspected, Look, Owner};
 use crate::nftables::Nftables;
@@ -46,6 +46,11 @@ pub trait Ground {
 
     /// Settings, and the mark of what is sent to endpoints.
     fn configure(&mut self, settings: &UserspaceSettings, mark: u32);
+
+    /// See [`Backend::farewell`].
+    fn farewell(&self) -> Option<Farewell> {
+        None
+    }
 }
 
 /// The data plane over a real or simulated kernel.
@@ -151,6 +156,10 @@ impl<N: nft::Transport, G: Ground> Backend for Userspace<N, G> {
 
     fn doors(&self, family: Family) -> &[SocketAddr] {
         self.doors[family.index()].as_ref().map_or(&[], |doors| doors)
+    }
+
+    fn farewell(&self) -> Option<Farewell> {
+        self.ground.farewell()
     }
 
     fn take_shortfalls(&mut self, family: Family) -> Vec<Shortfall> {

@@ -1,12 +1,12 @@
 //! The forwarder of this process, and the way to it on this node.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::{Family, Pool, Protocol, UserspaceSettings};
 
 use super::{Doors, Ground, ground};
-use crate::backend::SyncError;
+use crate::backend::{Farewell, SyncError};
 use forwarder::{Forwarder, Means};
 
 pub(super) struct Node {
@@ -68,12 +68,17 @@ impl Ground for Node {
         self.forwarder.shared.set_mark(mark);
         self.forwarder.shared.set_udp_idle(settings.udp_idle);
     }
+
+    fn farewell(&self) -> Option<Farewell> {
+        let ending = self.forwarder.ending.clone();
+        Some(Box::new(move |deadline| ending.by(deadline)))
+    }
 }
 
-/// The agent stops.
+/// The agent stops. It has said farewell already, unless it could not start a thread for it.
 impl Drop for Node {
     fn drop(&mut self) {
-        self.forwarder.drain(self.drain);
+        self.forwarder.ending.by(Instant::now() + self.drain);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use forwarder::Refused;
 use kernel::netns::privileged_test;
@@ -46,6 +46,24 @@ fn the_end_of_the_forwarder_is_no_end_of_a_transfer() {
         let how_it_ends = |mut stream: TcpStream| stream.read(&mut [0; 1]).map_err(|error| error.kind());
         assert_eq!(how_it_ends(client), Err(ErrorKind::ConnectionReset), "the client");
         assert_eq!(how_it_ends(endpoint), Err(ErrorKind::ConnectionReset), "the endpoint");
+    });
+}
+
+/// Who has the forwarder may be busy with a commit for longer than the process lives.
+#[test]
+fn connections_are_reset_at_the_deadline_although_nobody_drops_the_forwarder() {
+    privileged_test(|| {
+        let (node, listener) = node_with_endpoint();
+        let (mut client, mut endpoint) = open(&node, &listener);
+        let ending = node.forwarder().ending.clone();
+        let drain = Duration::from_millis(500);
+        let started = Instant::now();
+        let end = std::thread::spawn(move || ending.by(started + drain));
+        let how_it_ends = |stream: &mut TcpStream| stream.read(&mut [0; 1]).map_err(|error| error.kind());
+        assert_eq!(how_it_ends(&mut client), Err(ErrorKind::ConnectionReset), "the client");
+        assert!(started.elapsed() >= drain, "it might have ended by itself");
+        assert_eq!(how_it_ends(&mut endpoint), Err(ErrorKind::ConnectionReset), "the endpoint");
+        end.join().unwrap();
     });
 }
 
