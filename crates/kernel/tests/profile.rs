@@ -107,6 +107,10 @@ fn stacks_lead_out_of_the_c_library() {
 #[test]
 fn there_is_one_sampler_at_a_time_and_afterwards_no_signal() {
     let Some(_alone) = alone() else { return };
+    if handled_signals().contains("\tffffffff") {
+        println!("SKIPPED: an emulator handles every signal of this process itself, so ours cannot be told");
+        return;
+    }
     for _ in 0..3 {
         let before = handled_signals();
         let first = Sampler::start(INTERVAL).unwrap();
