@@ -62,18 +62,34 @@ fn without_endpoints(one: &Explanation, answer: &Answer) -> String {
              (kubectl -n {namespace} get endpointslices -l kubernetes.io/service-name={name})"
         );
     }
-    if reasons.contains(&NotUsed::NoSuchPort) {
-        return format!(
-            "no slice has a port named {:?} of {}; slices have {}: the name of the port in the service and in its slices \
+    let lines = reasons.iter().map(|why| match why {
+        NotUsed::NoSuchPort => format!(
+            "{} slice has a port named {:?} of {}; slices have {}: the name of the port in the service and in its slices \
              must be the same",
+            if reasons.len() == 1 { "no" } else { "not every" },
             owner.port,
             one.explained.protocol,
             one.offered.join(", ")
-        );
-    }
-    format!(
-        "make a pod of the service ready (kubectl -n {namespace} get pods -o wide; look at readiness probes)"
-    )
+        ),
+        NotUsed::BadPort => "give the port of the EndpointSlice a number from 1 to 65535".to_owned(),
+        NotUsed::BadAddress | NotUsed::OtherFamily => {
+            "point the EndpointSlice at addresses of pods; no connection can be sent to what it has".to_owned()
+        }
+        NotUsed::LeftOut => {
+            "split the service: it has more ports and endpoints than one service may have".to_owned()
+        }
+        NotUsed::NotReady
+        | NotUsed::Terminating
+        | NotUsed::HintedToOtherNodes
+        | NotUsed::HintedToOtherZones
+        | NotUsed::OnOtherNode
+        | NotUsed::OnUnknownNode => format!(
+            "make a pod of the service ready (kubectl -n {namespace} get pods -o wide; look at readiness probes)"
+        ),
+    });
+    let mut lines: Vec<String> = lines.collect();
+    lines.dedup();
+    lines.join("; ")
 }
 
 fn not_ours(one: &Explanation) -> String {

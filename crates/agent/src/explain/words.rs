@@ -249,7 +249,7 @@ pub(super) fn not_used(why: NotUsed) -> &'static str {
         NotUsed::OtherFamily => "of the other IP family",
         NotUsed::BadAddress => "no connection can be sent to this address",
         NotUsed::NoSuchPort => "its slice has no port of this name and protocol",
-        NotUsed::BadPort => "its slice has port 0",
+        NotUsed::BadPort => "its slice has no valid number for this port",
         NotUsed::NotReady => "not ready",
         NotUsed::Terminating => "terminating, and others are ready",
         NotUsed::HintedToOtherNodes => "its topology hints name other nodes",

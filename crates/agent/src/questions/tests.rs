@@ -20,6 +20,7 @@ use telemetry::metrics::Metrics;
 mod compared;
 mod families;
 mod listed;
+mod reasons;
 
 type Answer = oneshot::Receiver<Result<Option<ServiceStatus>, Unanswered>>;
 

@@ -45,19 +45,24 @@ fn family(source: &objects::EndpointSlice) -> Result<Option<Family>, Invalid> {
 fn ports(source: &objects::EndpointSlice, flaws: &mut Flaws) -> Box<[SlicePort]> {
     let mut ports = Vec::with_capacity(source.ports.len());
     for (i, given) in source.ports.iter().enumerate() {
-        ports.extend(flaws.take(port(given, i)).flatten());
+        let port = flaws.take(port(given, i)).flatten();
+        ports.extend(
+            port.map(|(port, number)| SlicePort { port: flaws.take(number).unwrap_or_default(), ..port }),
+        );
     }
     ports.into()
 }
 
-/// A port without a number stands for "every port", which no service port can be mapped to.
-fn port(given: &EndpointPort, i: usize) -> Result<Option<SlicePort>, Invalid> {
+/// A port without a number stands for "every port", which no service port can be mapped to. One whose number is none is kept
+/// as 0, which is never used: a service then has such a port, and the reason is another.
+fn port(given: &EndpointPort, i: usize) -> Result<Option<(SlicePort, Result<u16, Invalid>)>, Invalid> {
     let Some(number) = given.port else { return Ok(None) };
-    Ok(Some(SlicePort {
+    let port = SlicePort {
         name: given.name.as_ref().map(shown).unwrap_or_default().into(),
         protocol: parse::protocol(format_args!("ports[{i}].protocol"), given.protocol.as_ref())?,
-        port: parse::port(format_args!("ports[{i}].port"), number)?,
-    }))
+        port: 0,
+    };
+    Ok(Some((port, parse::port(format_args!("ports[{i}].port"), number))))
 }
 
 fn endpoints(source: &objects::EndpointSlice, family: Family, flaws: &mut Flaws) -> Vec<EndpointRecord> {

@@ -134,20 +134,25 @@ fn without_endpoints(
     if known.is_empty() {
         return "no EndpointSlice has endpoints for it; clients are rejected".to_owned();
     }
-    if reasons.contains(&NotUsed::NoSuchPort) {
-        let slices = planner.state.slices(key);
-        let offered: BTreeSet<String> = slices
-            .iter()
-            .flat_map(|slice| slice.ports)
-            .map(|port| format!("{:?} ({})", port.name, port.protocol))
-            .collect();
+    let slices = planner.state.slices(key);
+    let ports = slices.iter().flat_map(|slice| slice.ports);
+    let only = |why: NotUsed| reasons.iter().eq([&why]);
+    if only(NotUsed::NoSuchPort) {
+        let offered: BTreeSet<String> =
+            ports.map(|port| format!("{:?} ({})", port.name, port.protocol)).collect();
         let offered: Vec<String> = offered.into_iter().take(10).collect();
         return format!(
             "no slice has a port of this name and protocol, they have {}; clients are rejected",
             offered.join(", ")
         );
     }
-    format!("none of its {} endpoints is usable; clients are rejected", known.len())
+    let why = match () {
+        () if only(NotUsed::BadPort) => ": its slices have no valid number for this port",
+        () if only(NotUsed::BadAddress) => ": no connection can be sent to their addresses",
+        () if only(NotUsed::LeftOut) => ": the service exceeds its limits",
+        () => "",
+    };
+    format!("none of its {} endpoints is usable{why}; clients are rejected", known.len())
 }
 
 fn contested(services: &[ServiceKey], planner: &ClusterPlanner<'_>) -> Vec<String> {

@@ -223,7 +223,7 @@ fn why(word: &Value) -> &str {
         "onOtherNode" => "on another node, and the policy is Local",
         "onUnknownNode" => "its slice names no node, and the policy is Local",
         "noSuchPort" => "its slice has no port of this name and protocol",
-        "badPort" => "its slice has port 0",
+        "badPort" => "its slice has no valid number for this port",
         "badAddress" => "no connection can be sent to this address",
         "leftOut" => "the service exceeds its limits",
         other => other,

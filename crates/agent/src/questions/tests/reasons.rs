@@ -1,0 +1,55 @@
+//! Why no endpoint of a service is used, and what to do about it.
+
+use super::*;
+
+/// What there is to do about `default/web`, port `http`, whose slices have these ports and endpoints; and the reasons.
+fn advice(slices: &[(SlicePort, EndpointRecord)]) -> (String, Vec<String>) {
+    let mut world = World::new();
+    apply_service(&mut world.state, vec![port("http", Protocol::Tcp, 80)]);
+    for (number, (port, endpoint)) in slices.iter().enumerate() {
+        let slice = SliceRecord {
+            service: "default/web".into(),
+            family: Family::V4,
+            ports: [port.clone()].into(),
+            endpoints: vec![endpoint.clone()],
+            triggered_ms: None,
+        };
+        let key = ObjectKey::new(Kind::EndpointSlice, "default", &format!("web-{number}"));
+        world.state.apply(Object { key, value: Value::EndpointSlice(slice) });
+    }
+    world.sync();
+    let target = commands::targets::read_packet("10.96.0.1:80").unwrap();
+    let document = crate::explain::document(&world.explain(&request(target, false)), &[None]);
+    assert_eq!(document["verdict"], "reject");
+    let text = document["text"].as_str().unwrap();
+    let known = document["explanations"][0]["clients"][0]["known"].as_array().unwrap();
+    (
+        text.split_once("To do").unwrap().1.trim().to_owned(),
+        known.iter().map(|known| known["why"].as_str().unwrap().to_owned()).collect(),
+    )
+}
+
+#[test]
+fn each_reason_has_its_advice() {
+    let at = |name: &str, port: u16| SlicePort { name: name.into(), protocol: Protocol::Tcp, port };
+    let multicast = EndpointRecord { ip: [224, 0, 0, 5].into(), ..endpoint(3) };
+    for (slice, why, words) in [
+        ((at("http", 0), endpoint(3)), "badPort", "give the port of the EndpointSlice a number"),
+        ((at("web", 8080), endpoint(3)), "noSuchPort", "no slice has a port named \"http\" of tcp"),
+        ((at("http", 8080), endpoint(1)), "notReady", "make a pod of the service ready"),
+        ((at("http", 8080), multicast), "badAddress", "point the EndpointSlice at addresses of pods"),
+    ] {
+        let (lines, reasons) = advice(&[slice]);
+        assert_eq!(reasons, [why]);
+        assert!(lines.starts_with(words), "{why}: {lines}");
+    }
+}
+
+#[test]
+fn a_slice_of_another_port_does_not_hide_pods_that_are_not_ready() {
+    let at = |name: &str| SlicePort { name: name.into(), protocol: Protocol::Tcp, port: 8080 };
+    let (lines, reasons) = advice(&[(at("http"), endpoint(1)), (at("web"), endpoint(3))]);
+    assert_eq!(reasons, ["notReady", "noSuchPort"]);
+    assert!(lines.contains("not every slice has a port named"), "{lines}");
+    assert!(lines.contains("; make a pod of the service ready"), "{lines}");
+}
