@@ -19,20 +19,26 @@ const TURNS: [&[&str]; 3] = [&["a"], &["b"], &[]];
 /// In which packets have to follow a change.
 const IN_TIME: Duration = Duration::from_secs(1);
 
-/// Of so many changes one may take longer, as far as [`SOON`]: the control plane and the second agent share the machine,
-/// and other work may take all of it for a moment.
+/// Of so many changes one may take longer: the control plane and the second agent share the machine, and other work may
+/// take all of it for a moment.
 const ONE_LATE_OF: usize = 20;
+
+/// But none may take as long as this, which is more than a moment.
+const TOO_LATE: Duration = Duration::from_secs(5);
 
 pub(crate) struct Canary<'scope> {
     shared: Arc<Shared>,
     thread: Option<ScopedJoinHandle<'scope, ()>>,
+    /// Changes that were not in time, and what was written meanwhile.
+    late: Vec<(Duration, String)>,
 }
 
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
     changes: AtomicUsize,
-    late: AtomicUsize,
+    /// Those since the last check that were not in time.
+    late: Mutex<Vec<Duration>>,
     worst: Mutex<Duration>,
     failure: Mutex<Option<String>>,
 }
@@ -48,7 +54,7 @@ impl<'scope> Canary<'scope> {
                 }
                 match change(scene, turn) {
                     Ok(took) => {
-                        own.late.fetch_add((took > patient(IN_TIME)).into(), Ordering::Relaxed);
+                        own.late.lock().unwrap().extend((took > patient(IN_TIME)).then_some(took));
                         let mut worst = own.worst.lock().unwrap();
                         *worst = took.max(*worst);
                     }
@@ -57,13 +63,17 @@ impl<'scope> Canary<'scope> {
                 own.changes.fetch_add(1, Ordering::Relaxed);
             }
         });
-        Canary { shared, thread: Some(thread) }
+        Canary { shared, thread: Some(thread), late: Vec::new() }
     }
 
-    /// Nothing was wrong so far.
-    pub(crate) fn check(&self, what: &dyn Fn() -> String) {
+    /// Nothing was wrong since the last check.
+    pub(crate) fn check(&mut self, what: &dyn Fn() -> String) {
         if let Some(why) = self.shared.failure.lock().unwrap().clone() {
             panic!("the ordinary service: {why}\n{}", what());
+        }
+        for took in std::mem::take(&mut *self.shared.late.lock().unwrap()) {
+            assert!(took <= patient(TOO_LATE), "a change of the ordinary service took {took:?}\n{}", what());
+            self.late.push((took, what()));
         }
     }
 
@@ -71,13 +81,15 @@ impl<'scope> Canary<'scope> {
     pub(crate) fn finish(mut self) -> (usize, Duration) {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap();
-        self.check(&String::new);
-        let [changes, late] =
-            [&self.shared.changes, &self.shared.late].map(|count| count.load(Ordering::Relaxed));
+        self.check(&|| "after the last batch".to_owned());
+        let changes = self.shared.changes.load(Ordering::Relaxed);
         let worst = *self.shared.worst.lock().unwrap();
+        let late = self.late.len();
+        let told = |(took, what): &(Duration, String)| format!("{took:?} while this was written: {what}");
         assert!(
             late <= changes / ONE_LATE_OF,
-            "{late} of {changes} changes took over a second, one {worst:?}"
+            "{late} of {changes} changes took over a second, one {worst:?}\n{}",
+            self.late.iter().map(told).collect::<Vec<_>>().join("\n")
         );
         (changes, worst)
     }

@@ -44,7 +44,7 @@ fn run(scene: &Scene) {
     let mut chaos = Chaos::new(seed, scene);
     let started = Instant::now();
     std::thread::scope(|scope| {
-        let canary = Canary::start(scope, scene);
+        let mut canary = Canary::start(scope, scene);
         let mut twin = scene.twin();
         let mut batches = 0;
         while started.elapsed() < length || batches == 0 {
