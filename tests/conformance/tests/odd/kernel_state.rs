@@ -28,12 +28,19 @@ pub(crate) fn await_equal(held: &Namespace, fresh: &Namespace) -> Result<(), Str
         return Err(difference);
     }
     let (held, fresh) = (rules(held), rules(fresh));
-    let missing = fresh.iter().flat_map(|(chain, wanted)| {
-        let there = held.get(chain).cloned().unwrap_or_default();
-        wanted.iter().filter(move |rule| !there.contains(*rule)).map(move |rule| format!("{chain}: {rule}"))
-    });
-    let missing: Vec<String> = missing.take(SHOWN).collect();
-    if missing.is_empty() { Ok(()) } else { Err(format!("rules are missing:\n{}", missing.join("\n"))) }
+    let differ = fresh.iter().filter(|(chain, wanted)| !is_equal(chain, held.get(*chain), wanted));
+    let differ = differ.map(|(chain, wanted)| format!("{chain}: {:?}, not {wanted:?}", held.get(chain)));
+    let differ: Vec<String> = differ.take(SHOWN).collect();
+    if differ.is_empty() { Ok(()) } else { Err(format!("rules differ:\n{}", differ.join("\n"))) }
+}
+
+/// In the chain of prefix lengths, rules are only ever appended: in the order in which they were needed, and for good.
+fn is_equal(chain: &str, held: Option<&Vec<String>>, fresh: &[String]) -> bool {
+    let Some(held) = held else { return false };
+    match chain.ends_with(" firewall-ranges") {
+        true => fresh.iter().all(|rule| held.contains(rule)),
+        false => held == fresh,
+    }
 }
 
 fn contents(node: &Namespace) -> Result<Contents, String> {
@@ -63,8 +70,8 @@ fn compare(held: &Contents, fresh: &Contents) -> String {
     }
 }
 
-/// By chain, without elements.
-fn rules(node: &Namespace) -> BTreeMap<String, BTreeSet<String>> {
+/// By chain, in order, without elements.
+fn rules(node: &Namespace) -> BTreeMap<String, Vec<String>> {
     let mut all = BTreeMap::new();
     for family in ["ip", "ip6"] {
         let mut command = Command::new("nft");
@@ -79,8 +86,8 @@ fn rules(node: &Namespace) -> BTreeMap<String, BTreeSet<String>> {
                 None if line.trim() == "}" => chain = None,
                 None => {
                     if let Some(chain) = &chain {
-                        let rules: &mut BTreeSet<String> = all.entry(chain.clone()).or_default();
-                        rules.insert(line.trim().to_owned());
+                        let rules: &mut Vec<String> = all.entry(chain.clone()).or_default();
+                        rules.push(line.trim().to_owned());
                     }
                 }
             }
