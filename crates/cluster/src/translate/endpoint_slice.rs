@@ -43,26 +43,19 @@ fn family(source: &objects::EndpointSlice) -> Result<Option<Family>, Invalid> {
 }
 
 fn ports(source: &objects::EndpointSlice, flaws: &mut Flaws) -> Box<[SlicePort]> {
-    let mut ports = Vec::with_capacity(source.ports.len());
-    for (i, given) in source.ports.iter().enumerate() {
-        let port = flaws.take(port(given, i)).flatten();
-        ports.extend(
-            port.map(|(port, number)| SlicePort { port: flaws.take(number).unwrap_or_default(), ..port }),
-        );
-    }
-    ports.into()
+    source.ports.iter().enumerate().filter_map(|(i, given)| port(given, i, flaws)).collect()
 }
 
 /// A port without a number stands for "every port", which no service port can be mapped to. One whose number is none is kept
 /// as 0, which is never used: a service then has such a port, and the reason is another.
-fn port(given: &EndpointPort, i: usize) -> Result<Option<(SlicePort, Result<u16, Invalid>)>, Invalid> {
-    let Some(number) = given.port else { return Ok(None) };
-    let port = SlicePort {
+fn port(given: &EndpointPort, i: usize, flaws: &mut Flaws) -> Option<SlicePort> {
+    let number = given.port?;
+    let protocol = parse::protocol(format_args!("ports[{i}].protocol"), given.protocol.as_ref());
+    Some(SlicePort {
         name: given.name.as_ref().map(shown).unwrap_or_default().into(),
-        protocol: parse::protocol(format_args!("ports[{i}].protocol"), given.protocol.as_ref())?,
-        port: 0,
-    };
-    Ok(Some((port, parse::port(format_args!("ports[{i}].port"), number))))
+        protocol: flaws.take(protocol)?,
+        port: flaws.take(parse::port(format_args!("ports[{i}].port"), number)).unwrap_or_default(),
+    })
 }
 
 fn endpoints(source: &objects::EndpointSlice, family: Family, flaws: &mut Flaws) -> Vec<EndpointRecord> {
