@@ -23,6 +23,7 @@ use std::process::ExitCode;
 
 use arguments::Arguments;
 use config::suggest::did_you_mean;
+use config::yaml::turns_text;
 
 /// What was asked is forwarded, or in order.
 const GOOD: u8 = 0;
@@ -135,8 +136,7 @@ fn escaped(json: String) -> String {
 
 /// It moves the cursor, sets colours or turns the direction of the text.
 fn is_harmful(c: char, keeps_lines: bool) -> bool {
-    let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    turns || c.is_control() && !(keeps_lines && matches!(c, '\n' | '\t'))
+    turns_text(c) || c.is_control() && !(keeps_lines && matches!(c, '\n' | '\t'))
 }
 
 /// Names come from objects that anybody may have written: nothing in them may move the cursor, set colours or turn the

@@ -115,15 +115,32 @@ fn is_plain(text: &str) -> bool {
         && !looks_like_date()
 }
 
+/// Whether it turns the direction of what follows: what is shown is then not what is there.
+pub fn turns_text(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
         match c {
             '"' | '\\' => quoted.extend(['\\', c]),
-            c if c.is_control() => quoted.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c if c.is_control() || turns_text(c) => quoted.push_str(&format!("\\u{:04x}", u32::from(c))),
             c => quoted.push(c),
         }
     }
     quoted.push('"');
     quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_moves_the_cursor_or_turns_the_text() {
+        let hostile = "a\u{1b}[31m\u{9b}\n\u{202e}\u{2066}\u{61c}é\"";
+        let wanted = "\"a\\u001b[31m\\u009b\\u000a\\u202e\\u2066\\u061cé\\\"\"";
+        assert_eq!(text(&Node::text(hostile)), wanted);
+    }
 }
