@@ -44,7 +44,7 @@ pub(crate) struct Conn {
     hears_of_room: [bool; 2],
     /// It has been open for a while, and is looked after if its endpoint goes silently.
     pub(crate) is_kept_alive: bool,
-    /// So much had come through in each direction when it was looked at last.
+    /// So much had arrived in each direction when it was looked at last.
     seen: [u64; 2],
 }
 
@@ -197,11 +197,11 @@ impl Conn {
 
     /// What has become of it since the last look, if it is stuck.
     pub(crate) fn look(&mut self) -> Option<Stuck> {
-        let moved = self.bytes();
-        let before = std::mem::replace(&mut self.seen, moved);
+        let arrived = [0, 1].map(|way| self.arrived(way));
+        let before = std::mem::replace(&mut self.seen, arrived);
         let is_stuck = |way: usize| {
             let (from, to) = (&self.ready[way], &self.ready[1 - way]);
-            moved[way] == before[way] && (self.ways[way].holds_something() || from.readable) && !to.writable
+            arrived[way] == before[way] && (self.ways[way].holds_something() || from.readable) && !to.writable
         };
         match [0, 1].map(is_stuck) {
             [_, true] if self.has_failed[1] => Some(Stuck::Abandoned),
@@ -209,6 +209,14 @@ impl Conn {
             [_, true] => Some(Stuck::Blocked { by_endpoint: false }),
             [false, false] => None,
         }
+    }
+
+    /// Who reads slowly leaves no room for long in a socket that holds much, and makes progress all the same.
+    fn arrived(&self, way: usize) -> u64 {
+        let to = if way == 0 { self.endpoint.as_ref() } else { Some(&self.client) };
+        let is_full = !self.ready[1 - way].writable;
+        let left = to.filter(|_| is_full).and_then(|to| kernel::socket::unacknowledged(to).ok());
+        self.ways[way].bytes.saturating_sub(left.unwrap_or_default())
     }
 
     /// Bytes that came through, towards the endpoint and back.
@@ -360,6 +368,15 @@ mod tests {
         assert_eq!(carried.carry_on(), Progress::Waits);
         assert_eq!(carried.conn.look(), Some(Stuck::Abandoned), "it has read nothing since the last look");
         let mut client = carried.peer(0).try_clone().unwrap();
+        // So little that its socket here stays full.
+        let left = |carried: &Carried| kernel::socket::unacknowledged(&carried.conn.client).unwrap();
+        let (before, moved) = (left(&carried), carried.conn.bytes());
+        while left(&carried) == before {
+            client.read_exact(&mut vec![0; 64 * 1024]).unwrap();
+        }
+        assert_eq!((carried.carry_on(), carried.conn.bytes()), (Progress::Waits, moved));
+        assert_eq!(carried.conn.look(), None, "it reads slowly");
+        assert_eq!(carried.conn.look(), Some(Stuck::Abandoned));
         client.read_exact(&mut vec![0; 2 * 1024 * 1024]).unwrap();
         carried.carry_on();
         assert_eq!(carried.conn.look(), None, "it reads");
