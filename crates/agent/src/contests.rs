@@ -47,18 +47,18 @@ impl Contests {
 
     fn report_at(&mut self, news: &ContestNews, now: Instant) {
         self.report_ended(news);
-        let mut room = self.notices.room().min(NAMED_PER_SYNC);
+        let mut room = NAMED_PER_SYNC;
         // What is new before what waits: those who wait are no obstacle to anybody else.
         for (pair, contest) in &news.pairs {
             let Some(contest) = contest.filter(|_| !self.notices.is_named(pair)) else { continue };
-            if room > 0 && self.notices.try_name(pair, &pair.loser, now) {
+            if room > 0 && self.notices.try_name(pair, now) {
                 room -= 1;
                 self.name(pair, &contest);
             } else if self.notices.put_off(pair, contest) {
                 self.left_out += 1;
             }
         }
-        let due = self.notices.take_due(room, now, |pair| &pair.loser);
+        let due = self.notices.take_due(room, now);
         due.iter().for_each(|(pair, contest)| self.name(pair, contest));
         if self.left_out > 0 && self.sums.take(now) {
             self.has_unnamed = true;
@@ -182,6 +182,13 @@ mod tests {
             report_at(&mut contests, &mut claims, later);
         }
         assert_eq!(contests.notices.named_count(), MOST_NAMED);
+        // All of them are of one namespace, which does not take the room of others.
+        claim(&mut claims, "quiet/web", 3, 1..=1);
+        let log = report_at(&mut contests, &mut claims, start + Duration::from_secs(600 * 201));
+        assert!(log.contains("default/aa keeps it. Change quiet/web"), "{log}");
+        assert_eq!(contests.notices.named_count(), MOST_NAMED);
+        claim(&mut claims, "quiet/web", 3, 7000..=7000);
+        report(&mut contests, &mut claims);
         claim(&mut claims, "default/aa", 1, 6000..=6000);
         let log = report(&mut contests, &mut claims);
         assert_eq!(log.lines().count(), NAMED_PER_SYNC + 2, "{log}");

@@ -43,7 +43,7 @@ impl Limits {
                 self.notices.put_off(service, *excess);
             }
         }
-        let due = self.notices.take_due(self.notices.room(), now, |service| service);
+        let due = self.notices.take_due(usize::MAX, now);
         due.iter().for_each(|(service, excess)| self.name(service, *excess));
     }
 
@@ -74,7 +74,7 @@ impl Limits {
                 );
             }
         }
-        let due = self.shortfalls.take_due(self.shortfalls.room(), now, |(service, _)| service);
+        let due = self.shortfalls.take_due(usize::MAX, now);
         for ((service, note), ()) in &due {
             tracing::warn!(family = %self.family, %service, "{note}");
             self.recorder.record(events::not_served(service, note));
@@ -135,6 +135,20 @@ mod tests {
         let lines = |part: &str| log.lines().filter(|line| line.contains(part)).count();
         assert_eq!(lines("quiet/web"), 1, "{log}");
         assert!((1..=100).contains(&lines("loud/")), "{} lines", lines("loud/"));
+    }
+
+    #[test]
+    fn a_tenant_with_thousands_of_services_that_are_too_large_does_not_silence_others() {
+        let mut limits = Limits::new(Family::V4, Recorder::nowhere());
+        let start = Instant::now();
+        let too_large = |name: String| (ServiceKey::from(name), Excess { ports: 1, endpoints: 0 });
+        let loud: Vec<_> = (0..5000).map(|number| too_large(format!("loud/s{number}"))).collect();
+        let (_, log) = heard(&["v=2"], || {
+            (0..2).for_each(|_| limits.report_at(&loud, false, start));
+            limits.report_at(&[too_large("quiet/web".into())], false, start);
+        });
+        assert!(log.contains("service=\"quiet/web\""), "{log}");
+        assert!(limits.notices.known().count() <= 2000);
     }
 
     #[test]
