@@ -45,6 +45,11 @@ pub fn refuse_strangers(parts: &Parts, node: &str) -> Option<Answer> {
         let hint = "this is only answered under an IP address, localhost, a name without a dot or the name of the node\n";
         return Some(answer::text(StatusCode::MISDIRECTED_REQUEST, hint));
     }
+    refuse_other_sites(parts)
+}
+
+/// The same under any name, for what takes long.
+pub fn refuse_other_sites(parts: &Parts) -> Option<Answer> {
     is_of_another_site(parts).then(|| {
         answer::text(
             StatusCode::FORBIDDEN,
@@ -54,10 +59,12 @@ pub fn refuse_strangers(parts: &Parts, node: &str) -> Option<Answer> {
 }
 
 /// A page from elsewhere has the browser ask: it cannot read the answer, but it can keep the agent busy. A link to the page
-/// is no harm.
+/// is no harm; a frame with it, which the other page may make by the dozen, is no link. Browsers say where a request comes
+/// from only to addresses that they trust, such as 127.0.0.1, or if a script wants to read the answer.
 fn is_of_another_site(parts: &Parts) -> bool {
     let word = |name: &str| parts.headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    let is_link = parts.uri.path() == "/" && word("sec-fetch-mode") == Some("navigate");
+    let is_opened = word("sec-fetch-mode") == Some("navigate") && word("sec-fetch-dest") == Some("document");
+    let is_link = parts.uri.path() == "/" && is_opened;
     let is_other = word("sec-fetch-site").is_some_and(|site| !["same-origin", "none"].contains(&site));
     let origin = word("origin").map(|origin| origin.split_once("://").map_or(origin, |(_, host)| host));
     is_other && !is_link || origin.is_some_and(|origin| word("host").is_some_and(|host| host != origin))
@@ -126,11 +133,15 @@ mod tests {
         for site in ["cross-site", "same-site"] {
             assert_eq!(code(trace, &[("sec-fetch-site", site), ("sec-fetch-mode", "no-cors")]), Some(403));
             assert_eq!(code(trace, &[("sec-fetch-site", site), ("sec-fetch-mode", "navigate")]), Some(403));
-            assert_eq!(
-                code("/?q=web", &[("sec-fetch-site", site), ("sec-fetch-mode", "no-cors")]),
-                Some(403)
-            );
-            assert_eq!(code("/?q=web", &[("sec-fetch-site", site), ("sec-fetch-mode", "navigate")]), None);
+            let at = |mode, dest| {
+                let headers = [("sec-fetch-site", site), ("sec-fetch-mode", mode), ("sec-fetch-dest", dest)];
+                code("/?q=web", &headers)
+            };
+            assert_eq!(at("no-cors", "image"), Some(403));
+            assert_eq!(at("navigate", "document"), None);
+            for frame in ["iframe", "frame", "object", "embed", "empty"] {
+                assert_eq!(at("navigate", frame), Some(403), "{frame}");
+            }
         }
         for site in ["same-origin", "none"] {
             assert_eq!(code(trace, &[("sec-fetch-site", site)]), None);

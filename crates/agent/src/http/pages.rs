@@ -11,6 +11,7 @@ use super::api_status::Identity;
 use super::profiles;
 use super::{Context, api, api_bundle, debug, looking, page, service_page};
 use web::answer::{self, Answer};
+use web::guard;
 use web::router::Router;
 
 const METRICS: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
@@ -75,6 +76,9 @@ fn with_profiles(router: Router) -> Router {
     };
     router.unlisted(profiles::PREFIX.trim_end_matches('/'), redirect).tree(profiles::PREFIX, |asked| {
         Box::pin(async move {
+            if let Some(refusal) = guard::refuse_other_sites(&asked.parts) {
+                return refusal;
+            }
             let uri = &asked.parts.uri;
             profiles::respond(uri.path(), uri.query()).await
         })

@@ -69,6 +69,11 @@ fn negotiated() {
 
 fn verbosity() {
     let site = Site::start(&["--profiling", "-v=0"]);
+    let profile = |site_word: &str| {
+        let header = format!("Sec-Fetch-Site: {site_word}");
+        ask::ask(&site.namespace, PAGES, "GET", "/debug/pprof/cmdline", &[&header], "").unwrap().code
+    };
+    assert_eq!(["cross-site", "same-site", "none"].map(profile), [403, 403, 200]);
     let put = |level: &str| ask::ask(&site.namespace, PAGES, "PUT", "/debug/flags/v", &[], level).unwrap();
     let synced = || site.agent.log().matches("\"Synced\"").count();
     let before = synced();
