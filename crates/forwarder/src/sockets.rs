@@ -16,7 +16,7 @@ pub(crate) const BACKLOG: i32 = 65_535;
 /// A connection whose other side has silently gone is noticed after twelve minutes at most.
 const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(300);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(75);
-/// What a client's socket takes beyond what the client has room for.
+/// What a socket takes beyond what its other side has room for, where much comes.
 const MOST_UNSENT: u32 = 256 * 1024;
 /// What an endpoint may send before its connection has moved [`PROVEN`], and afterwards. The kernel would let a burst grow
 /// it to megabytes, and a thousand clients that do not read would use up the memory of all TCP connections of the node.
@@ -122,6 +122,11 @@ fn set_mark(socket: &OwnedFd, mark: u32) -> Result<(), Errno> {
         return Ok(());
     }
     kernel::socket::set_mark(socket, mark).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+/// Bound what the kernel takes before the other side has room for it.
+pub(crate) fn bound_unsent(socket: impl AsFd) {
+    let _it_takes_more = kernel::socket::set_most_unsent(socket, MOST_UNSENT);
 }
 
 /// Bound what the kernel receives before anybody reads it.

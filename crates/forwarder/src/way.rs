@@ -58,6 +58,8 @@ enum Room {
     /// What the kernel finds right: clients may be far away.
     #[default]
     Free,
+    /// The same, but the endpoint's socket takes little that it cannot send: clients' sockets have that from the listener.
+    FreeOfBacklog,
     /// Nothing has been set, for little needs nothing.
     Unbounded,
     Bounded,
@@ -102,11 +104,15 @@ impl Way {
     }
 
     /// Much comes: a sender gets more room once its receiver has proved to read.
-    fn bound(&mut self, from: BorrowedFd<'_>) {
+    fn bound(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
         let room = match self.room {
+            Room::Free => {
+                self.room = Room::FreeOfBacklog;
+                return sockets::bound_unsent(to);
+            }
             Room::Unbounded => Room::Bounded,
             Room::Bounded if self.bytes >= sockets::PROVEN => Room::Proven,
-            Room::Free | Room::Bounded | Room::Proven => return,
+            Room::FreeOfBacklog | Room::Bounded | Room::Proven => return,
         };
         self.room = room;
         sockets::bound_room(from, room == Room::Proven);
@@ -156,7 +162,7 @@ impl Way {
             let is_spliced = self.is_bulk && !source.is_urgent;
             let pipe = if is_spliced { tools.pipes.take(self.since_stuck < STUCK) } else { None };
             if self.is_bulk {
-                self.bound(from);
+                self.bound(from, to);
             }
             match pipe {
                 Some(pipe) => {

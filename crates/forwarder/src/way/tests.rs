@@ -109,3 +109,27 @@ fn what_there_is_no_memory_for_stays_with_the_kernel() {
     writer.join().unwrap();
     assert!(got == said);
 }
+
+#[test]
+fn an_endpoint_that_stops_reading_leaves_little_with_the_kernel() {
+    let ((mut sender, from), (mut receiver, to)) = (pair(), pair());
+    let (mut way, mut tools) = (Way::default(), Tools::new(Memory::default()));
+    sender.set_nonblocking(true).unwrap();
+    receiver.set_nonblocking(true).unwrap();
+    let (said, mut block, mut read) = (vec![7; 1 << 20], vec![0; 1 << 20], 0);
+    let mut is_full = || {
+        let is_at_a_loss = sender.write(&said).is_err();
+        let (mut source, mut sink) = (ready(false), ready(false));
+        let paused = way.pump((from.as_fd(), &mut source), (to.as_fd(), &mut sink), &mut tools, false);
+        is_at_a_loss && paused == Ok(Pause::Waits) && !sink.writable
+    };
+    // As long as it reads, the kernel lets its socket grow.
+    while read < 128 << 20 {
+        is_full();
+        read += receiver.read(&mut block).unwrap_or_default();
+    }
+    while !is_full() {}
+    // What is on its way is acknowledged soon.
+    let left = || kernel::socket::unacknowledged(&to).unwrap();
+    assert!(crate::patience::soon(|| left() < 1 << 20), "{} bytes", left());
+}
