@@ -77,12 +77,9 @@ fn client(all: &Explanations, one: &Explanation, answer: &Answer, read: &Read) -
         Fate::Forward { masquerade, .. } => masquerade,
         _ => None,
     };
-    let pin = match read {
-        Some(Ok(Inspection { pin: Some(pin), .. })) => {
-            Some(json!({ "endpoint": pin.to, "secondsLeft": pin.left.map(|left| left.as_secs()) }))
-        }
-        _ => None,
-    };
+    let pin = words::pin(one, answer, read);
+    let pin =
+        pin.map(|pin| json!({ "endpoint": pin.to, "secondsLeft": pin.left.map(|left| left.as_secs()) }));
     json!({
         "kind": match answer.client.kind() {
             ClientKind::Pod => "pod",

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use dataplane::{Answer, Holder, Inspection};
+use dataplane::{Answer, Holder, Inspection, Pinned};
 use model::{
     Client, ClientKind, Family, Fate, LocalDetector, MasqueradeCause, NotUsed, Refusal, Role, TrafficPolicy,
 };
@@ -72,7 +72,7 @@ fn write(lines: &mut Lines, all: &Explanations, one: &Explanation, read: &Read) 
     }
     let mut listed: Option<&Answer> = None;
     for answer in &explained.answers {
-        client_lines(lines, all, one, answer);
+        client_lines(lines, all, one, answer, read);
         if !answer.known.is_empty() && listed.is_none_or(|listed| listed.known != answer.known) {
             endpoint_lines(lines, answer);
             listed = Some(answer);
@@ -138,14 +138,38 @@ fn owner_lines(lines: &mut Lines, one: &Explanation, owner: &Holder, read: &Read
     }
 }
 
-fn client_lines(lines: &mut Lines, all: &Explanations, one: &Explanation, answer: &Answer) {
+/// Where a client is pinned, if that was looked up: only for the first of them.
+pub(super) fn pin(one: &Explanation, answer: &Answer, read: &Read) -> Option<Pinned> {
+    let asked = one.explained.answers.first().and_then(|first| first.client.ip);
+    let is_asked = asked.is_some() && answer.client.ip == asked;
+    let Some(Ok(Inspection { pin, .. })) = read else { return None };
+    pin.filter(|_| is_asked && matches!(answer.fate, Fate::Forward { .. }))
+}
+
+/// Where the packet goes, if it is forwarded.
+fn choice(answer: &Answer, pin: Option<Pinned>) -> String {
+    let is_named = |pin: &Pinned| answer.endpoints.contains(&pin.to);
+    let is_whole = answer.endpoints.len() == answer.endpoint_count;
+    let choice = match (answer.endpoint_count, answer.endpoints.first()) {
+        (1, Some(endpoint)) => format!("forwarded to {endpoint}"),
+        (count, _) => format!("forwarded to one of {count} endpoints, each equally likely"),
+    };
+    match pin {
+        Some(pin) if is_named(&pin) || !is_whole => format!("forwarded to {}, where it is pinned", pin.to),
+        Some(pin) => format!(
+            "{choice}; it is pinned to {}, which is not used any more: the first packet may be dropped, the next try \
+             goes elsewhere",
+            pin.to
+        ),
+        None => choice,
+    }
+}
+
+fn client_lines(lines: &mut Lines, all: &Explanations, one: &Explanation, answer: &Answer, read: &Read) {
     lines.line("From", client(all, one, &answer.client));
     let verdict = match answer.fate {
         Fate::Forward { .. } => {
-            let to = match (answer.endpoint_count, answer.endpoints.first()) {
-                (1, Some(endpoint)) => format!("forwarded to {endpoint}"),
-                (count, _) => format!("forwarded to one of {count} endpoints, each equally likely"),
-            };
+            let to = choice(answer, pin(one, answer, read));
             let condition = "; if its address is in the source ranges, else dropped";
             to + if needs_source_range(one, answer) { condition } else { "" }
         }

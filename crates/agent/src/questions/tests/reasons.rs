@@ -53,3 +53,32 @@ fn a_slice_of_another_port_does_not_hide_pods_that_are_not_ready() {
     assert!(lines.contains("not every slice has a port named"), "{lines}");
     assert!(lines.contains("; make a pod of the service ready"), "{lines}");
 }
+
+#[test]
+fn a_pin_decides_where_a_client_goes() {
+    let mut world = World::new();
+    fill(&mut world.state, 4);
+    let mut sticky = service(vec![port("http", Protocol::Tcp, 80)]);
+    sticky.affinity_seconds = Some(60);
+    let key = ObjectKey::new(Kind::Service, "default", "web");
+    world.state.apply(Object { key, value: Value::Service(Box::new(sticky)) });
+    world.sync();
+    let target = commands::targets::read_packet("10.96.0.1:80").unwrap();
+    let from = Some(Sender { ip: [10, 244, 9, 9].into(), interface: None });
+    let explained = world.explain(&ExplainRequest { from, ..request(target, false) });
+    let verdict = |pin: Option<&str>| {
+        let pin = pin.map(|to| dataplane::Pinned { to: to.parse().unwrap(), left: None });
+        let read = Some(Ok(dataplane::Inspection { compared: 1, pin, ..Default::default() }));
+        let text = crate::explain::document(&explained, &[read])["text"].as_str().unwrap().to_owned();
+        let line = text.lines().find(|line| line.starts_with("Verdict")).unwrap();
+        line["Verdict    ".len()..].to_owned()
+    };
+    let usual = "forwarded to one of 3 endpoints, each equally likely";
+    assert_eq!(verdict(None), usual);
+    assert_eq!(verdict(Some("10.244.0.3:8080")), "forwarded to 10.244.0.3:8080, where it is pinned");
+    let stale = verdict(Some("10.244.0.1:8080"));
+    assert!(
+        stale.starts_with(&format!("{usual}; it is pinned to 10.244.0.1:8080, which is not used")),
+        "{stale}"
+    );
+}
