@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use cluster::apiserver::Recorder;
-use cluster::{ChangeCount, Trigger};
+use cluster::{ChangeCount, SharedAllowance, Trigger};
 use dataplane::{Backend, Reconciler, Synced};
 use model::{Family, Planner, ServiceKey};
 use rustix::time::{ClockId, clock_gettime};
@@ -77,6 +77,8 @@ pub(crate) struct Lane {
     limits: Limits,
     repairs: Repairs,
     failures: Failures,
+    /// What may still be said about services that refuse clients.
+    told: SharedAllowance,
 }
 
 impl Lane {
@@ -103,6 +105,7 @@ impl Lane {
             limits: Limits::new(family, recorder),
             repairs: Repairs::default(),
             failures: Failures::default(),
+            told: SharedAllowance::default(),
         }
     }
 
@@ -361,7 +364,7 @@ impl Lane {
             }
             None => {}
         }
-        told::refusing(family, &synced.refusing);
+        told::refusing(family, &synced.refusing, &mut self.told, Instant::now());
         tracing::debug!(
             family = %self.family, full = synced.full, services = synced.services,
             bytes = synced.committed.bytes, micros = took.as_micros() as u64, "Synced"

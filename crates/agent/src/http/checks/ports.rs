@@ -5,7 +5,9 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
+use std::time::Instant;
 
+use cluster::SharedAllowance;
 use cluster::apiserver::Recorder;
 use model::{Family, ServiceKey};
 
@@ -58,11 +60,33 @@ struct Ports {
     open: HashMap<Name, HashMap<SocketAddr, Running>>,
     /// What could not be opened, and why, so that it is said once.
     refused: HashMap<(Name, SocketAddr), String>,
+    /// A tenant may have ports opened and closed all the time.
+    told: Told,
+    /// What is wrong has shares of its own.
+    told_wrong: Told,
 }
 
 struct Wanted {
     port: u16,
     endpoints: Rc<Cell<usize>>,
+}
+
+/// Lines about services, of which each has a share.
+#[derive(Default)]
+struct Told {
+    allowance: SharedAllowance,
+    omitted: u64,
+}
+
+impl Told {
+    /// How many lines were left out before this one; `None` if it is left out, too.
+    fn may_tell(&mut self, service: &ServiceKey) -> Option<u64> {
+        if self.allowance.take(service, Instant::now()) {
+            return Some(std::mem::take(&mut self.omitted));
+        }
+        self.omitted += 1;
+        None
+    }
 }
 
 impl Ports {
@@ -74,6 +98,8 @@ impl Ports {
             wanted: HashMap::new(),
             open: HashMap::new(),
             refused: HashMap::new(),
+            told: Told::default(),
+            told_wrong: Told::default(),
         }
     }
 
@@ -131,7 +157,11 @@ impl Ports {
             self.open.insert(name.clone(), stay);
         }
         for at in go.keys() {
-            tracing::info!(service = %name.1, address = %at, "Closed the health check port of a service");
+            if let Some(omitted) = self.told.may_tell(&name.1) {
+                tracing::info!(
+                    service = %name.1, address = %at, omitted, "Closed the health check port of a service"
+                );
+            }
         }
         go.into_values().collect()
     }
@@ -144,7 +174,11 @@ impl Ports {
             match self.start(name, at) {
                 Ok(running) => {
                     self.refused.remove(&(name.clone(), at));
-                    tracing::info!(service = %name.1, address = %at, "Opened the health check port of a service");
+                    if let Some(omitted) = self.told.may_tell(&name.1) {
+                        tracing::info!(
+                            service = %name.1, address = %at, omitted, "Opened the health check port of a service"
+                        );
+                    }
                     self.open.entry(name.clone()).or_default().insert(at, running);
                 }
                 Err(error) if at.ip().is_unspecified() && lacks_ipv6(&error) => {}
@@ -167,12 +201,51 @@ impl Ports {
         let event = events::check_not_served(&self.surroundings.node.borrow(), &name.1, at, error);
         self.surroundings.recorder.record(event);
         let why = error.to_string();
-        if self.refused.insert((name.clone(), at), why.clone()).is_none_or(|before| before != why) {
+        let is_news = self.refused.insert((name.clone(), at), why.clone()).is_none_or(|before| before != why);
+        if is_news && let Some(omitted) = self.told_wrong.may_tell(&name.1) {
             tracing::error!(
-                service = %name.1, address = %at, %error,
+                service = %name.1, address = %at, %error, omitted,
                 "Failed to open the health check port of a service; load balancers may consider this node unhealthy. \
                  Stop the process that holds the port; retrying every {} s", BIND_RETRY.as_secs()
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::time::Duration;
+
+    use telemetry::logging::capture::heard;
+
+    use super::*;
+
+    /// As a service does whose policy changes between Local and Cluster.
+    #[test]
+    fn a_service_that_comes_and_goes_does_not_fill_the_log() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let surroundings = Surroundings {
+            node: Rc::default(),
+            health: Health::new(Duration::ZERO),
+            recorder: Recorder::nowhere(),
+        };
+        // A free one.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let check = |name: &str, check| CheckUpdate::Check(Family::V4, name.into(), check);
+        let toggle = async || {
+            let mut ports = Ports::new(surroundings);
+            let localhost = vec![Ipv4Addr::LOCALHOST.into()];
+            ports.follow(vec![CheckUpdate::Addresses(Family::V4, localhost)]).await;
+            for name in [["loud/web"; 100].as_slice(), &["quiet/web"]].concat() {
+                ports.follow(vec![check(name, Some(Check { port, endpoints: 1 }))]).await;
+                assert_eq!(ports.open.len(), 1);
+                ports.follow(vec![check(name, None)]).await;
+                assert!(ports.open.is_empty());
+            }
+        };
+        let (_, log) = heard(&["v=2"], || tokio::task::LocalSet::new().block_on(&runtime, toggle()));
+        assert!(log.lines().count() < 10, "{log}");
+        assert!(log.contains("Opened the health check port of a service\" service=\"quiet/web\""), "{log}");
     }
 }
