@@ -156,6 +156,9 @@ fn verdict(html: &mut Html, client: &Value) {
     if client["verdict"] == "forward" {
         let count = client["endpointCount"].as_u64().unwrap_or_default();
         html.raw(" to ").text(count).raw(if count == 1 { " endpoint" } else { " endpoints" });
+        if client["needsSourceRange"] == true {
+            html.raw(", if its address is in the source ranges");
+        }
     }
 }
 
@@ -171,6 +174,10 @@ pub(super) fn verdict_words(verdict: &Value) -> (&'static str, &'static str) {
 fn kernel(html: &mut Html, kernel: &Value) {
     match (&kernel["problem"], list_of(&kernel["differences"]).len()) {
         (Value::String(problem), _) => html.raw("<span class=\"wait\">").text(problem).raw("</span>"),
+        (_, 0) if kernel["compared"] == 0 => html.raw("<span class=\"wait\">not compared</span>"),
+        (_, 0) if kernel["partial"] == true => {
+            html.raw("<span class=\"good\">as written</span>, as far as compared")
+        }
         (_, 0) => html.raw("<span class=\"good\">as written</span>"),
         (_, count) => html.raw("<span class=\"bad\">differs in ").text(count).raw(" places</span>"),
     };
@@ -203,7 +210,10 @@ fn endpoints(html: &mut Html, explained: &Value) {
             .raw("</td><td data-label=\"Node\">");
         html.text(known["node"].as_str().unwrap_or("-")).raw("</td><td data-label=\"State\">");
         match known["used"] == true {
-            true => html.raw("<span class=\"good\">used</span>"),
+            true => match known["leadsNowhere"].as_str() {
+                None => html.raw("<span class=\"good\">used</span>"),
+                Some(why) => html.raw("<span class=\"bad\">used, but ").text(nowhere(why)).raw("</span>"),
+            },
             false => html.raw("<span class=\"wait\">not used: ").text(why(&known["why"])).raw("</span>"),
         };
         html.raw("</td></tr>");
@@ -211,6 +221,14 @@ fn endpoints(html: &mut Html, explained: &Value) {
     html.raw("</tbody></table>");
     if most > all.len() as u64 {
         html.raw("<p>some of ").text(most).raw(" endpoints of a port</p>");
+    }
+}
+
+fn nowhere(word: &str) -> &str {
+    match word {
+        "clusterIP" => "its address is a cluster IP: connections go nowhere",
+        "forwarder" => "its address is kube-proxy's own: connections go nowhere",
+        other => other,
     }
 }
 

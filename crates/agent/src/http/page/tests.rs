@@ -193,3 +193,36 @@ fn an_agent_that_writes_rules_for_long_still_shows_its_health() {
         assert!(!page.contains("no such service"), "{page}");
     }
 }
+
+/// As people read it, without markup.
+fn panel(service: Value, one: Value) -> String {
+    let explained = json!({ "explanations": [one] });
+    let mut html = Html::default();
+    let shown = Shown { service: Ok(Some(service)), explained: Ok(explained) };
+    service::panel(&mut html, &shown, &Wanted::default());
+    let text = html.into_text();
+    text.split('<').filter_map(|part| part.split_once('>')).map(|(_, text)| text).collect::<Vec<_>>().join("")
+}
+
+#[test]
+fn a_service_is_not_said_to_be_better_than_it_is() {
+    let known = |why| json!({ "address": "10.96.0.2:80", "node": "a", "used": true, "why": null, "leadsNowhere": why });
+    let one = |kernel: Value| {
+        let client = json!({
+            "kind": "outside", "verdict": "forward", "endpointCount": 3, "needsSourceRange": true,
+            "known": [known("clusterIP")], "knownCount": 3,
+        });
+        json!({
+            "protocol": "tcp", "address": "10.96.0.1", "port": 80, "service": { "role": "clusterIP" },
+            "clients": [client], "kernel": kernel,
+        })
+    };
+    let text = panel(json!({}), one(json!({ "compared": 0, "differences": [] })));
+    assert!(text.contains("forwarded to 3 endpoints, if its address is in the source ranges"), "{text}");
+    assert!(text.contains("used, but its address is a cluster IP: connections go nowhere"), "{text}");
+    assert!(text.contains("some of 3 endpoints of a port") && text.contains("not compared"), "{text}");
+    let text = panel(json!({}), one(json!({ "compared": 9, "partial": true, "differences": [] })));
+    assert!(text.contains("as written, as far as compared"), "{text}");
+    let text = panel(json!({}), one(json!({ "compared": 9, "partial": false, "differences": [] })));
+    assert!(text.contains("as written") && !text.contains("as far as"), "{text}");
+}
