@@ -182,14 +182,15 @@ pub(super) fn parameter(query: &str, name: &str) -> Result<Option<String>, Refus
 async fn asked_to_explain(query: &str, context: &Context) -> Result<Value, Refused> {
     let [to, service, from] = ["to", "service", "from"].map(|name| parameter(query, name));
     let [to, service, from] = [to?, service?, from?].map(Option::unwrap_or_default);
-    explain(&to, &service, &from, context).await
+    explain(&to, &service, &from, MOST_ENDPOINTS, context).await
 }
 
-/// What becomes of a packet to `to`, or to `service`, and `from` there unless that is empty.
+/// What becomes of a packet to `to`, or to `service`, and `from` there unless that is empty; with so many endpoints.
 pub(super) async fn explain(
     to: &str,
     service: &str,
     from: &str,
+    most_endpoints: usize,
     context: &Context,
 ) -> Result<Value, Refused> {
     let sync_thread = &context.sync_thread;
@@ -223,7 +224,6 @@ pub(super) async fn explain(
         Some(ip) => Some(Sender { ip, interface: interface_toward(ip).await }),
         None => None,
     };
-    let most_endpoints = MOST_ENDPOINTS;
     let request = ExplainRequest { target, from, written, reads_kernel: true, most_endpoints };
     let (mut explanations, mut read) = ask(&request, sync_thread).await?;
     for _ in 1..LOOKS {
