@@ -49,11 +49,17 @@ const CANNOT_RUN: &[(&str, &str)] = &[
 /// Tests that need other nodes than the rest, [`OTHER_NODES`]: the group they are in, and how they are called in it.
 const ELSEWHERE: &[(&str, &str)] = &[
     // Asks for the health of a Service with one family at every address of the nodes.
-    ("LoadBalancers ExternalTrafficPolicy: Local", "should only target nodes with endpoints"),
+    (
+        "LoadBalancers ExternalTrafficPolicy: Local [Feature:LoadBalancer]",
+        "should only target nodes with endpoints",
+    ),
     // Two nodes in each of three zones.
     (DISTRIBUTION, "should route traffic correctly between pods on multiple nodes when using PreferClose"),
     (DISTRIBUTION, "should route traffic correctly between pods on multiple nodes when using PreferSameZone"),
-    (DISTRIBUTION, "should route traffic to an endpoint on the same node or fall back to same zone"),
+    (
+        DISTRIBUTION,
+        "should route traffic to an endpoint on the same node or fall back to same zone when using PreferSameNode",
+    ),
     // Ends the kube-proxies of all nodes, which other tests would notice.
     ("Services", "should work after restarting kube-proxy"),
 ];
@@ -283,6 +289,7 @@ mod tests {
         assert_eq!(on(&["Services should work after restarting kube-proxy"]), [(false, 1)]);
         assert_eq!(on(&["should work after restarting kube-proxy [Disruptive]"]), [(false, 1)]);
         assert_eq!(on(&["Distribution should route"]), [(true, 1), (false, 3)]);
+        assert_eq!(on(&["[Feature:LoadBalancer] should only target"]), [(true, 1), (false, 1)]);
         assert_eq!(on(&["restarting"]), [(true, 1), (false, 1)]);
     }
 }
