@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use config::version;
-use dataplane::{Answer, Holder, Inspection};
+use dataplane::{Answer, Holder};
 use model::{ClientKind, DeadEnd, Fate, MasqueradeCause, NotUsed, Role, TrafficPolicy};
 use serde_json::{Value, json};
 
