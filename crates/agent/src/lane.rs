@@ -382,4 +382,5 @@ fn computed() -> Duration {
 }
 
 #[cfg(test)]
+#[path = "../tests/unit/lane.rs"]
 mod tests;

@@ -1,3 +1,5 @@
+//! Unit tests of `iptables/shelf`.
+
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 

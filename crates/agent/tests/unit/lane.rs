@@ -1,3 +1,5 @@
+//! What a family writes when, and what is said about it.
+
 use super::*;
 use config::FeatureGates;
 use dataplane::nftables::Nftables;
