@@ -7,7 +7,7 @@ use model::Family;
 
 use super::{Iptables, WITHOUT_NOTIFICATIONS, leftovers, packet_counters};
 use crate::leftovers::{Leftovers, Removal, Search};
-use crate::localhost::Listening;
+use crate::localhost::{self, Listening};
 use crate::metrics::{Description, ModeMetrics, RuleMetrics};
 use crate::mode::{BuildOptions, Holdings, Mode, Prepared, Running, SavedTables, Unavailable};
 use crate::nftables;
@@ -114,11 +114,8 @@ impl Prepared for Ready {
             .trying_matches()
             .without_families(is_absent);
         let backend = Listening::new(backend, options.setup);
-        Ok(Running {
-            backend: Box::new(backend),
-            collectors: vec![packet_counters::collector()],
-            traffic: None,
-        })
+        let collectors = vec![packet_counters::collector(), localhost::collector(backend.figures())];
+        Ok(Running { backend: Box::new(backend), collectors, traffic: None })
     }
 }
 
