@@ -118,6 +118,7 @@ fn usual_ports_taken(carrier: Carrier) {
     let _taken = peers::listen(&stage.sandbox.node, DOOR);
     stage.start_with(&[PROMPT]);
     stage.await_said("The default port is in use");
+    stage.await_said("Mode userspace copies all traffic through kube-proxy");
     assert_served(&stage, "at other ports");
 }
 
