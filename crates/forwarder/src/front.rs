@@ -60,11 +60,19 @@ impl Front {
         at
     }
 
+    /// The address that the client of an accepted connection called.
+    pub(crate) fn called(&self, client: &OwnedFd) -> Result<SocketAddr, Errno> {
+        match self.means {
+            Means::Original(_) => sockets::original_destination(client, self.family),
+            Means::NodePort(at) => Ok(at),
+        }
+    }
+
     /// The service that the client of an accepted connection means, and the endpoints it may be led to.
     pub(crate) fn find(&self, directory: &Directory, client: &OwnedFd) -> Result<Option<Meant>, Errno> {
         match self.means {
             Means::Original(_) => {
-                let at = sockets::original_destination(client, self.family)?;
+                let at = self.called(client)?;
                 Ok(directory.find(self.protocol, at).map(|port| (port, Some(self.pool))))
             }
             Means::NodePort(at) => Ok(directory.find_node_port(self.family, self.protocol, at.port())),

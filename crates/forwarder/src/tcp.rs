@@ -78,10 +78,8 @@ impl Worker {
                 self.count(front).refuse(Refused::Endpoints);
                 return sockets::reset_on_close(&client);
             }
-            Ok(None) | Err(_) => {
-                self.count(front).refuse(Refused::Unknown);
-                return sockets::reset_on_close(&client);
-            }
+            Ok(None) => return self.refuse_unknown(front, &client, "no service has this address"),
+            Err(error) => return self.refuse_unknown(front, &client, &error.to_string()),
         };
         let limit = self.shared.limits.of_protocol(Protocol::Tcp);
         if let Some(reached) = limit_reached(self.shared.counts.open(Protocol::Tcp), &port, limit) {
@@ -108,6 +106,16 @@ impl Worker {
             true => self.dial_next(index, age),
             false => self.close(index, age, true),
         }
+    }
+
+    /// It is not known what the client wants.
+    fn refuse_unknown(&mut self, front: &Front, client: &OwnedFd, error: &str) {
+        self.count(front).refuse(Refused::Unknown);
+        if let Some(count) = self.complaints.unknown.note(self.now) {
+            let called = front.called(client).unwrap_or_else(|_| front.at());
+            tracing::warn!(%called, count, error, "Failed to find the service of a connection; resetting it");
+        }
+        sockets::reset_on_close(client);
     }
 
     /// Try the next endpoint; without one the client is turned away.

@@ -98,6 +98,7 @@ pub(crate) struct Complaints {
     pub(crate) conntrack: Complaint,
     pub(crate) ports: Complaint,
     pub(crate) blocked: Complaint,
+    pub(crate) unknown: Complaint,
 }
 
 impl Worker {
