@@ -26,6 +26,9 @@ const EVENTS: usize = 256;
 /// How long no connection is accepted when descriptors have run out.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Between two attempts to be told of the clients of a front.
+const BETWEEN_ATTEMPTS: Duration = Duration::from_secs(1);
+
 /// What another thread wants.
 pub(crate) enum Order {
     Open(u32, Front),
@@ -77,6 +80,9 @@ pub(crate) struct Worker {
     pub(crate) next_look: Option<Instant>,
     /// Connections that the last look found blocked.
     pub(crate) blocked: usize,
+    /// Fronts of whose clients the kernel does not tell, and when to ask it again.
+    unwatched: Vec<u32>,
+    watched_again: Option<Instant>,
     /// No connection is accepted until then.
     paused: Option<Instant>,
     is_closed: bool,
@@ -98,6 +104,7 @@ pub(crate) struct Complaints {
     pub(crate) conntrack: Complaint,
     pub(crate) ports: Complaint,
     pub(crate) blocked: Complaint,
+    pub(crate) fronts: Complaint,
     pub(crate) unknown: Complaint,
 }
 
@@ -117,6 +124,8 @@ impl Worker {
             queue: VecDeque::new(),
             next_look: None,
             blocked: 0,
+            unwatched: Vec::new(),
+            watched_again: None,
             paused: None,
             is_closed: false,
             waiting: Vec::new(),
@@ -145,6 +154,7 @@ impl Worker {
         self.epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&self.epoll, &*self.inbox.wake, data(Token::Wake), EventFlags::IN)?;
         self.is_closed = false;
+        self.unwatched.clear();
         for (id, front) in &self.fronts {
             epoll::add(&self.epoll, &front.socket, data(Token::Front(*id)), EventFlags::IN)?;
         }
@@ -191,8 +201,8 @@ impl Worker {
             return Some(Duration::ZERO);
         }
         let dial = self.dials.front().map(|(until, ..)| *until);
-        let next =
-            [dial, self.paused, self.next_look, self.datagrams.next_sweep()].into_iter().flatten().min();
+        let sweep = self.datagrams.next_sweep();
+        let next = [dial, self.paused, self.next_look, sweep, self.watched_again].into_iter().flatten().min();
         // A millisecond is what the kernel counts in; less would spin.
         next.map(|next| next.saturating_duration_since(Instant::now()) + Duration::from_millis(1))
     }
@@ -209,14 +219,8 @@ impl Worker {
                     drop(done);
                 }
                 Order::Open(id, front) => {
-                    let waits = self.is_closed && front.protocol != Protocol::Udp;
-                    let flags = if waits { EventFlags::empty() } else { EventFlags::IN };
-                    match epoll::add(&self.epoll, &front.socket, data(Token::Front(id)), flags) {
-                        Ok(()) => drop(self.fronts.insert(id, Arc::new(front))),
-                        Err(error) => {
-                            tracing::error!(at = %front.at(), %error, "Failed to listen; clients will wait");
-                        }
-                    }
+                    self.fronts.insert(id, Arc::new(front));
+                    self.watch_front(id);
                 }
                 Order::Close(id) => {
                     self.fronts.remove(&id);
@@ -225,6 +229,21 @@ impl Worker {
             }
         }
         true
+    }
+
+    /// Be told of clients; again later, if the kernel has no memory for it.
+    fn watch_front(&mut self, id: u32) {
+        let Some(front) = self.fronts.get(&id) else { return };
+        let waits = self.is_closed && front.protocol != Protocol::Udp;
+        let flags = if waits { EventFlags::empty() } else { EventFlags::IN };
+        let Err(error) = epoll::add(&self.epoll, &front.socket, data(Token::Front(id)), flags) else {
+            return;
+        };
+        if let Some(count) = self.complaints.fronts.note(self.now) {
+            tracing::error!(at = %front.at(), %error, count, "Failed to wait for clients; they wait, retrying");
+        }
+        self.unwatched.push(id);
+        self.watched_again = Some(self.now + BETWEEN_ATTEMPTS);
     }
 
     /// Let in those who have come already, and close the doors of TCP.
@@ -282,6 +301,10 @@ impl Worker {
             if self.paused.is_none() {
                 self.set_open(true);
             }
+        }
+        if self.watched_again.is_some_and(|at| at <= self.now) {
+            self.watched_again = None;
+            std::mem::take(&mut self.unwatched).into_iter().for_each(|id| self.watch_front(id));
         }
         while let Some((until, index, age)) = self.dials.front().copied() {
             if until > self.now {
@@ -343,5 +366,24 @@ mod tests {
         assert_eq!(shared.counts.of(Family::V4, Protocol::Tcp).refused(Refused::Unknown), 5);
         assert!(TcpStream::connect(at).is_err(), "the door is closed");
         drop(clients);
+    }
+
+    #[test]
+    fn a_front_that_cannot_be_watched_is_tried_again() {
+        let (shared, inbox) = (Shared::new(crate::Limits::of(1024, 0, 28_232)), Inbox::new().unwrap());
+        let mut worker = Worker::new(Arc::new(shared), inbox.clone()).unwrap();
+        let nothing = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        let epoll = std::mem::replace(&mut worker.epoll, nothing);
+        let at = "127.84.85.4:30003";
+        inbox.send(Order::Open(7, Arc::into_inner(front(at)).unwrap()));
+        assert!(worker.follow_orders());
+        worker.epoll = epoll;
+        assert!(worker.wait().is_some_and(|wait| wait <= 2 * BETWEEN_ATTEMPTS));
+        worker.now += BETWEEN_ATTEMPTS;
+        worker.expire();
+        let _client = TcpStream::connect(at).unwrap();
+        let mut events = Vec::with_capacity(1);
+        epoll::wait(&worker.epoll, rustix::buffer::spare_capacity(&mut events), None).unwrap();
+        assert_eq!(Token::unpack(events[0].data.u64()), Token::Front(7));
     }
 }
