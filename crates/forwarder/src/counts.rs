@@ -12,6 +12,8 @@ use crate::port::Port;
 pub struct Limits {
     pub tcp: usize,
     pub udp: usize,
+    /// Sockets of ended flows whose ports are kept for a moment, of all threads.
+    pub(crate) parked: usize,
     /// Whether it is descriptors that allow no more flows of UDP, not ports.
     is_udp_short_of_descriptors: bool,
 }
@@ -32,7 +34,9 @@ impl Limits {
         let share = descriptors.saturating_sub(reserved.min(descriptors / 4 * 3)) / 3;
         let share = usize::try_from(share).unwrap_or(usize::MAX);
         let udp = share.min((ports / 2).max(1));
-        Limits { tcp: share.min(MOST_TCP), udp, is_udp_short_of_descriptors: udp == share }
+        // Descriptors that flows leave, or few more; an eighth of the ports.
+        let parked = (share - udp).max(share / 8).min(ports / 8);
+        Limits { tcp: share.min(MOST_TCP), udp, parked, is_udp_short_of_descriptors: udp == share }
     }
 
     pub fn of_protocol(self, protocol: Protocol) -> usize {
@@ -189,15 +193,19 @@ mod tests {
     #[test]
     fn limits_fit_the_descriptors() {
         for descriptors in [64, 1024, 65_536, 1_048_576, u64::MAX] {
-            let Limits { tcp, udp, .. } = Limits::of(descriptors, 0, 28_232);
+            let Limits { tcp, udp, parked, .. } = Limits::of(descriptors, 0, 28_232);
             assert!(tcp > 0 && udp > 0, "{descriptors}");
-            assert!((2 * tcp + udp) as u64 <= descriptors, "{descriptors}");
+            assert!((2 * tcp + udp + parked) as u64 <= descriptors, "{descriptors}");
         }
         assert!(Limits::of(1 << 16, 0, 1 << 16).remedy(Protocol::Tcp).contains("LimitNOFILE"));
         let most = Limits::of(u64::MAX, 0, 28_232);
         assert!(!most.remedy(Protocol::Udp).contains("LimitNOFILE"), "more would not help");
         assert!(Limits::of(65_536, 0, 28_232).tcp > 19_000);
-        let Limits { tcp, udp, .. } = Limits::of(20_000, 8_000, 28_232);
-        assert!(2 * tcp + udp + 8_000 + 5_000 < 20_000, "there is room for listeners, pipes and probes");
+        assert_eq!(Limits::of(65_536, 0, 28_232).parked, 3_529, "an eighth of the ports");
+        let Limits { tcp, udp, parked, .. } = Limits::of(20_000, 8_000, 28_232);
+        assert!(
+            2 * tcp + udp + parked + 8_000 + 5_000 < 20_000,
+            "there is room for listeners, pipes and probes"
+        );
     }
 }

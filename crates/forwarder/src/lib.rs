@@ -60,6 +60,11 @@ pub fn carries(protocol: Protocol) -> bool {
     protocol != Protocol::Sctp
 }
 
+/// One per processor.
+pub(crate) fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS)
+}
+
 /// What all threads share.
 pub struct Shared {
     pub directory: Arc<Directory>,
@@ -118,8 +123,7 @@ impl Forwarder {
     pub fn start(fronts: usize) -> io::Result<Forwarder> {
         let descriptors = kernel::process::open_files().unwrap_or(1024);
         let shared = Arc::new(Shared::new(Limits::of(descriptors, fronts, counts::local_ports())));
-        let count = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
-        let inboxes = (0..count).map(|_| Inbox::new()).collect::<Result<Box<[Inbox]>, _>>()?;
+        let inboxes = (0..threads()).map(|_| Inbox::new()).collect::<Result<Box<[Inbox]>, _>>()?;
         let ending = Arc::new(Ending::new(shared.clone(), inboxes.clone()));
         let fronts = AtomicU32::new(0);
         let mut forwarder = Forwarder { shared, ending, inboxes, threads: Vec::new(), fronts };

@@ -60,10 +60,11 @@ pub(crate) struct Datagrams {
 }
 
 impl Datagrams {
-    pub(crate) fn new() -> Datagrams {
+    /// So many ports of ended flows are kept for a moment.
+    pub(crate) fn new(parked: usize) -> Datagrams {
         Datagrams {
             flows: Flows::default(),
-            parked: Parked::default(),
+            parked: Parked::new(parked),
             conntrack: None,
             messages: Messages::default(),
             buffer: Vec::new(),

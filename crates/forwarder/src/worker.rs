@@ -114,7 +114,7 @@ impl Worker {
         epoll::add(&epoll, &*inbox.wake, data(Token::Wake), EventFlags::IN)?;
         Ok(Worker {
             epoll,
-            datagrams: Datagrams::new(),
+            datagrams: Datagrams::new(shared.limits.parked / crate::threads()),
             tools: Tools::new(shared.counts.held.clone()),
             shared,
             inbox,
