@@ -219,6 +219,12 @@ fn planned_with_it(rivals: u16, ports: u16) -> [usize; 2] {
         // Whoever loses an address loses it with the same transaction.
         if claims {
             assert!(synced.services > usize::from(rivals), "{} services", synced.services);
+        } else if ports > 2_000 {
+            assert_eq!(
+                (synced.services, synced.unfinished.len()),
+                (1, usize::from(rivals)),
+                "they gain later"
+            );
         }
         finish(&mut rules, &cluster, synced.unfinished);
         assert_as_after_a_fresh_start(&mut rules, &cluster, &format!("{rivals} rivals, claimed: {claims}"));

@@ -139,6 +139,21 @@ pub(super) fn plan_dirty(
         if fresh.contains_key(&service) {
             continue;
         }
+        // What it gains has time, and what it has stays.
+        let keeps_all = |plan: &ServicePlan| {
+            let mut has = plan.wanted();
+            has.all(|(protocol, at, _)| {
+                state.claims.owns(&service, protocol, at) || state.lingering.is_of(&service, protocol, at)
+            })
+        };
+        if large.defers(&service)
+            && known.is_large(&service)
+            && known.plans.get(&service).is_some_and(keeps_all)
+        {
+            state.under_way.remove(&service);
+            result.unfinished.push(service);
+            continue;
+        }
         let weight = planner.weight(&service).max(LEAST_WEIGHT);
         if large.defers(&service) && (known.is_large(&service) || weight > room.min(LARGE)) {
             fresh.insert(service.clone(), None);
@@ -175,7 +190,8 @@ pub(super) fn plan_dirty(
                 || state.lingering.is_of(service, protocol, at) && !taken.contains_key(&(protocol, at));
             state.claims.owns(service, protocol, at) || is_deferred && goes_later()
         });
-        if let Some(old) = known.plans.get(service) {
+        // One that is deferred has the order that it had.
+        if let Some(old) = known.plans.get(service).filter(|_| !is_deferred) {
             keep_order(old, plan);
         }
     }
