@@ -57,6 +57,11 @@ pub fn has_service_cidrs() -> bool {
     running() >= (1, 33)
 }
 
+/// Whether endpoints can have hints for nodes; an older API drops them.
+pub fn has_node_hints() -> bool {
+    running() >= (1, 34)
+}
+
 /// Why a case is not for the release that runs.
 pub fn obstacle(case: &str) -> Option<Verdict> {
     let (_, _, why) = SINCE.iter().find(|(part, since, _)| case.contains(part) && running() < *since)?;

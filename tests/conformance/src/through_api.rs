@@ -97,13 +97,24 @@ fn create(api: &Api, entry: &Entry, amended: &mut Amended) -> Result<(), String>
     let found = until_accepted(&mut service, amended, status)?;
     expect_within(name, &service["status"], &found["status"])?;
     for slice in &entry.slices {
-        let slice = slice.to_json();
+        let mut slice = slice.to_json();
+        if !release::has_node_hints() {
+            drop_node_hints(&mut slice);
+        }
         let found = api.create(paths::SLICES, &slice).map_err(|e| format!("a slice of {name}: {e}"))?;
         for part in ["endpoints", "ports", "addressType"] {
             expect_within(&format!("a slice of {name}"), &slice[part], &found[part])?;
         }
     }
     Ok(())
+}
+
+fn drop_node_hints(slice: &mut Value) {
+    for endpoint in slice["endpoints"].as_array_mut().into_iter().flatten() {
+        if let Some(hints) = endpoint["hints"].as_object_mut() {
+            hints.remove("forNodes");
+        }
+    }
 }
 
 fn until_accepted(

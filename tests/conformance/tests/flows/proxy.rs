@@ -56,6 +56,11 @@ impl Proxy {
             Proxy::Ours if matches!(flow.to, Target::Unallocated(_)) && !release::has_service_cidrs() => {
                 release::too_old("which addresses are unallocated is not known")
             }
+            Proxy::Ours
+                if matches!(flow.to, Target::Vip(_, "node-hinted", _)) && !release::has_node_hints() =>
+            {
+                release::too_old("its API drops hints for nodes")
+            }
             Proxy::Ours => verdict,
             Proxy::Upstream => differences::review(flow, verdict),
         }
