@@ -18,8 +18,8 @@ pub fn path(flow: &Flow, world: &World, family: Family) -> String {
 }
 
 /// What an explanation can say, in the words of `docs/ask.md`, and what else a table of flows has to meet, so that nothing is
-/// explained that no packet was ever sent for. Addresses that the apiserver would refuse (`badAddress`), ports that are left out
-/// when slices are read (`badPort`) and what takes thousands of endpoints (`leftOut`) are met elsewhere.
+/// explained that no packet was ever sent for. Addresses that the apiserver would refuse (`badAddress`), ports without a valid
+/// number (`badPort`) and what takes thousands of endpoints (`leftOut`) are met elsewhere.
 const SAID: [&str; 18] = [
     "why hintedToOtherNodes",
     "why hintedToOtherZones",

@@ -191,7 +191,7 @@ fn flooded(carrier: Carrier) {
         lines.first()
     );
     await_no_table(&stage);
-    println!("{SENT} packets in {took:?}: {} lines, {grown} KB more, {end}", lines.len());
+    println!("{SENT} packets in {took:?}, {rate} a second: {} lines, {grown} KB more, {end}", lines.len());
 }
 
 /// So many in each millisecond, if the machine can.
