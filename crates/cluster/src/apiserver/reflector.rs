@@ -182,6 +182,8 @@ impl Reflector {
                 tracing::warn!(kind = %self.resource.kind, "Continuing without watching this kind: {failure}");
             }
             self.phase(Phase::Absent);
+            // It answered: an outage does not last for want of this kind.
+            self.outages.works(self.resource.kind);
             self.mark_synced()?;
             self.progress = Progress::Denied;
         } else if *failure != Failure::Gone {

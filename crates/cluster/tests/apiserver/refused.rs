@@ -165,6 +165,34 @@ fn a_server_without_a_kind_is_gone_on_with() {
     assert!(said.is_empty(), "{said:?}");
 }
 
+/// Roles of old releases do not name the kind. It must not keep an outage of the others from its end.
+#[test]
+fn an_outage_ends_without_a_kind_that_is_forbidden() {
+    let encoding = Encoding::Protobuf;
+    let services = Answer::ok(encoding, list(encoding, 10, "", &[service("a", "10.0.0.1", 3)]), End::Proper);
+    let changed = event(encoding, "MODIFIED", &service("a", "10.0.0.2", 12));
+    let unwell = Answer::refusal(500, "InternalError");
+    let forbidden = std::iter::repeat_n(Answer::refusal(403, "Forbidden"), 50);
+    let scripts = Scripts::from([
+        (Kind::Service, vec![unwell.clone(), services, Answer::ok(encoding, changed, End::Silence)].into()),
+        (Kind::ServiceCidr, std::iter::once(unwell).chain(forbidden).collect()),
+    ]);
+    let server = Server::start(scripts);
+    let source = Source::start(server.clone(), settings(server.address, encoding), Timing::default());
+    source.await_services("a=10.0.0.2");
+    let address = server.address.to_string();
+    let is_over = || !log::lines(&[&address, "Watching the apiserver again"]).is_empty();
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while !is_over() {
+        assert!(
+            std::time::Instant::now() < deadline,
+            "the outage never ends: {:#?}",
+            log::lines(&[&address])
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// The services themselves are in every server: without them nothing may be programmed.
 #[test]
 fn a_server_without_services_is_waited_for() {
