@@ -103,9 +103,10 @@ fn tools(carrier: Carrier, folder: &Path) -> Result<OsString, String> {
 fn families_synced(namespace: &Namespace) -> usize {
     let text = namespace.run(metrics).unwrap_or_default();
     let stamps = text.lines().filter(|line| {
-        line.starts_with("kubeproxy_sync_proxy_rules_last_timestamp_seconds{") && !line.ends_with(" 0")
+        line.starts_with("kubeproxy_sync_proxy_rules_last_timestamp_seconds") && !line.ends_with(" 0")
     });
-    stamps.count()
+    // Old releases have one for both.
+    stamps.map(|line| if line.contains('{') { 1 } else { 2 }).sum()
 }
 
 fn metrics() -> Option<String> {
