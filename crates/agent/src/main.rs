@@ -20,10 +20,8 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
-            #[expect(clippy::print_stderr, reason = "the last word of a failed start; logging may not be up")]
-            {
-                eprintln!("kube-proxy: {message}");
-            }
+            // The last word of a failed start; logging may not be up.
+            commands::to_stderr(&format!("kube-proxy: {message}"));
             ExitCode::FAILURE
         }
     }

@@ -18,6 +18,7 @@ mod trace;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -154,11 +155,9 @@ fn complain(line: &str) {
     to_stderr(&format!("kube-proxy: {line}"));
 }
 
-fn to_stderr(line: &str) {
-    #[expect(clippy::print_stderr, reason = "commands speak to people, not to the log")]
-    {
-        eprintln!("{}", harmless(line, true));
-    }
+/// For people, not for the log. Who closed the pipe wants to hear no more: `eprintln!` would panic.
+pub fn to_stderr(line: &str) {
+    let _ = io::stderr().write_all(format!("{}\n", harmless(line, true)).as_bytes());
 }
 
 #[cfg(test)]

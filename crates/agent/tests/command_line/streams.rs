@@ -55,3 +55,14 @@ fn a_log_that_nobody_reads_stops_nothing() {
     reader.read_to_end(&mut left).unwrap();
     assert_eq!(left.len(), PIPE, "a line that does not fit is not torn");
 }
+
+/// Nor is a closed pipe a reason to die with a core where an error is said: `kube-proxy check nope 2>&1 | head -c 10`.
+#[test]
+fn errors_into_a_closed_pipe() {
+    for arguments in [&["check", "nope"][..], &["foo"], &["--foo"], &["services", "--agent=127.0.0.1:1"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut child = kube_proxy().args(arguments).stdout(Stdio::null()).stderr(writer).spawn().unwrap();
+        assert_eq!(end(&mut child).code(), Some(1), "{arguments:?}");
+    }
+}
