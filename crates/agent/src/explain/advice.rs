@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use dataplane::{Answer, Inspection};
+use ipnet::IpNet;
 use model::{Fate, NotUsed, Refusal};
 
 use super::Read;
@@ -22,8 +23,9 @@ pub(super) fn advice(all: &Explanations, one: &Explanation, read: &Read) -> Vec<
                 one.policy.map_or("the policy", |(name, _)| name)
             )),
             Fate::Drop(Refusal::SourceRange) => {
-                let ip = answer.client.ip.map_or_else(|| "the client".to_owned(), |ip| ip.to_string());
-                Some(format!("add {ip} to spec.loadBalancerSourceRanges to allow this client"))
+                let range = answer.client.ip.map(|ip| IpNet::from(ip).to_string());
+                let range = range.as_deref().unwrap_or("the client's range");
+                Some(format!("add {range} to spec.loadBalancerSourceRanges to allow this client"))
             }
             Fate::Reject(Refusal::UnlistedPort) => {
                 Some("call one of its ports, or add this port to the service".to_owned())
@@ -99,7 +101,10 @@ fn not_ours(one: &Explanation) -> String {
         return "the address is served only at the ports and protocols listed above".to_owned();
     }
     if explained.node.serves_node_ports(ip) {
-        return "no service has this node port; check the number and the protocol".to_owned();
+        return match explained.to.port() {
+            30_000..=32_767 => "no service has this node port; check the number and the protocol".to_owned(),
+            _ => "no service has this port; it is the node's own".to_owned(),
+        };
     }
     let ips: Vec<String> = explained.node.nodeport_ips.iter().take(10).map(ToString::to_string).collect();
     format!(

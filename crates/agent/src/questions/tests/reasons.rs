@@ -55,6 +55,26 @@ fn a_slice_of_another_port_does_not_hide_pods_that_are_not_ready() {
 }
 
 #[test]
+fn what_an_address_that_is_refused_needs() {
+    let mut world = World::new();
+    let limited = Service {
+        load_balancer_ips: [[203, 0, 113, 1].into()].into(),
+        source_ranges: ["10.0.0.0/8".parse().unwrap()].into(),
+        ..service(vec![port("http", Protocol::Tcp, 80)])
+    };
+    let key = ObjectKey::new(Kind::Service, "default", "web");
+    world.state.apply(Object { key, value: Value::Service(Box::new(limited)) });
+    apply_slice(&mut world.state, "web-1", vec![endpoint(2)]);
+    world.sync();
+    let target = commands::targets::read_packet("203.0.113.1:80").unwrap();
+    let from = Some(Sender { ip: [192, 0, 2, 9].into(), interface: None });
+    let request = ExplainRequest { from, ..request(target, false) };
+    let document = crate::explain::document(&world.explain(&request), &[None]);
+    // A range, as the field takes it.
+    assert!(document["text"].as_str().unwrap().contains("add 192.0.2.9/32 to spec.loadBalancerSourceRanges"));
+}
+
+#[test]
 fn a_pin_decides_where_a_client_goes() {
     let mut world = World::new();
     fill(&mut world.state, 4);
