@@ -1,8 +1,11 @@
 //! What the probes answer: whether rules are in place and kept up to date.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use cluster::manifests::{Consequence, ManifestProblem};
 use model::Family;
 
 /// Shared between the sync loop, which reports, and the servers, which ask.
@@ -16,6 +19,8 @@ struct State {
     waiting_since: [Option<Instant>; 2],
     updated: [Option<SystemTime>; 2],
     awaited: Option<Awaited>,
+    /// What is wrong with manifests that were never read whole, by file and document.
+    unread: BTreeMap<(PathBuf, Option<usize>), String>,
     /// The node is about to go: load balancers are to send elsewhere.
     leaving: bool,
 }
@@ -35,6 +40,8 @@ pub(crate) struct Report {
     pub(crate) now: SystemTime,
     pub(crate) is_eligible: bool,
     pub(crate) awaited: Option<Awaited>,
+    /// The first problem for which the lists are awaited.
+    pub(crate) unread: Option<String>,
     /// By [`Family::index`]; `None` before its first sync.
     pub(crate) families: [Option<FamilyReport>; 2],
 }
@@ -70,6 +77,7 @@ impl Health {
             waiting_since: [None; 2],
             updated: [None; 2],
             awaited: Some(Awaited::Lists),
+            unread: BTreeMap::new(),
             leaving: false,
         })))
     }
@@ -101,6 +109,18 @@ impl Health {
         self.with(|state| state.awaited = awaited);
     }
 
+    pub(crate) fn note_problems(&self, new: &[ManifestProblem], solved: &[ManifestProblem]) {
+        let key = |problem: &ManifestProblem| (problem.file.clone(), problem.document);
+        let keeps_all =
+            |problem: &&ManifestProblem| problem.consequence == Some(Consequence::NothingProgrammed);
+        let text =
+            |problem: &ManifestProblem| ManifestProblem { consequence: None, ..problem.clone() }.to_string();
+        self.with(|state| {
+            solved.iter().for_each(|problem| drop(state.unread.remove(&key(problem))));
+            state.unread.extend(new.iter().filter(keeps_all).map(|problem| (key(problem), text(problem))));
+        });
+    }
+
     /// A change waits for its sync.
     pub(crate) fn has_waiting(&self) -> bool {
         self.with(|state| state.waiting_since.iter().any(Option::is_some))
@@ -121,6 +141,7 @@ impl Health {
                 now: SystemTime::now(),
                 is_eligible: !state.leaving,
                 awaited: state.awaited,
+                unread: state.unread.values().next().cloned(),
                 families: Family::BOTH.map(family),
             }
         })

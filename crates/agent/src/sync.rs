@@ -184,6 +184,7 @@ impl SyncLoop {
     fn absorb(&mut self, event: Event) -> bool {
         match event {
             Event::Update(Update::Problems { new, solved }) => {
+                self.outlets.health.note_problems(&new, &solved);
                 for problem in new {
                     match problem.consequence {
                         Some(Consequence::RestIsUsed) => tracing::warn!("{problem}"),

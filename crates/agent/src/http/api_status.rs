@@ -83,7 +83,7 @@ pub(super) fn generation(identity: &Identity, context: &Context) -> impl std::ha
     let started = context.started.duration_since(UNIX_EPOCH).unwrap_or_default();
     let families = report.families.map(|family| family.map(|family| family.is_healthy));
     let awaited = report.awaited.map(|awaited| awaited as u8);
-    let flags = (report.is_eligible, awaited, families);
+    let flags = (report.is_eligible, awaited, report.unread, families);
     (identity.node.clone(), identity.mode, started, context.metrics.recent_syncs().total(), flags)
 }
 
@@ -106,6 +106,7 @@ mod tests {
             now: at,
             is_eligible: true,
             awaited: None,
+            unread: None,
             families: [None, Some(FamilyReport { updated: at, is_healthy: false })],
         };
         let identity = Identity { node: "n1".into(), mode: "nftables" };
