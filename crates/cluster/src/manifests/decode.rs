@@ -140,6 +140,11 @@ fn classify(header: &Header, kind_of_list: Option<Kind>) -> Result<Class, Fault>
     if header.kind.is_empty() {
         return kind_of_list.map(Class::Object).ok_or_else(|| Invalid::new("kind", "is missing").into());
     }
+    if header.api_version.is_empty()
+        && let Some(wanted) = api_version(&header.kind)
+    {
+        return Err(Invalid::new("apiVersion", format!("is missing; write {wanted}")).into());
+    }
     let (group, version) = header.api_version.split_once('/').unwrap_or(("", &header.api_version));
     let (class, versions): (Class, &[&str]) = match (group, header.kind.as_str()) {
         ("", "List") => (Class::List(None), &["v1"]),
@@ -160,9 +165,19 @@ fn classify(header: &Header, kind_of_list: Option<Kind>) -> Result<Class, Fault>
     }
     let slash = if group.is_empty() { "" } else { "/" };
     let wanted: Vec<String> = versions.iter().map(|version| format!("{group}{slash}{version}")).collect();
-    let message =
-        format!("{:?} is not read for a {}; write {}", header.api_version, header.kind, wanted.join(" or "));
+    let wanted = wanted.join(" or ");
+    let message = format!("{:?} is not read; write {wanted} for kind {}", header.api_version, header.kind);
     Err(Invalid::new("apiVersion", message).into())
+}
+
+/// What is to be written for a kind that is read, or a list of it.
+pub fn api_version(kind: &str) -> Option<&'static str> {
+    match kind.strip_suffix("List").unwrap_or(kind) {
+        "" | "Service" | "Node" => Some("v1"),
+        "EndpointSlice" => Some("discovery.k8s.io/v1"),
+        "ServiceCIDR" => Some("networking.k8s.io/v1"),
+        _ => None,
+    }
 }
 
 fn object(kind: Kind, source: &Text<'_>) -> Result<Translated, Fault> {

@@ -36,6 +36,7 @@ use folder::{Listing, Stamp};
 use index::Index;
 use pass::Pass;
 
+pub use decode::api_version;
 pub use error::ManifestError;
 pub use problem::{Consequence, ManifestProblem};
 pub use raw::{RawDocument, raw_documents};

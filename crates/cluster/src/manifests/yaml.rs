@@ -44,7 +44,10 @@ pub(super) fn fault(error: &Error, path: Option<String>) -> Fault {
     let position =
         error.location().map(|location| (location.line(), location.column())).filter(|(line, _)| *line > 0);
     let text = error.to_string();
-    let message = text.lines().next().unwrap_or("cannot be read");
+    let message = match error {
+        Error::InvalidScalar { ty: "i64", .. } => "must be a whole number",
+        _ => text.lines().next().unwrap_or("cannot be read"),
+    };
     Fault { position, field: path.filter(|path| path != "."), ..Fault::new(message) }
 }
 

@@ -102,6 +102,7 @@ fn problems_name_file_place_object_and_field() {
             service("old", 1).replace("v1", "v0"),
             service("no-ip", 1).replace("  clusterIP: 10.96.0.1\n", ""),
             "metadata: {name: x}\n".into(),
+            "kind: EndpointSlice\nmetadata: {name: bare}\n".into(),
         ]),
     );
     folder.write("b.json", "{\n  \"kind\": \"Service\",\n  ]\n}");
@@ -112,7 +113,10 @@ fn problems_name_file_place_object_and_field() {
         let found = followed.problems.iter().any(|p| p.starts_with(start) && p.contains(end));
         assert!(found, "{start} ... {end}\nnot in\n{}", followed.problems.join("\n"));
     };
-    has(&format!("{file}:17:"), "document 2: Service default/wrong-type: spec.ports[0].port: ");
+    has(
+        &format!("{file}:17:"),
+        "document 2: Service default/wrong-type: spec.ports[0].port: must be a whole number; ",
+    );
     has(
         &format!("{file}: document 3: Service default/bad-ip: spec.clusterIP: \"10.96.0.one\""),
         "is not an IP",
@@ -122,8 +126,12 @@ fn problems_name_file_place_object_and_field() {
     has(&format!("{file}: document 6: Service default/old: apiVersion: \"v0\" is not read"), "write v1");
     has(&format!("{file}: document 7: Service default/no-ip: spec.clusterIP: "), "is missing");
     has(&format!("{file}: document 8"), "kind: is missing");
+    has(
+        &format!("{file}: document 9: EndpointSlice default/bare: apiVersion: "),
+        "is missing; write discovery.k8s.io/v1",
+    );
     has(&format!("{}:3:3: document 1: ", folder.0.join("b.json").display()), "");
-    assert_eq!(followed.problems.len(), 8);
+    assert_eq!(followed.problems.len(), 9);
 }
 
 #[test]
