@@ -1,6 +1,6 @@
 //! What has no effect in manifests: misspelt field names, and slices without the label of a service.
 
-use cluster::manifests::RawDocument;
+use cluster::manifests::{RawDocument, api_version};
 use cluster::objects::pairs::SERVICE_NAME;
 use config::suggest::did_you_mean;
 use serde_json::Value;
@@ -73,6 +73,9 @@ pub(super) fn misspelt(document: &RawDocument) -> Vec<String> {
             vec![format!("{place}: unknown kind {kind:?}{guess}")]
         };
     }
+    if !is_of_its_group(document) {
+        return Vec::new();
+    }
     let mut lines = Vec::new();
     for (_, path, names) in KNOWN.iter().filter(|(of, ..)| *of == kind) {
         for value in values(content, path) {
@@ -89,11 +92,39 @@ pub(super) fn misspelt(document: &RawDocument) -> Vec<String> {
     lines
 }
 
+/// Objects that are passed over because they are written for another API.
+pub(super) fn of_another_api(document: &RawDocument) -> Option<String> {
+    let (given, place) = (given_version(document), place(document));
+    if given == "v1" && kind(document) == "Endpoints" {
+        return Some(format!("{place}: Endpoints are not read; write an EndpointSlice"));
+    }
+    // Others than Kubernetes have Services too; those are theirs.
+    let group = group(given);
+    let is_of_kubernetes = !group.contains('.') || group.ends_with(".k8s.io");
+    let wanted = api_version(kind(document)).filter(|_| KINDS.contains(&kind(document)))?;
+    (!given.is_empty() && is_of_kubernetes && !is_of_its_group(document))
+        .then(|| format!("{place}: apiVersion {given:?} is not read; write {wanted}"))
+}
+
+fn is_of_its_group(document: &RawDocument) -> bool {
+    let given = given_version(document);
+    // Items of a list have none.
+    given.is_empty() || api_version(kind(document)).is_some_and(|wanted| group(wanted) == group(given))
+}
+
+fn given_version(document: &RawDocument) -> &str {
+    document.content["apiVersion"].as_str().unwrap_or_default()
+}
+
+fn group(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
+}
+
 /// An EndpointSlice that no service can use.
 pub(super) fn without_service(document: &RawDocument) -> Option<String> {
     let (metadata, address_type) = (&document.content["metadata"], &document.content["addressType"]);
     let has = |label: &str| metadata["labels"].get(label).is_some_and(|value| value != "");
-    let is_ours = kind(document) == "EndpointSlice" && address_type != "FQDN";
+    let is_ours = kind(document) == "EndpointSlice" && is_of_its_group(document) && address_type != "FQDN";
     (is_ours && !has(SERVICE_NAME)).then(|| {
         format!(
             "{}: no label {SERVICE_NAME}, so no service uses it; add the label with the name of the service",
@@ -153,8 +184,29 @@ mod tests {
         );
         let slice = json!({ "kind": "EndpointSlice", "endpoints": [{ "conditions": { "raedy": true } }] });
         assert!(check(slice)[0].contains("endpoints[].conditions.raedy: unknown field"));
+        let knative =
+            json!({ "apiVersion": "serving.knative.dev/v1", "kind": "Service", "spec": { "template": {} } });
+        assert_eq!(check(knative), Vec::<String>::new());
         assert_eq!(check(json!({ "kind": "Deployment", "spec": { "x": 1 } })), Vec::<String>::new());
         let kind = json!({ "kind": "Servce", "metadata": { "name": "x" } });
         assert!(check(kind)[0].ends_with("unknown kind \"Servce\"; did you mean Service?"));
+    }
+
+    #[test]
+    fn objects_of_another_api_are_named_if_they_look_like_ours() {
+        for (version, kind, said) in [
+            ("v1", "EndpointSlice", Some("x: apiVersion \"v1\" is not read; write discovery.k8s.io/v1")),
+            ("apps/v1", "Service", Some("x: apiVersion \"apps/v1\" is not read; write v1")),
+            ("v1", "Endpoints", Some("x: Endpoints are not read; write an EndpointSlice")),
+            ("v1", "Service", None),
+            ("networking.k8s.io/v1beta1", "ServiceCIDR", None),
+            ("serving.knative.dev/v1", "Service", None),
+            ("apps/v1", "Deployment", None),
+        ] {
+            let content = json!({ "apiVersion": version, "kind": kind, "metadata": { "name": "x" } });
+            let found = of_another_api(&RawDocument { file: "a.yaml".into(), number: 1, content });
+            let wanted = said.map(|said| format!("a.yaml: document 1: {kind} {said}"));
+            assert_eq!(found, wanted, "{version} {kind}");
+        }
     }
 }

@@ -73,8 +73,14 @@ fn load(
     });
     let mut findings: Vec<String> = problems.collect();
     state.update(Update::Changes(loaded.changes));
-    for document in raw_documents(path) {
+    let documents = raw_documents(path);
+    if documents.is_empty() && findings.is_empty() {
+        let what = "no manifests are here; in a folder, files that end in .yaml, .yml or .json are read";
+        findings.push(format!("{}: {what}", path.display()));
+    }
+    for document in documents {
         services.extend(fields::service(&document));
+        findings.extend(fields::of_another_api(&document));
         findings.extend(fields::misspelt(&document));
         findings.extend(fields::without_service(&document));
     }
@@ -150,7 +156,7 @@ mod tests {
             [
                 "FILE: document 2: EndpointSlice web-1: no label kubernetes.io/service-name, so no service uses it; add the \
                  label with the name of the service",
-                "Service default/web: port (tcp): no EndpointSlice has endpoints for it; clients are rejected",
+                "Service default/web: port 80 (tcp): no EndpointSlice has endpoints for it; clients are rejected",
             ]
         );
         let other = slice("api-1", "kubernetes.io/service-name: api", "10.244.0.2");
@@ -165,6 +171,12 @@ mod tests {
         assert_eq!(said_of("headless", &[headless.to_owned(), other].join("\n---\n")), Vec::<String>::new());
     }
 
+    #[test]
+    fn where_nothing_is_nothing_is_in_order() {
+        assert!(said_of("empty", "# later\n")[0].starts_with("FILE: no manifests are here"));
+        assert_eq!(said_of("others", "{apiVersion: apps/v1, kind: Deployment}"), Vec::<String>::new());
+    }
+
     const WEB: &str = "kubernetes.io/service-name: web";
 
     #[test]
@@ -175,6 +187,13 @@ mod tests {
         let line = "Service default/web: endpoint 10.96.0.1 is the cluster IP of default/web; connections to it usually go \
                     nowhere: point the EndpointSlice at pods";
         assert_eq!(said, [line]);
+        for (ip, what) in [("127.0.0.1", "a loopback"), ("169.254.7.7", "a link-local")] {
+            let line = format!(
+                "Service default/web: endpoint {ip} is {what} address, which an apiserver refuses; point the \
+                                EndpointSlice at pods"
+            );
+            assert_eq!(said_of(ip, &text(ip)), [line]);
+        }
         assert!(said_of("forwarder", &text("169.254.84.85"))[0].contains("kube-proxy's own"));
     }
 }

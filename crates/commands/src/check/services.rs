@@ -70,21 +70,23 @@ fn of_endpoints(
     for port in &planned.plan.ports {
         let refusals = port.destinations.iter().filter_map(|at| at.refusal()).map(|(why, _)| why);
         let refusals: BTreeSet<Refusal> = refusals.collect();
-        let name = if port.name.is_empty() { String::new() } else { format!(" {}", port.name) };
+        let number = service.ports.iter().find(|one| one.name == port.name).map(|one| one.port.to_string());
+        let name = if port.name.is_empty() { number.unwrap_or_default() } else { port.name.to_string() };
         if refusals.contains(&Refusal::NoEndpoints) {
             lines.push(format!(
-                "port{name} ({}): {}",
+                "port {name} ({}): {}",
                 port.protocol,
                 without_endpoints(key, family, port, planner)
             ));
         } else if refusals.contains(&Refusal::NoLocalEndpoints) {
             let policy = local_policy(service);
             match node {
-                Some(node) => lines
-                    .push(format!("port{name}: {policy} is Local, and no usable endpoint is on node {node}")),
+                Some(node) => lines.push(format!(
+                    "port {name}: {policy} is Local, and no usable endpoint is on node {node}"
+                )),
                 None if names_no_node(key, family, port, planner) => {
                     lines.push(format!(
-                        "port{name}: {policy} is Local, and no endpoint names its node: no node serves it"
+                        "port {name}: {policy} is Local, and no endpoint names its node: no node serves it"
                     ));
                 }
                 None => {}
@@ -108,7 +110,19 @@ fn of_addresses(
     let slices = state.slices(key);
     let ips = slices.iter().flat_map(|slice| &slice.endpoints).map(|endpoint| endpoint.ip);
     let dead_end = |ip| DeadEnd::of(ip, |ip| cluster_ips.get(&ip).cloned());
-    ips.filter_map(|ip| Some(format!("Service {key}: endpoint {ip} {}", dead_end(ip)?))).collect()
+    let line = |ip| dead_end(ip).map(|end| end.to_string()).or_else(|| refused(ip));
+    ips.filter_map(|ip| Some(format!("Service {key}: endpoint {ip} {}", line(ip)?))).collect()
+}
+
+/// What an apiserver takes for no address of an endpoint, though packets could be sent there.
+fn refused(ip: IpAddr) -> Option<String> {
+    let what = match ip {
+        ip if ip.is_loopback() => "loopback",
+        IpAddr::V4(ip) if ip.is_link_local() => "link-local",
+        IpAddr::V6(ip) if ip.is_unicast_link_local() => "link-local",
+        _ => return None,
+    };
+    Some(format!("is a {what} address, which an apiserver refuses; point the EndpointSlice at pods"))
 }
 
 fn local_policy(service: &Service) -> &'static str {
