@@ -21,10 +21,8 @@ impl<T: Choice> Scalar for T {
         let found = T::WORDS.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
         let found = found.or(T::EMPTY.filter(|_| text.is_empty()));
         found.ok_or_else(|| {
-            let words = T::words();
-            let (last, others) = words.split_last().unwrap_or((&"", &[]));
-            let meant = did_you_mean("", text, words.iter().copied());
-            format!("{text:?} is not {}; use {} or {last}{meant}", T::WHAT, others.join(", "))
+            let meant = did_you_mean("", text, T::words().into_iter());
+            format!("{text:?} is not {}; use {}{meant}", T::WHAT, any_of(&T::words()))
         })
     }
 
@@ -36,6 +34,15 @@ impl<T: Choice> Scalar for T {
     fn words() -> Vec<&'static str> {
         T::WORDS.iter().map(|(word, _)| *word).collect()
     }
+
+    fn wanted() -> Option<String> {
+        Some(any_of(&T::words()))
+    }
+}
+
+fn any_of(words: &[&str]) -> String {
+    let (last, others) = words.split_last().unwrap_or((&"", &[]));
+    format!("{} or {last}", others.join(", "))
 }
 
 /// `None`: not set.

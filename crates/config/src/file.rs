@@ -145,7 +145,9 @@ fn leftovers(path: &str, node: &Node, problems: &mut Vec<String>, warnings: &mut
         Node::Null if is_section => {}
         other if is_section => problems.push(format!("{path}: must be a mapping, not {}", other.describe())),
         _ => {
-            let meant = did_you_mean("", path, settings::all().map(|setting| setting.path));
+            let section = |path: &'static str| path.rsplit_once('.').map(|(section, _)| section);
+            let known = settings::all().flat_map(|setting| [Some(setting.path), section(setting.path)]);
+            let meant = did_you_mean("", path, known.flatten());
             warnings.push(format!("{path} is not a field of {KIND} and has no effect{meant}"));
         }
     }

@@ -179,18 +179,22 @@ fn texts_are_quoted_where_yaml_would_read_something_else() {
 
 #[test]
 fn unknown_and_repeated_fields_are_a_warning() {
-    let loaded =
-        with("iptables:\n  masqueradeBits: 3\nnew: {a: 1}\noomScoreAdj: 1\noomScoreAdj: 2\nipvs: null\n");
+    let loaded = with(
+        "iptables:\n  masqueradeBits: 3\nnew: {a: 1}\noomScoreAdj: 1\noomScoreAdj: 2\nipvs: null\niptable: {}\n\
+         conntrak: {min: 1}\n",
+    );
     assert_eq!(loaded.configuration.oom_score_adj, Whole(2));
     let warnings = loaded.warnings.join("\n");
     for part in [
         "iptables.masqueradeBits is not a field of KubeProxyConfiguration and has no effect",
+        "iptable is not a field of KubeProxyConfiguration and has no effect; did you mean iptables?",
+        "conntrak is not a field of KubeProxyConfiguration and has no effect; did you mean conntrack?",
         "new is not a field",
         "oomScoreAdj is set again in line 7; the last value is used",
     ] {
         assert!(warnings.contains(part), "{part} is missing in:\n{warnings}");
     }
-    assert_eq!(loaded.warnings.len(), 3, "{warnings}");
+    assert_eq!(loaded.warnings.len(), 5, "{warnings}");
 }
 
 #[test]
@@ -200,14 +204,16 @@ fn every_wrong_field_is_named_with_what_is_right() {
          iptables: 5\nbindAddress: here\nhealthzBindAddress: 0.0.0.0:99999\nnodePortAddresses: primary\n\
          ipvs:\n  excludeCIDRs: [1]\n  strictARP: \"true\"\nhostnameOverride: 7\nfeatureGates:\n  Fancy: true\n  NFTablesNetlink: 3\n\
          mode: kernelspace\ndetectLocalMode: None\nlogging:\n  flushFrequency: -1\n  vmodule: [a=1]\n  format: xml\n\
-         nftables:\n  masqueradeBit: 3.5\nclientConnection:\n  burst: -1\n",
+         nftables:\n  masqueradeBit: 3.5\nclientConnection:\n  burst: -1\n\
+         configSyncPeriod: true\n",
     ).problems;
     let text = problems.join("\n");
     for part in [
         "oomScoreAdj: must be a whole number from -1000 to 1000, not 1001",
         "conntrack.min: must be a number without quotes, not \"many\"",
         "conntrack.maxPerCore: must be a number without quotes, not \"5\"",
-        "conntrack.tcpEstablishedTimeout: must be text, not 5; put it in quotes",
+        "conntrack.tcpEstablishedTimeout: must be a duration such as 30s, not 5",
+        "configSyncPeriod: must be a duration such as 30s, not true",
         "conntrack.udpTimeout: \"-3s\" is negative",
         "iptables: must be a mapping, not 5",
         "bindAddress: \"here\" is not an IP address",
@@ -224,11 +230,19 @@ fn every_wrong_field_is_named_with_what_is_right() {
         "logging.vmodule[0]: must be a mapping with filePattern and verbosity",
         "logging.format: \"xml\" is not a log format; use text or json",
         "nftables.masqueradeBit: must be a whole number from 0 to 31, not 3.5",
-        "clientConnection.burst: must be a whole number from 0, not -1",
+        "clientConnection.burst: must be a whole number, 0 or more, not -1",
     ] {
         assert!(text.contains(part), "{part} is missing in:\n{text}");
     }
-    assert_eq!(problems.len(), 20, "{text}");
+    assert_eq!(problems.len(), 21, "{text}");
+    let numbers = with("mode: 24\nlogging: {format: true}\n").problems;
+    assert_eq!(
+        numbers,
+        [
+            "mode: must be nftables, iptables, ipvs or userspace, not 24",
+            "logging.format: must be text or json, not true"
+        ]
+    );
 }
 
 #[test]

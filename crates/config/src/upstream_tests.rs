@@ -60,7 +60,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "mode: ipvs needs the feature gate",
     ),
     ("validateDetectLocalMode", "detectLocalMode: Guess", "detectLocalMode: \"Guess\" is not a way"),
-    ("validateClientConnectionConfiguration", "clientConnection: {burst: -5}", "from 0, not -5"),
+    ("validateClientConnectionConfiguration", "clientConnection: {burst: -5}", "0 or more, not -5"),
     ("validateHostPort", "healthzBindAddress: 1.2.3.4::5678", "healthzBindAddress: \"1.2.3.4::5678\" is not"),
     ("validateHostPort", "metricsBindAddress: 127.0.0.1:0", "metricsBindAddress: \"127.0.0.1:0\" is not"),
     (

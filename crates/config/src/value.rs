@@ -35,6 +35,10 @@ pub(super) trait Scalar: Sized {
     fn words() -> Vec<&'static str> {
         Vec::new()
     }
+    /// What an error asks for instead of a value of another kind, if that says more than the kind.
+    fn wanted() -> Option<String> {
+        None
+    }
 }
 
 impl<T: Scalar> Value for T {
@@ -47,7 +51,10 @@ impl<T: Scalar> Value for T {
         *self = match (T::KIND, node) {
             (Kind::Bool, Node::Bool(value)) => T::parse(if *value { "true" } else { "false" })?,
             (Kind::Number, Node::Number(text)) | (Kind::Text, Node::Text(text)) => T::parse(text)?,
-            (kind, other) => return Err(mismatch(kind, other).into()),
+            (kind, other) => {
+                let wanted = T::wanted().map(|wanted| format!("must be {wanted}, not {}", other.describe()));
+                return Err(wanted.unwrap_or_else(|| mismatch(kind, other)).into());
+            }
         };
         Ok(())
     }
@@ -118,7 +125,7 @@ impl<const LEAST: i32, const MOST: i32> Scalar for Whole<LEAST, MOST> {
         let value = value.and_then(|value| i32::try_from(value).ok());
         let wanted = || match (LEAST, MOST) {
             (i32::MIN, i32::MAX) => "a whole number".to_owned(),
-            (least, i32::MAX) => format!("a whole number from {least}"),
+            (least, i32::MAX) => format!("a whole number, {least} or more"),
             (least, most) => format!("a whole number from {least} to {most}"),
         };
         value.map(Self).ok_or_else(|| format!("must be {}, not {text}", wanted()))
@@ -174,6 +181,8 @@ impl Scalar for Rate {
     }
 }
 
+const A_DURATION: &str = "a duration such as 30s";
+
 /// A duration that may be zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span(pub Duration);
@@ -187,6 +196,10 @@ impl Scalar for Span {
 
     fn show(&self) -> Node {
         Node::text(duration::format(self.0))
+    }
+
+    fn wanted() -> Option<String> {
+        Some(A_DURATION.into())
     }
 }
 
@@ -206,5 +219,9 @@ impl Scalar for Period {
 
     fn show(&self) -> Node {
         Node::text(duration::format(self.0))
+    }
+
+    fn wanted() -> Option<String> {
+        Some(A_DURATION.into())
     }
 }

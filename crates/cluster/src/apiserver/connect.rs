@@ -59,7 +59,7 @@ impl fmt::Display for ConnectError {
             ConnectError::NotInCluster { why } => write!(
                 f,
                 "no --kubeconfig is given and this is not a pod with a service account: {why}; give --kubeconfig (or \
-                 clientConnection.kubeconfig)"
+                 clientConnection.kubeconfig), or --manifests to do without an apiserver"
             ),
             ConnectError::Client { server, why } => {
                 write!(f, "cannot connect to the apiserver {server}: {why}")

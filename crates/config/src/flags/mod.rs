@@ -214,6 +214,11 @@ fn command(
         return Ok(Command::WriteConfig { path: PathBuf::from(&orders.write_config_to), yaml });
     }
     if orders.cleanup || orders.cleanup_and_wait {
+        if orders.init_only {
+            return Err(vec![
+                "--init-only sets the node up for an agent and --cleanup removes its rules; give one".into(),
+            ]);
+        }
         return Ok(Command::Cleanup { is_awaited: orders.cleanup_and_wait });
     }
     warnings.extend(idle(orders, &completed));

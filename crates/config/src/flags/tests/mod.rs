@@ -109,7 +109,7 @@ fn every_error_is_reported_at_once_with_its_flag() {
         "--metrics-bind-address: \"0.0.0.0:0\" is not an address such as 0.0.0.0:10249",
         "--proxy-mode: \"ipsv\" is not a proxy mode; use nftables, iptables, ipvs or userspace; did you mean ipvs?",
         "--oom-score-adj: must be a whole number from -1000 to 1000, not 2000",
-        "--conntrack-min: must be a whole number from 0, not -1",
+        "--conntrack-min: must be a whole number, 0 or more, not -1",
         "--config-sync-period: must be greater than 0, not 0s",
         "--feature-gates: \"Fancy\" is not a feature gate of Kubernetes 1.37",
         "KubeProxyIPVS: \"perhaps\" is neither true nor false",
@@ -334,6 +334,9 @@ fn orders() {
     assert!(matches!(command(&["--init-only", "--proxy-mode=iptables"]), Command::InitOnly(_)));
     assert!(matches!(command(&["--init-only", "--proxy-mode=ipvs"]), Command::InitOnly(_)));
     assert!(given(&["--cleanup", "--nonsense"]).is_err());
+    for cleanup in ["--cleanup", "--cleanup-and-wait"] {
+        assert!(given(&["--init-only", cleanup]).unwrap_err().contains("give one"), "{cleanup}");
+    }
     for help in ["--help", "-h"] {
         assert!(matches!(command(&[help, "--nonsense"]), Command::Print(text) if text == super::help()));
     }
