@@ -7,6 +7,8 @@ use config::DefaultMode;
 use config::flags::{self, Command};
 use config::suggest::did_you_mean;
 
+use crate::targets;
+
 /// What follows the name of a command.
 #[derive(Debug, Default)]
 pub(super) struct Arguments {
@@ -34,7 +36,8 @@ pub(super) const FLAGS: [(&str, &str, bool); 13] = [
 ];
 
 impl Arguments {
-    pub(super) fn read(arguments: impl Iterator<Item = String>) -> Result<Arguments, String> {
+    /// `usage` names the flags that may have been meant where one is unknown.
+    pub(super) fn read(arguments: impl Iterator<Item = String>, usage: &str) -> Result<Arguments, String> {
         let mut arguments = arguments.peekable();
         let mut read = Arguments::default();
         while let Some(argument) = arguments.next() {
@@ -54,8 +57,10 @@ impl Arguments {
             let known =
                 FLAGS.iter().find(|(long, short, _)| name == *long || !short.is_empty() && name == *short);
             let Some((long, _, takes_value)) = known else {
-                let names = FLAGS.iter().map(|(long, ..)| *long).chain(["help"]);
-                let guess = did_you_mean("--", name, names);
+                let words = || usage.split(|c: char| !c.is_ascii_lowercase() && c != '-');
+                let is_of_command = |long: &&str| words().any(|word| word.strip_prefix("--") == Some(*long));
+                let names = FLAGS.iter().map(|(long, ..)| *long).filter(is_of_command).chain(["help"]);
+                let guess = did_you_mean("--", name, names.filter(|_| name.len() > 1));
                 return Err(format!(
                     "unknown flag {flag}{guess}{}",
                     if guess.is_empty() { "; see --help" } else { "" }
@@ -94,10 +99,10 @@ impl Arguments {
     /// Where the agent listens: as said, or as its own configuration has it.
     pub(super) fn agent(&self) -> Result<SocketAddr, String> {
         let address = match self.value("agent") {
-            Some(text) => Some(
-                text.parse()
-                    .map_err(|_| format!("--agent: {text:?} is not ADDRESS:PORT, such as 127.0.0.1:10249"))?,
-            ),
+            Some(text) => Some(text.parse().map_err(|_| {
+                let why = targets::why_no_socket(text);
+                format!("--agent: {text:?} is not ADDRESS:PORT, such as 127.0.0.1:10249{why}")
+            })?),
             None => self.configured()?,
         };
         let address =
@@ -133,7 +138,8 @@ mod tests {
     use super::*;
 
     fn read(words: &[&str]) -> Result<Arguments, String> {
-        Arguments::read(words.iter().map(|word| (*word).to_owned()))
+        let usage = "  --from ADDRESS\n  -o, --output FORM\n  --force\n";
+        Arguments::read(words.iter().map(|word| (*word).to_owned()), usage)
     }
 
     #[test]
@@ -145,6 +151,11 @@ mod tests {
         assert!(arguments.only(&["output"]).unwrap_err().contains("--from"));
         assert!(read(&["--frm", "x"]).unwrap_err().contains("unknown flag --frm"));
         assert!(read(&["--frm", "x"]).unwrap_err().ends_with("did you mean --from?"));
+        for other in ["--fr", "--fo", "--foo", "-x"] {
+            let problem = read(&[other]).unwrap_err();
+            assert!(!problem.contains("--for"), "of another command: {problem}");
+        }
+        assert_eq!(read(&["-x"]).unwrap_err(), "unknown flag -x; see --help");
         assert!(read(&["--from"]).unwrap_err().contains("needs a value"));
         assert!(read(&["--from", "--watch"]).unwrap_err().contains("--from needs a value"));
     }
@@ -156,7 +167,15 @@ mod tests {
         assert_eq!(at(&["--metrics-bind-address=0.0.0.0:7000"]).unwrap(), "127.0.0.1:7000");
         assert_eq!(at(&["--metrics-bind-address=[::]:7000"]).unwrap(), "[::1]:7000");
         assert_eq!(at(&["--agent=10.0.0.1:9"]).unwrap(), "10.0.0.1:9");
-        assert!(at(&["--agent=here"]).unwrap_err().contains("--agent"));
+        for (given, cause) in [
+            ("here", ": \"here\" is a name, and names are not looked up"),
+            ("localhost:10249", ": \"localhost\" is a name, and names are not looked up"),
+            ("127.0.0.1", ": the port is missing"),
+            ("127.0.0.1:x", ": the port must be a number from 1 to 65535, not \"x\""),
+        ] {
+            let problem = at(&[&format!("--agent={given}")]).unwrap_err();
+            assert!(problem.starts_with("--agent: ") && problem.ends_with(cause), "{problem}");
+        }
         assert!(at(&["--config=/nowhere"]).unwrap_err().contains("/nowhere"));
     }
 }

@@ -11,7 +11,7 @@ pub(super) const USAGE: &str = "\
 Compare what the kernel holds with what the agent wrote there, service by service. Nothing is changed.
 
 Usage:
-  kube-proxy diff [NAMESPACE/NAME] [flags]
+  kube-proxy diff [NAME|NAMESPACE/NAME] [flags]
 
 Flags:
   -o, --output text|json [text]
@@ -26,9 +26,12 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
     arguments.only(&["output"])?;
     let service = match arguments.words.as_slice() {
         [] => None,
-        [name] if !name.contains(':') && targets::read_service(name).is_ok() => Some(name.as_str()),
-        [name] => {
-            return Err(format!("{name:?} is not a service; expected NAMESPACE/NAME, such as default/web"));
+        [word] => {
+            let name = targets::with_namespace(word);
+            if name.contains(':') || targets::read_service(&name).is_err() {
+                return Err(format!("{word:?} is not a service; expected NAME or NAMESPACE/NAME"));
+            }
+            Some(name)
         }
         [_, extra, ..] => return Err(format!("only one service is allowed; remove {extra:?}; see --help")),
     };
@@ -42,7 +45,7 @@ pub(super) fn run(arguments: Arguments) -> Outcome {
     let mut next = String::new();
     loop {
         let mut parameters = vec![("continue", next.as_str())];
-        parameters.extend(service.map(|service| ("service", service)));
+        parameters.extend(service.as_deref().map(|service| ("service", service)));
         let mut page = client::ask(agent, DIFF, &parameters)?;
         found.add(&mut page);
         match page["continue"].as_str() {

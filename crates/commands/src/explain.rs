@@ -14,7 +14,8 @@ why not the others, whether the source is kept, and whether the kernel holds wha
 Usage:
   kube-proxy explain [tcp:|udp:|sctp:]ADDRESS:PORT [flags]
   kube-proxy explain [tcp:|udp:|sctp:]node:PORT [flags]       a node port of this node
-  kube-proxy explain service NAMESPACE/NAME[:PORT] [flags]    all addresses of a service; PORT is a name or a number
+  kube-proxy explain service NAMESPACE/NAME[:PORT] [flags]    all addresses of a service; PORT is a name or a number,
+                                                              NAME alone is default/NAME
 
 Flags:
   --from ADDRESS                   the client; without it, one of each kind
@@ -29,14 +30,17 @@ let in), 3 if it is not, 1 if there is no answer.
 
 pub(super) fn run(arguments: Arguments) -> Outcome {
     arguments.only(&["from", "output"])?;
+    let service = arguments.words.get(1).map(|word| targets::with_namespace(word)).unwrap_or_default();
     let mut parameters: Vec<(&str, &str)> = Vec::new();
     // Read here too, so that a mistake is found whether an agent runs or not.
     match arguments.words.as_slice() {
-        [word, service] if word == "service" => {
-            targets::read_service(service)?;
-            parameters.push(("service", service));
+        [word, _] if word == "service" => {
+            targets::read_service(&service)?;
+            parameters.push(("service", &service));
         }
-        [word] if word == "service" => return Err("which service? Write NAMESPACE/NAME[:PORT]".to_owned()),
+        [word] if word == "service" => {
+            return Err("which service? Write NAME[:PORT] or NAMESPACE/NAME[:PORT]".to_owned());
+        }
         [to] => {
             targets::read_packet(to)?;
             parameters.push(("to", to));

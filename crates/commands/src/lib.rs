@@ -88,9 +88,10 @@ fn is_command(word: &str) -> bool {
 }
 
 fn unknown_command(word: &str) -> String {
-    let names = || COMMANDS.iter().map(|command| command.name);
-    let all = names().collect::<Vec<_>>().join(", ");
-    let guess = did_you_mean("", word, names());
+    let mut names: Vec<&str> = COMMANDS.iter().map(|command| command.name).chain(["completion"]).collect();
+    names.sort_unstable();
+    let all = names.join(", ");
+    let guess = did_you_mean("", word, names.into_iter());
     let more = if guess.is_empty() { ", see also --help" } else { "" };
     format!("there is no command {word:?}; the commands are {all}{guess}{more}")
 }
@@ -99,7 +100,7 @@ fn run_here(name: &str, words: Vec<String>) -> Outcome {
     let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
         return Err(unknown_command(name));
     };
-    let arguments = Arguments::read(words.into_iter())?;
+    let arguments = Arguments::read(words.into_iter(), command.usage)?;
     if arguments.help {
         print(command.usage)?;
         return Ok(GOOD);

@@ -297,7 +297,7 @@ fn notes(service: &Value, port: &Value) -> String {
         notes.push(format!("affinity {seconds} s"));
     }
     if let Some(count @ 1..) = service["sourceRangeCount"].as_u64() {
-        notes.push(format!("{count} source ranges"));
+        notes.push(format!("{count} source range{}", if count == 1 { "" } else { "s" }));
     }
     notes.join("; ")
 }
@@ -340,6 +340,11 @@ endpoints; check the selector and the pods; affinity 10800 s
 ";
         assert_eq!(text(&services, Form::Table, ""), wanted);
         assert_eq!(text(&[], Form::Table, &nothing(&[])), "No services found.\n");
+        for (count, noted) in [(1, "; 1 source range\n"), (2, "; 2 source ranges\n")] {
+            let mut limited = services.clone();
+            limited[0]["sourceRangeCount"] = json!(count);
+            assert!(text(&limited, Form::Table, "").ends_with(noted));
+        }
         let mut long = services.clone();
         long[0]["portCount"] = json!(60);
         long[0]["externalIPs"] = json!(["192.0.2.1"]);

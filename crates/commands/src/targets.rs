@@ -1,5 +1,6 @@
 //! How people write what they ask about: `udp:10.96.0.10:53`, `node:30080`, `default/web:http`.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -85,6 +86,26 @@ fn mistake(text: &str) -> Option<Mistake<'_>> {
     let host = text.split_once(':').map_or(text, |(host, _)| host);
     let is_name = is_name(host) && host.bytes().any(|c| c.is_ascii_alphabetic());
     is_name.then_some(Mistake::Name(host))
+}
+
+/// Why a text is no address and port, to be added to that; empty if it is not clear.
+pub(crate) fn why_no_socket(text: &str) -> String {
+    if bare(text).parse::<IpAddr>().is_ok() {
+        return format!(": {}", bad_port(""));
+    }
+    match mistake(text) {
+        Some(Mistake::Name(host)) => format!(": {host:?} is a name, and names are not looked up"),
+        Some(Mistake::Other(hint)) => format!(": {hint}"),
+        None => String::new(),
+    }
+}
+
+/// A service as commands take it: without a namespace it is in `default`, as for kubectl.
+pub(crate) fn with_namespace(text: &str) -> Cow<'_, str> {
+    match text.split_once(':').map_or(text, |(name, _)| name) {
+        name if is_name(name) => format!("default/{text}").into(),
+        _ => text.into(),
+    }
 }
 
 fn named(host: &str) -> String {
@@ -273,6 +294,15 @@ mod tests {
         assert_eq!(read_service("default/web"), Ok(Target::Service("default/web".into(), None)));
         let port = Some("http".to_owned());
         assert_eq!(read_service("default/web:http"), Ok(Target::Service("default/web".into(), port)));
+        for (text, full) in [
+            ("web", "default/web"),
+            ("web:http", "default/web:http"),
+            ("a/b", "a/b"),
+            ("a/b:c", "a/b:c"),
+            ("", ""),
+        ] {
+            assert_eq!(with_namespace(text), full);
+        }
         assert!(read_service("web:http").unwrap_err().ends_with("such as default/web:http"));
         for text in ["web", "default/", "a/b/c", "a/b:", "a/<b>", "a/b:c d"] {
             assert!(read_service(text).is_err(), "{text}");

@@ -50,7 +50,7 @@ fn bash() {
     assert_eq!(ask(&["kube-proxy", "completion", "z"]), ["zsh"]);
     let unknown = String::from_utf8(kube_proxy().arg("nope").output().unwrap().stderr).unwrap();
     let commands = unknown.split_once("the commands are ").unwrap().1.split(", see").next().unwrap();
-    assert_eq!(commands.split(", ").count(), 6, "{unknown}");
+    assert_eq!(commands.split(", ").count(), 7, "{unknown}");
     for command in commands.split(", ") {
         assert_eq!(ask(&["kube-proxy", command]), [command]);
     }

@@ -41,7 +41,7 @@ fn wrong_arguments() {
     let namespace = Namespace::new().unwrap();
     for words in COMMANDS {
         for (more, wanted) in [
-            (&["--frm=x"][..], "unknown flag --frm; did you mean --from?"),
+            (&["--agnt=x"][..], "unknown flag --agnt; did you mean --agent?"),
             (&["--agent"], "--agent needs a value"),
             (&["--agent", "nowhere"], "--agent: \"nowhere\" is not ADDRESS:PORT"),
             (&["--metrics-bind-address", "nowhere"], "nowhere"),
@@ -57,7 +57,9 @@ fn wrong_arguments() {
         (&["diff", "--problems"], "--problems is not a flag of this command"),
         (&["bundle", "--watch"], "--watch is not a flag of this command"),
         (&["explain", "10.96.0.1:80", "--force"], "--force is not a flag of this command"),
-        (&["diff", "web"], "\"web\" is not a service; expected NAMESPACE/NAME"),
+        (&["explain", "--frm=x"], "unknown flag --frm; did you mean --from?"),
+        (&["services", "--foo"], "unknown flag --foo; see --help"),
+        (&["diff", "web:80"], "\"web:80\" is not a service; expected NAME or NAMESPACE/NAME"),
         (&["diff", "-o", "xml"], "-o: \"xml\" is not one of"),
         (&["explain", "10.96.0.1:80", "-o", "xml"], "-o: \"xml\" is not one of"),
         (&["check"], "see --help"),
