@@ -1,7 +1,7 @@
 .PHONY: help run test test-vm test-arm64 conformance fuzz bench bench-vm compare check build dist image reproducible release cluster e2e
 
 help: ## Show this list
-	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
+	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 20
 
 run: ## Build a small cluster out of network namespaces and show traffic being steered in it
 	cargo build --release -p pointsman-agent -p pointsman-demo
