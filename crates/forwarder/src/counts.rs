@@ -100,8 +100,9 @@ impl Full {
 
 pub(crate) fn limit_reached(open: usize, port: &Port, limit: usize) -> Option<Full> {
     match () {
-        () if open >= limit => Some(Full::All),
+        // First: such a service must make room by itself, even if there is none for others either.
         () if port.open.load(Ordering::Relaxed) >= limit / 2 => Some(Full::Port),
+        () if open >= limit => Some(Full::All),
         () => None,
     }
 }

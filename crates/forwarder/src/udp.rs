@@ -188,8 +188,12 @@ impl Worker {
         };
         let (reached, remedy) = (full.word(), self.shared.limits.remedy(Protocol::Udp));
         let count = self.shared.counts.of(family, Protocol::Udp);
-        let of = (full == Full::Port).then_some(port);
-        let Some(place) = self.datagrams.flows.dispensable(of, self.now) else {
+        let flows = &self.datagrams.flows;
+        let ended = match full {
+            Full::Port => flows.dispensable(port, self.now),
+            Full::All => flows.of_the_largest(port, self.now),
+        };
+        let Some((place, flow)) = ended.and_then(|place| Some((place, flows.get(place)?))) else {
             count.refuse(Refused::Limit);
             if let Some(count) = self.complaints.limit.note(self.now) {
                 tracing::error!(
@@ -202,8 +206,9 @@ impl Worker {
         count.ended_early.fetch_add(1, Ordering::Relaxed);
         if let Some(count) = self.complaints.crowd.note(self.now) {
             tracing::warn!(
-                service = %port.label, limit, count,
-                "Too many open UDP flows {reached}; ending idle ones early to make room for new clients. {remedy}"
+                service = %flow.port.label, limit, count,
+                "Too many open UDP flows {reached}; ending flows of this service early to make room for new clients. \
+                 {remedy}"
             );
         }
         self.end_flow(place);

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use forwarder::Refused;
 use kernel::netns::privileged_test;
@@ -22,8 +22,12 @@ fn bind(node: &Node, at: SocketAddr) -> UdpSocket {
 }
 
 fn client(node: &Node, number: u16) -> UdpSocket {
+    client_of(node, PORT, number)
+}
+
+fn client_of(node: &Node, port: u16, number: u16) -> UdpSocket {
     let socket = bind(node, (Ipv4Addr::LOCALHOST, CLIENTS + number).into());
-    socket.connect(at_node_port(PORT)).unwrap();
+    socket.connect(at_node_port(port)).unwrap();
     socket
 }
 
@@ -75,6 +79,49 @@ fn flows_leave_ports_to_other_programs() {
         assert!(soon(|| counts.opened.load(Ordering::Relaxed) + refused() == 60));
         assert_eq!(counts.open.load(Ordering::Relaxed), 50, "half for a service");
         assert_eq!(counts.ended_early.load(Ordering::Relaxed) + refused(), 10, "or in the place of others");
+    });
+}
+
+/// The source port of a client's flow, which its endpoint tells.
+fn flow_of(client: &UdpSocket) -> Option<[u8; 2]> {
+    let mut port = [0; 2];
+    (client.send(b"question").is_ok() && client.recv(&mut port).is_ok()).then_some(port)
+}
+
+#[test]
+fn services_with_many_flows_take_none_from_others() {
+    privileged_test(|| {
+        let few = || kernel::sysctl::write("net/ipv4/ip_local_port_range", "40000 40199").unwrap();
+        let mut node = Node::set_up(2, few);
+        let [answering, silent] = [1, 2].map(|last| SocketAddr::new(pod(last), 53));
+        let (endpoint, _unread) = (bind(&node, answering), bind(&node, silent));
+        endpoint.set_read_timeout(None).unwrap();
+        std::thread::spawn(move || {
+            while let Ok((_, from)) = endpoint.recv_from(&mut [0; 16]) {
+                endpoint.send_to(&from.port().to_be_bytes(), from).unwrap();
+            }
+        });
+        // Each twelfth front belongs to the same thread, be they one, two, three or four.
+        for port in PORT..=PORT + 24 {
+            node.serve(Protocol::Udp, port, &[if port == PORT { answering } else { silent }]);
+        }
+        let quiet = [0, 1, 2].map(|number| client(&node, number));
+        let flows = quiet.each_ref().map(|client| flow_of(client).unwrap());
+        let crowds: Vec<UdpSocket> =
+            (0..120).map(|n| client_of(&node, PORT + 12 * (n % 2 + 1), 10 + n)).collect();
+        let crowd = || crowds.iter().for_each(|client| assert_eq!(client.send(b"question").unwrap(), 8));
+        let start = Instant::now();
+        // Long after the quiet ones were answered, which are the only ones by then that were silent for a while.
+        while start.elapsed() < Duration::from_millis(500) {
+            crowd();
+        }
+        let counts = node.forwarder().shared.counts.of(Family::V4, Protocol::Udp);
+        assert!(soon(|| counts.open.load(Ordering::Relaxed) == 100 && counted(&node, Refused::Limit) > 0));
+        for number in 200..210 {
+            assert!(flow_of(&client(&node, number)).is_some(), "a new client, {number}");
+            crowd();
+        }
+        assert_eq!(quiet.each_ref().map(|client| flow_of(client).unwrap()), flows, "they are kept");
     });
 }
 
