@@ -39,10 +39,17 @@ impl Role {
         }
     }
 
-    pub(super) fn setting(self) -> &'static str {
-        match self {
+    /// What to do where it could not be bound.
+    pub(super) fn remedy(self, why: &io::Error) -> String {
+        let setting = match self {
             Role::Probes => "healthzBindAddress (--healthz-bind-address)",
             Role::Pages => "metricsBindAddress (--metrics-bind-address)",
+        };
+        match why.kind() {
+            io::ErrorKind::AddrNotAvailable => {
+                format!("this node does not have the address; change {setting}")
+            }
+            _ => format!("stop the process that holds the port or change {setting}"),
         }
     }
 
@@ -65,12 +72,7 @@ pub struct BindError {
 impl fmt::Display for BindError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let BindError { role, address, source } = self;
-        write!(
-            f,
-            "cannot serve the {} on {address}: {source}; stop the process that holds the port or change {}",
-            role.what(),
-            role.setting()
-        )
+        write!(f, "cannot serve the {} on {address}: {source}; {}", role.what(), role.remedy(source))
     }
 }
 

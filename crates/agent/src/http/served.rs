@@ -161,8 +161,8 @@ async fn bind_patiently(role: Role, address: SocketAddr, refused: impl Fn(&io::E
                 refused(&error);
                 tracing::error!(
                     %address, %error,
-                    "Failed to serve the {}; stop the process that holds the port or change {}; retrying every {} s",
-                    role.what(), role.setting(), BIND_RETRY.as_secs()
+                    "Failed to serve the {}; {}; retrying every {} s",
+                    role.what(), role.remedy(&error), BIND_RETRY.as_secs()
                 );
             }
         }

@@ -65,11 +65,16 @@ fn check_awaited() {
 }
 
 fn fatal() {
-    for (port, setting) in [("10256", "--healthz-bind-address"), ("10249", "--metrics-bind-address")] {
+    for (address, setting, why) in [
+        ("127.0.0.1:10256", "--healthz-bind-address", "stop the process that holds the port"),
+        ("127.0.0.1:10249", "--metrics-bind-address", "stop the process that holds the port"),
+        ("203.0.113.9:10249", "--metrics-bind-address", "this node does not have the address"),
+    ] {
         let (folder, namespace) = (ManifestFolder::create(), Namespace::new().unwrap());
-        let _taken = namespace.run(|| TcpListener::bind(format!("127.0.0.1:{port}"))).unwrap();
+        let _taken = namespace.run(|| TcpListener::bind(address));
         let mut command = Command::new(BINARY.get().unwrap());
         command.arg("--manifests").arg(folder.path()).arg("--bind-address-hard-fail");
+        command.arg(format!("{setting}={address}"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = namespace.run(|| command.spawn()).unwrap();
         let ended = wait_until(SOON, || child.try_wait().unwrap().is_some());
@@ -79,7 +84,7 @@ fn fatal() {
         assert!(ended, "it runs on:\n{text}");
         assert_eq!(output.status.code(), Some(1), "{text}");
         let last = text.lines().last().unwrap_or_default();
-        assert!(last.contains(port) && last.contains(setting), "{text}");
+        assert!([address, setting, why].iter().all(|part| last.contains(part)), "{text}");
         assert_eq!(tables(&namespace), 0, "rules were written");
     }
 }
