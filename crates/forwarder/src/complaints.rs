@@ -1,25 +1,44 @@
-//! What goes wrong for many connections alike is logged now and then, with a count.
+//! What goes wrong for many connections alike is logged now and then, with a count: of all threads together.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Between two lines about the same trouble.
-const INTERVAL: Duration = Duration::from_secs(10);
+pub(crate) const INTERVAL: Duration = Duration::from_secs(60);
+
+/// One for each kind of trouble.
+#[derive(Debug, Default)]
+pub(crate) struct Complaints {
+    pub(crate) descriptors: Complaint,
+    pub(crate) limit: Complaint,
+    pub(crate) crowd: Complaint,
+    pub(crate) endpoints: Complaint,
+    pub(crate) conntrack: Complaint,
+    pub(crate) ports: Complaint,
+    pub(crate) blocked: Complaint,
+    pub(crate) fronts: Complaint,
+    pub(crate) unknown: Complaint,
+}
 
 #[derive(Debug, Default)]
-pub(crate) struct Complaint {
+pub(crate) struct Complaint(Mutex<Said>);
+
+#[derive(Debug, Default)]
+struct Said {
     last: Option<Instant>,
     unsaid: u64,
 }
 
 impl Complaint {
     /// Whether to say it now, and how often it happened since it was said last.
-    pub(crate) fn note(&mut self, now: Instant) -> Option<u64> {
-        self.unsaid += 1;
-        if self.last.is_some_and(|last| now.saturating_duration_since(last) < INTERVAL) {
+    pub(crate) fn note(&self, now: Instant) -> Option<u64> {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        said.unsaid += 1;
+        if said.last.is_some_and(|last| now.saturating_duration_since(last) < INTERVAL) {
             return None;
         }
-        self.last = Some(now);
-        Some(std::mem::take(&mut self.unsaid))
+        said.last = Some(now);
+        Some(std::mem::take(&mut said.unsaid))
     }
 }
 
@@ -29,7 +48,7 @@ mod tests {
 
     #[test]
     fn repeated_trouble_is_said_once_in_a_while() {
-        let (mut complaint, now) = (Complaint::default(), Instant::now());
+        let (complaint, now) = (Complaint::default(), Instant::now());
         assert_eq!(complaint.note(now), Some(1));
         assert_eq!((0..5).filter_map(|_| complaint.note(now)).count(), 0);
         assert_eq!(complaint.note(now + INTERVAL), Some(6));

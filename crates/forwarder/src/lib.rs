@@ -36,6 +36,7 @@ use std::time::{Duration, Instant};
 
 use model::{Pool, Protocol};
 
+use complaints::Complaints;
 use front::Front;
 use worker::{Inbox, Order, Worker};
 
@@ -70,6 +71,7 @@ pub struct Shared {
     pub directory: Arc<Directory>,
     pub counts: Counts,
     pub limits: Limits,
+    complaints: Complaints,
     mark: AtomicU32,
     udp_idle_ms: AtomicU64,
 }
@@ -80,6 +82,7 @@ impl Shared {
             directory: Arc::default(),
             counts: Counts::default(),
             limits,
+            complaints: Complaints::default(),
             mark: AtomicU32::new(0),
             udp_idle_ms: AtomicU64::new(30_000),
         }

@@ -84,7 +84,7 @@ impl Worker {
         let limit = self.shared.limits.of_protocol(Protocol::Tcp);
         if let Some(reached) = limit_reached(self.shared.counts.open(Protocol::Tcp), &port, limit) {
             self.count(front).refuse(Refused::Limit);
-            if let Some(count) = self.complaints.limit.note(self.now) {
+            if let Some(count) = self.shared.complaints.limit.note(self.now) {
                 let (reached, remedy) = (reached.word(), self.shared.limits.remedy(Protocol::Tcp));
                 tracing::error!(
                     service = %port.label, limit, count,
@@ -111,7 +111,7 @@ impl Worker {
     /// It is not known what the client wants.
     fn refuse_unknown(&mut self, front: &Front, client: &OwnedFd, error: &str) {
         self.count(front).refuse(Refused::Unknown);
-        if let Some(count) = self.complaints.unknown.note(self.now) {
+        if let Some(count) = self.shared.complaints.unknown.note(self.now) {
             let called = front.called(client).unwrap_or_else(|_| front.at());
             tracing::warn!(%called, count, error, "Failed to find the service of a connection; resetting it");
         }
@@ -199,7 +199,7 @@ impl Worker {
         let Some(conn) = self.conns.get_mut(index, age) else { return };
         self.shared.counts.of(conn.family, Protocol::Tcp).refuse(why);
         if why == Refused::Endpoints
-            && let Some(count) = self.complaints.endpoints.note(self.now)
+            && let Some(count) = self.shared.complaints.endpoints.note(self.now)
         {
             let tried = conn.dial.as_ref().map_or(0, |dial| dial.tried.len());
             tracing::warn!(
@@ -208,7 +208,7 @@ impl Worker {
             );
         }
         if why == Refused::Ports
-            && let Some(count) = self.complaints.ports.note(self.now)
+            && let Some(count) = self.shared.complaints.ports.note(self.now)
         {
             tracing::error!(
                 service = %conn.port.label, count,
@@ -300,7 +300,7 @@ impl Worker {
                 Some(Stuck::Abandoned) => abandoned.push((index, age)),
                 Some(Stuck::Blocked { by_endpoint }) => {
                     blocked += 1;
-                    if blocked == 1 && self.complaints.blocked.note(self.now).is_some() {
+                    if blocked == 1 && self.shared.complaints.blocked.note(self.now).is_some() {
                         let client = rustix::net::getpeername(&conn.client).ok().flatten();
                         let client = client.and_then(|client| SocketAddr::try_from(client).ok());
                         let who = if by_endpoint { "endpoint" } else { "client" };

@@ -171,7 +171,7 @@ impl Worker {
             Err(error) => error.to_string(),
         };
         self.shared.counts.of(family, Protocol::Udp).refuse(Refused::Unknown);
-        if let Some(count) = self.complaints.conntrack.note(self.now) {
+        if let Some(count) = self.shared.complaints.conntrack.note(self.now) {
             tracing::error!(
                 %family, count, error = why,
                 "Failed to find in conntrack which service UDP clients called; dropping their datagrams"
@@ -195,7 +195,7 @@ impl Worker {
         };
         let Some((place, flow)) = ended.and_then(|place| Some((place, flows.get(place)?))) else {
             count.refuse(Refused::Limit);
-            if let Some(count) = self.complaints.limit.note(self.now) {
+            if let Some(count) = self.shared.complaints.limit.note(self.now) {
                 tracing::error!(
                     service = %port.label, limit, count,
                     "Too many open UDP flows {reached}; dropping datagrams of new clients. {remedy}"
@@ -204,7 +204,7 @@ impl Worker {
             return false;
         };
         count.ended_early.fetch_add(1, Ordering::Relaxed);
-        if let Some(count) = self.complaints.crowd.note(self.now) {
+        if let Some(count) = self.shared.complaints.crowd.note(self.now) {
             tracing::warn!(
                 service = %flow.port.label, limit, count,
                 "Too many open UDP flows {reached}; ending flows of this service early to make room for new clients. \
@@ -253,7 +253,7 @@ impl Worker {
             }
             Err(Errno::AGAIN | Errno::ADDRINUSE) => {
                 count.refuse(Refused::Ports);
-                if let Some(count) = self.complaints.ports.note(self.now) {
+                if let Some(count) = self.shared.complaints.ports.note(self.now) {
                     tracing::error!(
                         service = %port.label, count,
                         "No UDP port of the node is free; dropping datagrams of new clients. {WIDEN_PORT_RANGE}"
@@ -409,9 +409,9 @@ mod tests {
         let front = Front::open(Protocol::Udp, Pool::Cluster, Means::Original(door)).unwrap();
         (0..5).for_each(|_| worker.forward(0, &front, client, b"x"));
         assert_eq!(shared.counts.of(Family::V4, Protocol::Udp).refused(Refused::Unknown), 5);
-        let next = worker.now + Duration::from_secs(10);
+        let next = worker.now + crate::complaints::INTERVAL;
         assert_eq!(
-            worker.complaints.conntrack.note(next),
+            shared.complaints.conntrack.note(next),
             Some(5),
             "the first was said, and this is another"
         );

@@ -11,7 +11,6 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 
 use crate::Shared;
-use crate::complaints::Complaint;
 use crate::conn::Conn;
 use crate::counts::RAISE_OPEN_FILES;
 use crate::front::Front;
@@ -89,23 +88,8 @@ pub(crate) struct Worker {
     /// Accepted, without a descriptor for the way to an endpoint. Nobody else is let in, so the next descriptor helps them.
     pub(crate) waiting: Vec<(u32, u16)>,
     pub(crate) now: Instant,
-    pub(crate) complaints: Complaints,
     /// Tells that the thread has ended.
     done: Option<Sender<()>>,
-}
-
-/// One for each kind of trouble.
-#[derive(Default)]
-pub(crate) struct Complaints {
-    pub(crate) descriptors: Complaint,
-    pub(crate) limit: Complaint,
-    pub(crate) crowd: Complaint,
-    pub(crate) endpoints: Complaint,
-    pub(crate) conntrack: Complaint,
-    pub(crate) ports: Complaint,
-    pub(crate) blocked: Complaint,
-    pub(crate) fronts: Complaint,
-    pub(crate) unknown: Complaint,
 }
 
 impl Worker {
@@ -130,7 +114,6 @@ impl Worker {
             is_closed: false,
             waiting: Vec::new(),
             now: Instant::now(),
-            complaints: Complaints::default(),
             done: None,
         })
     }
@@ -239,7 +222,7 @@ impl Worker {
         let Err(error) = epoll::add(&self.epoll, &front.socket, data(Token::Front(id)), flags) else {
             return;
         };
-        if let Some(count) = self.complaints.fronts.note(self.now) {
+        if let Some(count) = self.shared.complaints.fronts.note(self.now) {
             tracing::error!(at = %front.at(), %error, count, "Failed to wait for clients; they wait, retrying");
         }
         self.unwatched.push(id);
@@ -268,7 +251,7 @@ impl Worker {
 
     /// There are no descriptors left: no connection comes in for a while, and the kernel lets them wait.
     pub(crate) fn pause(&mut self) {
-        if let Some(count) = self.complaints.descriptors.note(self.now) {
+        if let Some(count) = self.shared.complaints.descriptors.note(self.now) {
             tracing::error!(count, "Out of file descriptors; new connections wait. {RAISE_OPEN_FILES}");
         }
         self.set_open(false);
@@ -329,6 +312,7 @@ mod tests {
     use model::{Family, Pool};
 
     use super::*;
+    use crate::complaints::INTERVAL;
     use crate::counts::Refused;
     use crate::front::Means;
 
@@ -352,6 +336,35 @@ mod tests {
     fn front(at: &str) -> Arc<Front> {
         let at = Means::NodePort(at.parse().unwrap());
         Arc::new(Front::open(Protocol::Tcp, Pool::Cluster, at).unwrap())
+    }
+
+    /// Clients wait in the kernel: who is at the door wakes nobody until it is time to try again.
+    #[test]
+    fn a_thread_without_descriptors_sleeps_and_several_say_so_once() {
+        let shared = Arc::new(Shared::new(crate::Limits::of(1024, 0, 28_232)));
+        let mut workers = [0; 2].map(|_| Worker::new(shared.clone(), Inbox::new().unwrap()).unwrap());
+        let at = "127.84.85.5:30003";
+        workers[0].inbox.send(Order::Open(7, Arc::into_inner(front(at)).unwrap()));
+        assert!(workers[0].follow_orders());
+        let _client = TcpStream::connect(at).unwrap();
+        let come = |worker: &Worker| {
+            let (mut events, now) = (Vec::with_capacity(1), Timespec::default());
+            epoll::wait(&worker.epoll, rustix::buffer::spare_capacity(&mut events), Some(&now)).unwrap()
+        };
+        assert_eq!(come(&workers[0]), 1);
+        workers.iter_mut().for_each(Worker::pause);
+        let [worker, _] = &mut workers;
+        assert_eq!(come(worker), 0, "it would be woken again and again");
+        assert_eq!(worker.paused, Some(worker.now + PAUSE));
+        assert_eq!(shared.complaints.descriptors.note(worker.now), None);
+        assert_eq!(
+            shared.complaints.descriptors.note(worker.now + INTERVAL),
+            Some(3),
+            "with those of the other"
+        );
+        worker.now += PAUSE;
+        worker.expire();
+        assert_eq!(come(worker), 1);
     }
 
     #[test]
