@@ -20,19 +20,24 @@ pub struct Limits {
 
 /// No more than this, however many descriptors there are.
 const MOST_TCP: usize = 250_000;
-/// Descriptors for everything else: pipes, parked sockets, the rest of the agent.
-const RESERVED: u64 = 6_144;
+/// Descriptors of pipes, which all threads may have at once.
+const OF_PIPES: u64 = (crate::MOST_THREADS * crate::pipes::DESCRIPTORS) as u64;
+/// Those for the rest of the agent: the apiserver, netlink, probes and health checks.
+const OF_AGENT: u64 = 1_792;
 
 impl Limits {
-    /// A connection takes two descriptors, a flow of UDP one; TCP gets two thirds of them. Listeners take what they may, so
-    /// that probes are answered even if all of this is in use.
+    /// A connection takes two descriptors, a flow of UDP one, and for eight of them one port is kept; TCP gets two thirds.
+    /// What pipes, listeners and the rest of the agent take is left, so that probes are answered even if all of this is in
+    /// use.
     ///
     /// A flow of UDP also takes one of the ports of the namespace, whatever its family and endpoint: Linux gives a socket
     /// that is not bound a port that no other one has. Half of them are left to other programs.
     pub fn of(descriptors: u64, listeners: usize, ports: usize) -> Limits {
-        let reserved = RESERVED.saturating_add(listeners as u64);
-        let share = descriptors.saturating_sub(reserved.min(descriptors / 4 * 3)) / 3;
-        let share = usize::try_from(share).unwrap_or(usize::MAX);
+        let reserved = (OF_PIPES + OF_AGENT).saturating_add(listeners as u64);
+        let free = descriptors.saturating_sub(reserved.min(descriptors / 4 * 3));
+        // Nothing needs more.
+        let free = usize::try_from(free).unwrap_or(usize::MAX).min(1 << 28);
+        let share = free * 8 / 25;
         let udp = share.min((ports / 2).max(1));
         // Descriptors that flows leave, or few more; an eighth of the ports.
         let parked = (share - udp).max(share / 8).min(ports / 8);
@@ -193,10 +198,16 @@ mod tests {
 
     #[test]
     fn limits_fit_the_descriptors() {
-        for descriptors in [64, 1024, 65_536, 1_048_576, u64::MAX] {
-            let Limits { tcp, udp, parked, .. } = Limits::of(descriptors, 0, 28_232);
+        for (descriptors, ports) in [64, 1024, 4_096, 8_192, 16_384, 65_536, 102_912, 1_048_576, u64::MAX]
+            .into_iter()
+            .flat_map(|descriptors| [28_232, 64_512].map(|ports| (descriptors, ports)))
+        {
+            let Limits { tcp, udp, parked, .. } = Limits::of(descriptors, 0, ports);
             assert!(tcp > 0 && udp > 0, "{descriptors}");
-            assert!((2 * tcp + udp + parked) as u64 <= descriptors, "{descriptors}");
+            // A pipe for each way.
+            let pipes = OF_PIPES.min(4 * tcp as u64);
+            let of_agent = (descriptors / 4).min(OF_AGENT);
+            assert!((2 * tcp + udp + parked) as u64 + pipes + of_agent <= descriptors, "{descriptors}");
         }
         assert!(Limits::of(1 << 16, 0, 1 << 16).remedy(Protocol::Tcp).contains("LimitNOFILE"));
         let most = Limits::of(u64::MAX, 0, 28_232);

@@ -15,6 +15,8 @@ const MOST: usize = 512;
 const MOST_STUCK: usize = 256;
 /// So many wait for the next connection.
 const MOST_SPARE: usize = 32;
+/// What all of them take, two each.
+pub(crate) const DESCRIPTORS: usize = 2 * (MOST + MOST_SPARE);
 
 #[derive(Debug)]
 pub(crate) struct Pipe {
