@@ -69,6 +69,8 @@ struct Found {
     compared: u64,
     is_partial: bool,
     is_pending: bool,
+    /// What was being written.
+    changing: u64,
     /// Families that nothing was written of.
     unwritten: Vec<Value>,
     count: u64,
@@ -81,6 +83,7 @@ impl Found {
         self.compared += page["compared"].as_u64().unwrap_or_default();
         self.is_partial |= page["partial"] == true;
         self.is_pending |= page["pending"] == true;
+        self.changing += page["changing"].as_u64().unwrap_or_default();
         let differences = page["differences"].as_array_mut().map(std::mem::take).unwrap_or_default();
         self.count += page["differenceCount"].as_u64().unwrap_or(differences.len() as u64);
         let room = MOST_LISTED.saturating_sub(self.differences.len());
@@ -89,12 +92,13 @@ impl Found {
     }
 
     fn document(&self) -> Value {
-        let Found { compared, is_partial, is_pending, unwritten, count, differences } = self;
+        let Found { compared, is_partial, is_pending, changing, unwritten, count, differences } = self;
         json!({
             "compared": compared,
             "partial": is_partial,
             "unwritten": unwritten,
             "pending": is_pending,
+            "changing": changing,
             "differenceCount": count,
             "differences": differences,
         })
@@ -119,6 +123,13 @@ impl Found {
         for family in self.unwritten.iter().filter_map(Value::as_str) {
             let family = harmless(family, false);
             text.push_str(&format!("{family} was not compared: nothing is programmed there yet\n"));
+        }
+        match self.changing {
+            0 => {}
+            1 => text.push_str("1 place was not compared because it was being written; try again\n"),
+            count => text.push_str(&format!(
+                "{count} places were not compared because they were being written; try again\n"
+            )),
         }
         if self.is_pending {
             text.push_str(
@@ -161,6 +172,10 @@ mod tests {
         assert!(many.ends_with("7 places compared: 5 differences, of which 2 are listed\n"), "{many}");
         let before = found(json!({ "compared": 7, "pending": true }));
         assert!(before.contains("\nA change is waiting to be synced: "), "{before}");
+        let changing = found(json!({ "compared": 7, "changing": 2 }));
+        assert!(
+            changing.ends_with("\n2 places were not compared because they were being written; try again\n")
+        );
         let single = found(json!({ "compared": 7, "unwritten": ["IPv6"] }));
         assert!(single.ends_with("\nIPv6 was not compared: nothing is programmed there yet\n"), "{single}");
         let part = found(json!({ "compared": 7, "partial": true }));

@@ -134,6 +134,7 @@ fn kernel(read: &Read) -> Value {
         Some(Ok(found)) => json!({
             "compared": found.compared,
             "partial": found.is_partial,
+            "changing": found.unsettled,
             "differences": found.differences.iter().map(|one| json!({
                 "place": one.place,
                 "expected": one.expected,

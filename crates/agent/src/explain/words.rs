@@ -291,12 +291,19 @@ fn kernel_lines(lines: &mut Lines, one: &Explanation, read: &Read) {
     match read {
         None => lines.line("Kernel", "not compared: all rules are about to be rewritten"),
         Some(Err(error)) => lines.line("Kernel", format!("not compared: {error}")),
-        Some(Ok(Inspection { compared: 0, .. })) => {
+        Some(Ok(Inspection { compared: 0, unsettled: 0, .. })) => {
             lines.line("Kernel", "not compared: this mode cannot be read back");
         }
         Some(Ok(found)) if found.differences.is_empty() => {
             let part = if found.is_partial { ", which is not all of it" } else { "" };
-            lines.line("Kernel", format!("holds what was written ({} compared{part})", found.compared));
+            let changing = match found.unsettled {
+                0 => String::new(),
+                count => format!("; {count} being written, not compared"),
+            };
+            lines.line(
+                "Kernel",
+                format!("holds what was written ({} compared{part}{changing})", found.compared),
+            );
         }
         Some(Ok(found)) => {
             lines.line(

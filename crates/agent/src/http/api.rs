@@ -21,9 +21,6 @@ use web::answer::{self, Answer};
 use web::guard;
 use web::router::{Router, Slow};
 
-/// Looks that find a difference are repeated: a sync may have come between the plan and the reading.
-const LOOKS: usize = 2;
-
 pub(super) fn api(router: Router, identity: &Identity, context: &Context) -> Router {
     let of_diff = context.clone();
     let router = kept(router, DIFF, identity, move |query| {
@@ -226,9 +223,9 @@ pub(super) async fn explain(
     };
     let request = ExplainRequest { target, from, written, reads_kernel: true, most_endpoints };
     let (mut explanations, mut read) = ask(&request, sync_thread).await?;
-    for _ in 1..LOOKS {
-        let differs = |read: &Read| matches!(read, Some(Ok(found)) if !found.differences.is_empty());
-        if read.iter().any(differs) {
+    for _ in 1..looking::TRIES {
+        let is_unsettled = |read: &Read| matches!(read, Some(Ok(found)) if found.unsettled > 0);
+        if read.iter().any(is_unsettled) {
             (explanations, read) = ask(&request, sync_thread).await?;
         }
     }

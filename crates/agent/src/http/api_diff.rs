@@ -48,6 +48,7 @@ pub(super) async fn diff(query: &str, written: [bool; 2], sync_thread: &Asker) -
         "services": services,
         "compared": total.compared,
         "partial": total.is_partial,
+        "changing": total.unsettled,
         "unwritten": unwritten.map(|family| family.to_string()).collect::<Vec<_>>(),
         "differenceCount": total.difference_count,
         "differences": total.differences.iter().map(|one| json!({
@@ -89,10 +90,20 @@ async fn at_once(
 ) -> Result<bool, Refused> {
     let mut is_done = false;
     for family in Family::BOTH.into_iter().filter(|family| written[family.index()]) {
-        if let Some(look) = sync_thread.inspect_all(family, wanted.cloned()).await.map_err(unanswered)? {
-            is_done = true;
-            total.add(finish(look).await?);
+        let ask = async || sync_thread.inspect_all(family, wanted.cloned()).await.map_err(unanswered);
+        let Some(look) = ask().await? else { continue };
+        is_done = true;
+        let mut found = finish(look).await?;
+        for _ in 1..looking::TRIES {
+            // A further look may be refused because there were many: then what the last one found counts.
+            if found.unsettled > 0
+                && let Ok(Some(look)) = ask().await
+                && let Ok(again) = finish(look).await
+            {
+                found = again;
+            }
         }
+        total.add(found);
     }
     Ok(is_done)
 }

@@ -5,6 +5,9 @@ use dataplane::{Inspection, InspectionError, Look};
 use tokio::sync::Semaphore;
 use tokio::task::JoinError;
 
+/// Looks at what was written meanwhile are repeated: so many in all.
+pub(super) const TRIES: usize = 3;
+
 /// In mode iptables each is a tool that saves whole tables.
 static LOOKS: Semaphore = Semaphore::const_new(1);
 

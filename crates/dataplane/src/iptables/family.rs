@@ -20,6 +20,7 @@ use super::shelf::Shelf;
 use super::state::{Leaves, Place, State, leaves};
 use super::tree::{Chain, Difference};
 use super::watch::Watch;
+use super::writes::Writes;
 use crate::backend::{Committed, RuleCount, SyncError};
 
 pub(super) struct FamilyTables<T> {
@@ -27,6 +28,7 @@ pub(super) struct FamilyTables<T> {
     pub(super) dialect: Dialect,
     pub(super) matches: Matches,
     pub(super) shelf: Shelf,
+    pub(super) writes: Writes,
     state: State,
     watch: Watch,
     /// The last look found nothing to read.
@@ -45,8 +47,9 @@ pub(super) struct Written {
 impl<T: Tables> FamilyTables<T> {
     pub(super) fn new(tables: Option<T>, dialect: Dialect) -> FamilyTables<T> {
         let watch = Watch::new(Instant::now());
-        let (matches, shelf, state) = (Matches::default(), Shelf::default(), State::new());
-        FamilyTables { tables, dialect, matches, shelf, state, watch, is_blind: false, sections: 0 }
+        let (matches, shelf, writes) = (Matches::default(), Shelf::default(), Writes::default());
+        let state = State::new();
+        FamilyTables { tables, dialect, matches, shelf, writes, state, watch, is_blind: false, sections: 0 }
     }
 
     /// Make the tables hold just these services, beside what others have there.
@@ -185,6 +188,7 @@ impl<T: Tables> FamilyTables<T> {
         let Some(tables) = &mut self.tables else { return self.without_tools(script.is_empty()) };
         self.sections = script.sections;
         if !script.is_empty() {
+            self.writes.note(script.text());
             tables.restore(script.text()).map_err(|error| {
                 let line = match &error {
                     ToolError::Refused { line, .. } => *line,

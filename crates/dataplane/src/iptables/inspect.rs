@@ -7,7 +7,7 @@ use std::path::Path;
 
 use kernel::iptables::{Table, Tables, words};
 use kernel::jiffies::Jiffies;
-use model::{Address, Destination, Pool, Protocol};
+use model::{Address, Destination, Pool, Protocol, ServiceKey};
 
 use super::dialect::Dialect;
 use super::family::All;
@@ -20,6 +20,7 @@ use super::service::ServicePort;
 use super::shelf::Shelf;
 use super::state::Place;
 use super::tree::{Chain, Leaf};
+use super::writes::Writes;
 use crate::inspection::{Inspected, Inspection, InspectionError, Look};
 
 /// What is to be found.
@@ -39,7 +40,7 @@ struct Wanted {
 
 pub(super) fn look<T: Tables>(
     tables: &mut T,
-    shelf: &Shelf,
+    (shelf, writes): (&Shelf, &mut Writes),
     dialect: &Dialect,
     inspected: &Inspected<'_>,
 ) -> Look {
@@ -47,9 +48,13 @@ pub(super) fn look<T: Tables>(
     let Some(save) = tables.saver() else {
         return Look::Done(save(tables).map(|saved| wanted.compare(&saved)));
     };
-    let (stamp, shelf) = (tables.stamp(), shelf.clone());
+    let (stamp, shelf, since) = (tables.stamp(), shelf.clone(), writes.since_now());
     Look::Later(Box::new(move || {
-        let mut inspection = shelf.compare(stamp, &save, |saved| wanted.compare(saved))?;
+        let mut inspection = shelf.compare((stamp, since.count), &save, |saved| {
+            let found = wanted.compare(saved);
+            // A rule that is missing does not say in which chain it was.
+            if since.chains().is_empty() { found } else { found.unsettled() }
+        })?;
         let pins = Path::new(pins::FOLDER);
         inspection.pin = wanted.client.and_then(|client| wanted.pins.find(client, pins, Jiffies::now()));
         Ok(inspection)
@@ -59,42 +64,50 @@ pub(super) fn look<T: Tables>(
 /// All chains; `all` is asked when there is time.
 pub(super) fn look_at_all<T: Tables>(
     tables: &mut T,
-    shelf: &Shelf,
+    (shelf, writes): (&Shelf, &mut Writes),
     all: impl FnOnce() -> All + Send + 'static,
 ) -> Look {
     let Some(save) = tables.saver() else {
-        return Look::Done(save(tables).map(|saved| compare_all(&all(), &saved)));
+        return Look::Done(save(tables).map(|saved| compare_all(&all(), &saved, &HashSet::new())));
     };
-    let (stamp, shelf) = (tables.stamp(), shelf.clone());
+    let (stamp, shelf, since) = (tables.stamp(), shelf.clone(), writes.since_now());
     Look::Later(Box::new(move || {
         let all = all();
-        shelf.compare(stamp, &save, |saved| compare_all(&all, saved))
+        shelf.compare((stamp, since.count), &save, |saved| compare_all(&all, saved, &since.chains()))
     }))
 }
 
-fn compare_all(all: &All, saved: &[String; 2]) -> Inspection {
+/// What is in chains that were `written` meanwhile is no difference, whatever it is.
+fn compare_all(all: &All, saved: &[String; 2], written: &HashSet<String>) -> Inspection {
     let mut inspection = Inspection::default();
+    let mut compare =
+        |table: Table, chain: &str, wanted: Option<String>, found, service: Option<&ServiceKey>| {
+            if written.contains(chain) && wanted != found {
+                inspection.unsettled += 1;
+                return;
+            }
+            let before = inspection.differences.len();
+            inspection.compare(|| format!("table {}, chain {chain}", table.name()), wanted, found);
+            inspection.differences[before..].iter_mut().for_each(|one| one.service = service.cloned());
+        };
     for table in Table::BOTH {
         let saved = Saved::read(&saved[table as usize]);
-        let name = table.name();
         for (_, chain, service) in all.chains.iter().filter(|(at, ..)| *at == table) {
             let wanted = || Some(format!("{} rules, as they were written", chain.rules));
             let is_right = saved.holds(&chain.name, &chain.text);
             let found = if is_right { wanted() } else { saved.describe(&chain.name) };
-            let before = inspection.differences.len();
-            inspection.compare(|| format!("table {name}, chain {}", chain.name), wanted(), found);
-            inspection.differences[before..].iter_mut().for_each(|one| one.service.clone_from(service));
+            compare(table, &chain.name, wanted(), found, service.as_ref());
         }
         for (_, hook) in all.hooks.iter().filter(|(at, _)| *at == table) {
             let wanted = Some(hook.words.trim().to_owned());
             let found = wanted.clone().filter(|_| saved.has(hook.chain, &hook.words));
-            inspection.compare(|| format!("table {name}, chain {}", hook.chain), wanted, found);
+            compare(table, hook.chain, wanted, found, None);
         }
         let known: HashSet<&str> = all.chains.iter().map(|(_, chain, _)| chain.name.as_str()).collect();
         let is_strange = |chain: &&&str| all.is_whole && is_service_chain(chain) && !known.contains(**chain);
         for chain in saved.chains.iter().filter(is_strange) {
             let found = Some("a chain that no service has".to_owned());
-            inspection.compare(|| format!("table {name}, chain {chain}"), None, found);
+            compare(table, chain, None, found, None);
         }
     }
     inspection
@@ -228,25 +241,5 @@ fn key_words(key: &Key) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rules_for_one_port_are_recognised() {
-        let at = |text: &str| Some(Key::of(Address::Vip(text.parse().unwrap(), 80), Protocol::Tcp));
-        let cases = [
-            (
-                "-d 10.96.0.1/32 -p tcp -m comment --comment \"a -d b\" -m tcp --dport 80 -j X",
-                at("10.96.0.1"),
-            ),
-            ("-d fd00::1/128 -p tcp -m tcp --dport 80 -j X", at("fd00::1")),
-            ("-p udp -m udp --dport 30000 -j X", Some(Key::of(Address::NodePort(30000), Protocol::Udp))),
-            ("-d 10.96.0.0/20 -j X", None),
-            ("-p tcp -m tcp --dport 80:95 -j X", None),
-            ("! -s 10.0.0.0/8 -d 10.96.0.1/32 -p tcp -m tcp --dport 80 -j X", None),
-        ];
-        for (rule, wanted) in cases {
-            assert_eq!(exact_key(rule), wanted, "{rule}");
-        }
-    }
-}
+#[path = "../../tests/unit/iptables_inspect.rs"]
+mod tests;

@@ -21,6 +21,7 @@ mod shelf;
 mod state;
 mod tree;
 mod watch;
+mod writes;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -208,12 +209,12 @@ impl<T: Tables> Backend for Iptables<T> {
     }
 
     fn inspect(&mut self, family: Family, inspected: &Inspected<'_>) -> Look {
-        let FamilyTables { tables, dialect, shelf, .. } = &mut self.families[family.index()];
+        let FamilyTables { tables, dialect, shelf, writes, .. } = &mut self.families[family.index()];
         // A port that is left out has no rules.
         let owner = inspected.owner.filter(|owner| dialect.lacks.has(owner.port));
         let inspected = &Inspected { owner, ..*inspected };
         match tables {
-            Some(tables) => inspect::look(tables, shelf, dialect, inspected),
+            Some(tables) => inspect::look(tables, (shelf, writes), dialect, inspected),
             None => Look::Done(Ok(Inspection::default())),
         }
     }
@@ -239,7 +240,7 @@ impl<T: Tables> Backend for Iptables<T> {
             all
         };
         Some(match &mut tables.tables {
-            Some(known) => inspect::look_at_all(known, &tables.shelf, all),
+            Some(known) => inspect::look_at_all(known, (&tables.shelf, &mut tables.writes), all),
             None => Look::Done(Ok(Inspection::default())),
         })
     }

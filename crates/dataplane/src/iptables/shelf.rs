@@ -21,23 +21,26 @@ struct Kept {
     text: Result<[String; 2], String>,
     /// From before they were saved.
     stamp: Option<Stamp>,
+    writes: u64,
     saved: Instant,
     /// Saving takes a twentieth of a core at most.
     until: Instant,
 }
 
 impl Shelf {
-    /// Compare with saved tables. Those from before the last write, of which `stamp` tells, do if they do not differ.
+    /// Compare with saved tables. Those from before the last write, of which `stamp` tells, do if they do not differ. A stamp
+    /// of legacy tables says nothing of rules that were replaced by as many: our own writes are counted as well.
     pub(super) fn compare(
         &self,
-        stamp: Option<Stamp>,
+        (stamp, writes): (Option<Stamp>, u64),
         save: &Saver,
         compare: impl Fn(&[String; 2]) -> Inspection,
     ) -> Result<Inspection, InspectionError> {
         let mut kept = self.kept();
         if let Some(known) = kept.as_ref().filter(|known| Instant::now() < known.until) {
             let found = compare(known.text.as_ref().map_err(String::as_str)?);
-            if found.differences.is_empty() || stamp.is_some() && stamp == known.stamp {
+            let is_as_saved = stamp.is_some() && (stamp, writes) == (known.stamp, known.writes);
+            if found.differences.is_empty() && found.unsettled == 0 || is_as_saved {
                 return Ok(found);
             }
             let wait = known.until.saturating_duration_since(Instant::now());
@@ -52,7 +55,7 @@ impl Shelf {
         let text = save(Table::Filter).and_then(|filter| Ok([filter, save(Table::Nat)?]));
         let until = Instant::now() + saved.elapsed() * SHARE;
         let text = text.map_err(|error| error.to_string());
-        let text = &kept.insert(Kept { text, stamp, saved, until }).text;
+        let text = &kept.insert(Kept { text, stamp, writes, saved, until }).text;
         Ok(compare(text.as_ref().map_err(String::as_str)?))
     }
 

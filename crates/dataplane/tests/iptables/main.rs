@@ -8,6 +8,7 @@ mod handover;
 mod inspected;
 mod many;
 mod matches;
+mod meanwhile;
 mod others;
 mod packets;
 mod reconcile;

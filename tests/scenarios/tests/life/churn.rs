@@ -89,16 +89,31 @@ fn churn(carrier: Carrier) {
     });
     let traffic = Traffic::start(&stage, &pairs.collect::<Vec<_>>());
     let rounds = fewer(stage.rig().rounds(100));
+    let mut compared = 0;
     for round in 1..=rounds {
         put_crowd(&stage, round);
+        compared += usize::from(is_compared(&mut stage));
         traffic.go_on(40);
         // A burst, then its end is awaited.
         let arrived = || has_round(&stage, round);
         assert!(round % 5 != 0 || wait_until(SOON, arrived), "round {round} never arrived\n{}", stage.log());
     }
     let connections = traffic.finish();
-    println!("{}: {connections} connections over {rounds} rewrites of 300 services", carrier.name());
+    println!(
+        "{}: {connections} connections over {rounds} rewrites of 300 services, {compared} compared",
+        carrier.name()
+    );
+    assert!(compared > 0, "no comparison was answered");
     assert_no_drift(&stage);
+}
+
+/// Rules are read back while they are written: none is missing or extra because of that. Where it takes long to read them,
+/// it may be refused.
+fn is_compared(stage: &mut Stage) -> bool {
+    let page: Value = serde_json::from_str(&stage.agent().page("/pointsman/v1/diff").unwrap()).unwrap();
+    let is_refused = page["error"].is_string();
+    assert!(is_refused || page["compared"].as_u64() > Some(0) && page["differenceCount"] == 0, "{page:#}");
+    !is_refused
 }
 
 /// The agent must know its own changes from those of others.

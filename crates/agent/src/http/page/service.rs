@@ -175,7 +175,7 @@ fn kernel(html: &mut Html, kernel: &Value) {
     match (&kernel["problem"], list_of(&kernel["differences"]).len()) {
         (Value::String(problem), _) => html.raw("<span class=\"wait\">").text(problem).raw("</span>"),
         (_, 0) if kernel["compared"] == 0 => html.raw("<span class=\"wait\">not compared</span>"),
-        (_, 0) if kernel["partial"] == true => {
+        (_, 0) if kernel["partial"] == true || kernel["changing"].as_u64() > Some(0) => {
             html.raw("<span class=\"good\">as written</span>, as far as compared")
         }
         (_, 0) => html.raw("<span class=\"good\">as written</span>"),
