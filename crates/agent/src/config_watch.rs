@@ -69,7 +69,7 @@ impl ConfigWatch {
 
     /// Judge the file once more, even if its text was judged before; an error if there is nothing to judge.
     pub(crate) fn reread(&mut self) -> Result<Option<ConfigChange>, String> {
-        match std::fs::read_to_string(&self.file.path) {
+        match config::read_file(&self.file.path) {
             Ok(text) if text.trim().is_empty() => Err("it is empty".into()),
             Ok(_) => {
                 self.seen.clear();
@@ -91,7 +91,7 @@ impl ConfigWatch {
 
     /// A file that is gone or empty is about to be written, or says nothing.
     fn judge(&mut self) -> Option<ConfigChange> {
-        let text = match std::fs::read_to_string(&self.file.path) {
+        let text = match config::read_file(&self.file.path) {
             Ok(text) => text,
             Err(error) => {
                 self.miss(&error);

@@ -1,6 +1,8 @@
 //! A configuration file into a [`Configuration`]: every wrong field is an error, every unknown one a warning.
 
 use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use serde_saphyr::{DuplicateKeyPolicy, Error};
@@ -37,8 +39,25 @@ pub(crate) fn load(path: &Path, text: &str) -> Result<Loaded, String> {
 }
 
 pub(crate) fn read_text(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path)
-        .map_err(|error| format!("--config: {} cannot be read: {error}", path.display()))
+    read_file(path).map_err(|error| format!("--config: {} cannot be read: {error}", path.display()))
+}
+
+/// As much as a ConfigMap may hold.
+const LARGEST_FILE: u64 = 1 << 20;
+
+/// The text of a configuration file.
+pub fn read_file(path: &Path) -> io::Result<String> {
+    let kind = fs::metadata(path)?.file_type();
+    // A pipe may wait for a writer forever, and can be read only once; a device may never end.
+    if !kind.is_file() && !kind.is_dir() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    let read = File::open(path)?.take(LARGEST_FILE + 1).read_to_end(&mut bytes)?;
+    if read as u64 > LARGEST_FILE {
+        return Err(io::Error::other(format!("it is larger than {} MiB", LARGEST_FILE >> 20)));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
 pub(super) fn read(text: &str) -> Result<Loaded, String> {

@@ -37,7 +37,7 @@ pub use configuration::{ClientConnection, Configuration, Conntrack, DetectLocalN
 pub use default_mode::DefaultMode;
 pub use differences::{Difference, differences};
 pub use duration::parse as parse_duration;
-pub use file::ConfigFile;
+pub use file::{ConfigFile, read_file};
 pub use gates::{FeatureGates, OF_A_PROXY};
 pub use logging::{FlushFrequency, Logging, Modules, Quantity, Stream};
 pub use model::Mode;

@@ -142,6 +142,17 @@ fn what_cannot_be_used_is_reported_once_with_its_file() {
 }
 
 #[test]
+fn a_file_that_grew_too_large_changes_nothing() {
+    let mount = Mount::create("large");
+    let mut watch = judging(&mount.file());
+    mount.publish("2", &" ".repeat(2 << 20));
+    assert!(watch.judge().is_none() && watch.is_missing);
+    assert_eq!(watch.reread().err().as_deref(), Some("it is larger than 1 MiB"));
+    mount.publish("3", &text("oomScoreAdj: 5\n"));
+    assert!(matches!(watch.judge(), Some(ConfigChange::Usable(_))));
+}
+
+#[test]
 fn other_words_for_the_same_settings_are_no_change() {
     let mount = Mount::create("same");
     let mut watch = judging(&mount.file());

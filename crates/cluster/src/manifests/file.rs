@@ -1,7 +1,7 @@
 //! One manifest file: read within limits, decoded document by document, remembered by keys and hashes only.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read};
 use std::path::Path;
@@ -153,14 +153,20 @@ fn parts(format: Format, text: &str) -> Box<dyn Iterator<Item = Document<'_>> + 
     }
 }
 
-fn read_all(path: &Path) -> io::Result<String> {
-    let file = File::open(path)?;
-    let mut text = String::new();
-    let read = file.take(LARGEST_FILE + 1).read_to_string(&mut text)?;
-    if read as u64 > LARGEST_FILE {
-        return Err(io::Error::other(format!("larger than {} MiB", LARGEST_FILE >> 20)));
+pub(super) fn read_all(path: &Path) -> io::Result<String> {
+    let metadata = fs::metadata(path)?;
+    // A pipe may wait for a writer forever, and a device may never end.
+    if !metadata.is_file() && !metadata.is_dir() {
+        return Err(io::Error::other("not a regular file"));
     }
-    Ok(text)
+    let too_large = || Err(io::Error::other(format!("larger than {} MiB", LARGEST_FILE >> 20)));
+    if metadata.len() > LARGEST_FILE {
+        return too_large();
+    }
+    let mut text = String::new();
+    // It may grow meanwhile, and some file systems do not say how large it is.
+    let read = File::open(path)?.take(LARGEST_FILE + 1).read_to_string(&mut text)?;
+    if read as u64 > LARGEST_FILE { too_large() } else { Ok(text) }
 }
 
 /// A file that changed just now may change again without its stamp telling: clocks of file systems are coarse.

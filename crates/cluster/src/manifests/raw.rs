@@ -1,10 +1,10 @@
 //! Documents as they are written, for those who look at what nobody reads: misspelt names.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::file::read_all;
 use super::folder;
 use super::split::documents;
 use super::yaml;
@@ -24,7 +24,7 @@ pub fn raw_documents(path: &Path) -> Vec<RawDocument> {
     let (listing, _) = folder::list(path);
     let mut found = Vec::new();
     for (file, _) in &listing.files {
-        let Ok(text) = fs::read_to_string(file) else { continue };
+        let Ok(text) = read_all(file) else { continue };
         let is_json = file.extension().is_some_and(|end| end == "json");
         match is_json {
             true => add(&mut found, file, 1, serde_json::from_str(&text).ok()),

@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
-use cluster::manifests::{Loaded, ManifestError, ManifestProblem, ManifestSource, ManifestWatch};
+use cluster::manifests::{
+    Loaded, ManifestError, ManifestProblem, ManifestSource, ManifestWatch, raw_documents,
+};
 use cluster::{ClusterState, ObjectChange, Update};
 use proptest::prelude::*;
 

@@ -16,6 +16,24 @@ fn a_missing_path_is_one_clear_error() {
 }
 
 #[test]
+fn what_is_too_large_or_never_ends_is_refused_at_once() {
+    let folder = Folder::new();
+    let path = folder.0.join("image.yaml");
+    fs::File::create(&path).unwrap().set_len(10 << 30).unwrap();
+    folder.write("a.yaml", service("a", 1));
+    let followed = Followed::new(&folder.0);
+    assert_eq!(followed.ports(), expected([("a", 1)]));
+    let problem = format!("{}: cannot be read (larger than 256 MiB)", path.display());
+    assert!(followed.problems[0].starts_with(&problem), "{:?}", followed.problems);
+    assert_eq!(raw_documents(&folder.0).len(), 1);
+    for device in ["/dev/zero", "/dev/null"].map(Path::new) {
+        let problems = ManifestSource::new(device).load().unwrap().problems;
+        assert!(problems[0].to_string().contains(" cannot be read (not a regular file)"), "{problems:?}");
+        assert_eq!(raw_documents(device), []);
+    }
+}
+
+#[test]
 fn everything_in_the_folder_is_read_and_nothing_else() {
     let folder = Folder::new();
     folder.write("a.yaml", service("a", 1));

@@ -4,7 +4,9 @@ mod fields;
 mod services;
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use cluster::manifests::{Consequence, ManifestSource, raw_documents};
@@ -44,15 +46,21 @@ fn examine(words: &[String], node: Option<&str>) -> Result<(Vec<String>, Counts)
     let (mut findings, mut services) = (Vec::new(), BTreeSet::new());
     let mut state = ClusterState::default();
     for word in words {
-        match word.as_str() {
-            "-" => {
-                let piped = Piped::read()?;
-                let found = load(&piped.0, &mut state, &mut services)?;
-                let shown = piped.0.display().to_string();
-                findings.extend(found.into_iter().map(|line| line.replace(&shown, "-")));
+        let piped = match word.as_str() {
+            "-" => Piped::read("the pipe", std::io::stdin())?,
+            // Such as <(kubectl get ...) of a shell.
+            path if is_pipe(path) => {
+                let pipe = File::open(path).map_err(|error| format!("cannot open {path}: {error}"))?;
+                Piped::read(path, pipe)?
             }
-            path => findings.extend(load(Path::new(path), &mut state, &mut services)?),
-        }
+            path => {
+                findings.extend(load(Path::new(path), &mut state, &mut services)?);
+                continue;
+            }
+        };
+        let found = load(&piped.0, &mut state, &mut services)?;
+        let shown = piped.0.display().to_string();
+        findings.extend(found.into_iter().map(|line| line.replace(&shown, word)));
     }
     findings.extend(services::problems(&state, node));
     findings.extend(services::orphans(&state, &services));
@@ -93,16 +101,20 @@ const LONGEST_PIPE: u64 = 256 << 20;
 /// What a pipe says, in a file until it is checked.
 struct Piped(PathBuf);
 
+fn is_pipe(path: &str) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
+}
+
 impl Piped {
-    fn read() -> Result<Piped, String> {
-        let mut text = String::new();
-        let mut pipe = std::io::stdin().take(LONGEST_PIPE + 1);
-        pipe.read_to_string(&mut text).map_err(|error| format!("cannot read the pipe: {error}"))?;
-        if text.len() as u64 > LONGEST_PIPE {
-            return Err(format!("the pipe has more than {} MiB; check it in parts", LONGEST_PIPE >> 20));
+    fn read(name: &str, pipe: impl Read) -> Result<Piped, String> {
+        let mut bytes = Vec::new();
+        let read = pipe.take(LONGEST_PIPE + 1).read_to_end(&mut bytes);
+        if read.map_err(|error| format!("cannot read {name}: {error}"))? as u64 > LONGEST_PIPE {
+            return Err(format!("{name} has more than {} MiB; check it in parts", LONGEST_PIPE >> 20));
         }
+        let text = String::from_utf8(bytes).map_err(|_| format!("cannot read {name}: it is not UTF-8"))?;
         if text.trim().is_empty() {
-            return Err("the pipe is empty; did the command before it fail?".to_owned());
+            return Err(format!("{name} is empty; did the command before it fail?"));
         }
         let is_json = text.trim_start().starts_with('{');
         let name =
@@ -136,6 +148,26 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         let shown = path.display().to_string();
         examined.unwrap().0.into_iter().map(|line| line.replace(&shown, "FILE")).collect()
+    }
+
+    #[test]
+    fn devices_are_refused_and_pipes_are_read() {
+        let examined = |path: &str| examine(&[path.to_owned()], None).unwrap().0;
+        assert_eq!(examined("/dev/zero"), ["/dev/zero: cannot be read (not a regular file)"]);
+        let pipe = std::env::temp_dir().join(format!("kube-proxy-check-pipe-{}", std::process::id()));
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let shown = pipe.display().to_string();
+        let writer = {
+            let pipe = pipe.clone();
+            std::thread::spawn(move || {
+                std::fs::write(pipe, format!("# piped\n{SERVICE}\n---\nkind: [")).unwrap()
+            })
+        };
+        let said = examined(&shown);
+        writer.join().unwrap();
+        std::fs::remove_file(&pipe).unwrap();
+        assert!(said[0].starts_with(&shown) && said[0].contains(": document 2: "), "{said:?}");
+        assert!(said[1].starts_with("Service default/web: "), "{said:?}");
     }
 
     const SERVICE: &str = "{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}}";

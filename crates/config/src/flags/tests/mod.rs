@@ -323,6 +323,22 @@ fn errors_of_a_file_come_with_those_of_the_flags() {
 }
 
 #[test]
+fn a_file_that_never_ends_is_refused() {
+    let message = given(&["--config=/dev/zero"]).unwrap_err();
+    assert_eq!(message, "--config: /dev/zero cannot be read: it is not a regular file");
+    let file = ConfigFile::with("mode: nftables\n#");
+    let text = std::fs::read_to_string(&file.0).unwrap();
+    let padded = |size: usize| {
+        std::fs::write(&file.0, format!("{text}{}", " ".repeat(size - text.len()))).unwrap();
+    };
+    padded(1 << 20);
+    assert!(given(&[&file.flag()]).is_ok());
+    padded((1 << 20) + 1);
+    let message = given(&[&file.flag()]).unwrap_err();
+    assert!(message.ends_with(" cannot be read: it is larger than 1 MiB"), "{message}");
+}
+
+#[test]
 fn orders() {
     let command = |arguments: &[&str]| given(arguments).unwrap().command;
     assert!(matches!(
