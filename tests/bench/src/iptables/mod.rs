@@ -22,6 +22,8 @@ use bench_support::variant::ToolVariant;
 const MOST_OF_UPSTREAM_WITH_NFT: u32 = 3_000;
 /// Services at which limits are judged.
 const JUDGED: u32 = 10_000;
+/// Of the search alone: tracking and translating costs the same in any layout, and how much of the whole that is depends
+/// on the processor more than on the rules.
 const PACKET_RATIO: f64 = 0.2;
 const NFT_LOAD_S: f64 = 60.0;
 
@@ -119,11 +121,11 @@ pub(crate) fn judge(results: &IptablesResults) -> Vec<Limit> {
         .filter(|packet| packet.scope.services == JUDGED && packet.scope.variant == ToolVariant::Legacy);
     let packet = |packet: &PacketResult| Limit {
         what: format!(
-            "{JUDGED} services, iptables-legacy: what rules add to a first packet, against the yardstick"
+            "{JUDGED} services, iptables-legacy: the search for a first packet, against the yardstick"
         ),
-        measured: format!("{:.3}", packet.measured.of_rules()),
+        measured: format!("{:.3}", packet.measured.of_search()),
         limit: format!("at most {PACKET_RATIO}"),
-        kept: packet.measured.of_rules() <= PACKET_RATIO,
+        kept: packet.measured.of_search() <= PACKET_RATIO,
     };
     let loads =
         results.loads.iter().filter(|load| load.services == JUDGED && load.variant == ToolVariant::Nft);
