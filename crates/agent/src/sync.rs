@@ -377,6 +377,7 @@ impl SyncLoop {
         }
         if synced.full {
             kernel::memory::give_back();
+            kernel::memory::forget_start();
         }
     }
 
