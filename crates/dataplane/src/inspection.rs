@@ -124,14 +124,6 @@ impl Inspection {
         self.differences.extend(other.differences.into_iter().take(room));
     }
 
-    /// The same where it was being written meanwhile, so that no difference counts.
-    pub(crate) fn unsettled(self) -> Inspection {
-        let Inspection { compared, is_partial, difference_count, unsettled, pin, .. } = self;
-        let unsettled = unsettled + difference_count;
-        let compared = compared.saturating_sub(difference_count);
-        Inspection { compared, is_partial, unsettled, pin, ..Inspection::default() }
-    }
-
     /// Note one thing, by words that are equal where the kernel is as it should be.
     pub(crate) fn compare(
         &mut self,

@@ -294,11 +294,14 @@ fn kernel_lines(lines: &mut Lines, one: &Explanation, read: &Read) {
         Some(Ok(Inspection { compared: 0, unsettled: 0, .. })) => {
             lines.line("Kernel", "not compared: this mode cannot be read back");
         }
+        Some(Ok(found)) if found.compared == 0 && found.differences.is_empty() => {
+            lines.line("Kernel", "not compared: its rules were being written; try again");
+        }
         Some(Ok(found)) if found.differences.is_empty() => {
             let part = if found.is_partial { ", which is not all of it" } else { "" };
             let changing = match found.unsettled {
                 0 => String::new(),
-                count => format!("; {count} being written, not compared"),
+                count => format!("; {count} skipped because they were being written"),
             };
             lines.line(
                 "Kernel",

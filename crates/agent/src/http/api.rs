@@ -225,8 +225,12 @@ pub(super) async fn explain(
     let (mut explanations, mut read) = ask(&request, sync_thread).await?;
     for _ in 1..looking::TRIES {
         let is_unsettled = |read: &Read| matches!(read, Some(Ok(found)) if found.unsettled > 0);
-        if read.iter().any(is_unsettled) {
-            (explanations, read) = ask(&request, sync_thread).await?;
+        // A further look may be refused because there were many: then what the last one found counts.
+        if read.iter().any(is_unsettled)
+            && let Ok(again) = ask(&request, sync_thread).await
+            && again.1.iter().flatten().all(Result::is_ok)
+        {
+            (explanations, read) = again;
         }
     }
     match explanations.unwritten.first() {

@@ -96,12 +96,12 @@ async fn at_once(
         let mut found = finish(look).await?;
         for _ in 1..looking::TRIES {
             // A further look may be refused because there were many: then what the last one found counts.
-            if found.unsettled > 0
-                && let Ok(Some(look)) = ask().await
-                && let Ok(again) = finish(look).await
-            {
-                found = again;
+            if found.unsettled == 0 {
+                break;
             }
+            let Ok(Some(look)) = ask().await else { break };
+            let Ok(again) = finish(look).await else { break };
+            found = again;
         }
         total.add(found);
     }

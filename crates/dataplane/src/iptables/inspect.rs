@@ -46,15 +46,12 @@ pub(super) fn look<T: Tables>(
 ) -> Look {
     let wanted = Wanted::new(dialect, inspected);
     let Some(save) = tables.saver() else {
-        return Look::Done(save(tables).map(|saved| wanted.compare(&saved)));
+        return Look::Done(save(tables).map(|saved| wanted.compare(&saved, &HashSet::new())));
     };
     let (stamp, shelf, since) = (tables.stamp(), shelf.clone(), writes.since_now());
     Look::Later(Box::new(move || {
-        let mut inspection = shelf.compare((stamp, since.count), &save, |saved| {
-            let found = wanted.compare(saved);
-            // A rule that is missing does not say in which chain it was.
-            if since.chains().is_empty() { found } else { found.unsettled() }
-        })?;
+        let compare = |saved: &_| wanted.compare(saved, &since.chains());
+        let mut inspection = shelf.compare((stamp, since.count), &save, compare)?;
         let pins = Path::new(pins::FOLDER);
         inspection.pin = wanted.client.and_then(|client| wanted.pins.find(client, pins, Jiffies::now()));
         Ok(inspection)
@@ -158,8 +155,17 @@ impl Wanted {
         });
     }
 
-    fn compare(&self, saved: &[String; 2]) -> Inspection {
+    /// What is in chains that were `written` meanwhile is no difference, nor a rule that is missing if there are any: it does
+    /// not say in which chain it was.
+    fn compare(&self, saved: &[String; 2], written: &HashSet<String>) -> Inspection {
         let mut inspection = Inspection::default();
+        let is_written =
+            |chain: Option<&str>| chain.map_or(!written.is_empty(), |chain| written.contains(chain));
+        let mut compare =
+            |chain: Option<&str>, place: &dyn Fn() -> String, wanted, found| match wanted != found {
+                true if is_written(chain) => inspection.unsettled += 1,
+                _ => inspection.compare(place, wanted, found),
+            };
         for table in Table::BOTH {
             let saved = Saved::read(&saved[table as usize]);
             let name = table.name();
@@ -169,22 +175,19 @@ impl Wanted {
                 let there = at.map(|at| found.swap_remove(at));
                 let place = || format!("{} -t {name}, a rule for{}", self.family, key_words(key));
                 let wanted = Some(wanted.trim().to_owned());
-                inspection.compare(place, wanted.clone(), wanted.filter(|_| there.is_some()));
+                compare(None, &place, wanted.clone(), wanted.filter(|_| there.is_some()));
             }
             for (key, chain, rule) in found {
                 let place =
                     || format!("{} -t {name}, chain {chain}, a rule for{}", self.family, key_words(&key));
-                inspection.compare(place, None, Some(rule.to_owned()));
+                compare(Some(chain), &place, None, Some(rule.to_owned()));
             }
             for (_, chain) in self.chains.iter().filter(|(at, _)| *at == table) {
                 let is_right = saved.holds(&chain.name, &chain.text);
                 let wanted = || Some(format!("{} rules, as they were written", chain.rules));
                 let found = if is_right { wanted() } else { saved.describe(&chain.name) };
-                inspection.compare(
-                    || format!("{} -t {name}, chain {}", self.family, chain.name),
-                    wanted(),
-                    found,
-                );
+                let place = || format!("{} -t {name}, chain {}", self.family, chain.name);
+                compare(Some(&chain.name), &place, wanted(), found);
             }
             if table == Table::Filter {
                 let mut rest = String::new();
@@ -194,7 +197,7 @@ impl Wanted {
                     || format!("{} -t {name}, a rule for the other ports of {}", self.family, self.ip);
                 let there = |is_there: bool| is_there.then(|| rest.trim().to_owned());
                 let is_found = saved.ours().any(|(_, rule)| is_same(&rest, rule));
-                inspection.compare(place, there(self.is_live), there(is_found));
+                compare(None, &place, there(self.is_live), there(is_found));
             }
         }
         inspection

@@ -138,3 +138,12 @@ fn an_address_that_is_written_meanwhile_does_not_differ() {
     let after = found(world.explain("10.96.0.1:80"));
     assert!(after.compared > 0 && after.differences.is_empty() && after.unsettled == 0, "{after:?}");
 }
+
+#[test]
+fn damage_at_an_address_is_a_difference_while_others_are_written() {
+    let mut world = World::new();
+    world.shared.empty_chain("default/sticky:http cluster IP");
+    let look = world.explain("10.96.0.5:80");
+    world.change("default/plain", &MANY);
+    assert_eq!(found(look).difference_count, 1);
+}
