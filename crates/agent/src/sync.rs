@@ -377,7 +377,6 @@ impl SyncLoop {
         }
         if synced.full {
             kernel::memory::give_back();
-            kernel::memory::forget_start();
         }
     }
 
@@ -459,6 +458,7 @@ impl SyncLoop {
         let Some(FirstSync { remove_leftovers, tell_drift }) = self.first_sync.take() else { return };
         remove_leftovers();
         self.reconciler.backend().watch(tell_drift);
+        kernel::memory::forget_start();
     }
 }
 

@@ -29,7 +29,7 @@ pub fn give_back() {
 
 /// Unmap the program's code and constants; what is used next is mapped again from the page cache. The kernel maps a file in
 /// pieces far larger than what is called: after a start megabytes stay mapped that only the start needed, count as used, and
-/// are slow to be reclaimed. Breakpoints that a debugger has set are lost.
+/// are slow to be reclaimed. To be called once: breakpoints and probes that somebody has set in the program are lost.
 pub fn forget_start() {
     // SAFETY: the callback has the type that is asked for, keeps nothing of what it is given, and needs no data.
     unsafe {
@@ -67,11 +67,25 @@ unsafe extern "C" fn forget_program(
 
 #[cfg(test)]
 mod tests {
-    /// Of files, which is what is mapped of the program.
+    /// What is mapped of the program's own file.
     fn mapped_kib() -> u64 {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        let line = status.lines().find(|line| line.starts_with("RssFile:")).unwrap();
-        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+        let program = std::env::current_exe().unwrap();
+        let mappings = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut is_own = false;
+        let mut sum = 0;
+        for line in mappings.lines() {
+            match line.strip_prefix("Rss:") {
+                Some(size) if is_own => {
+                    sum += size.split_whitespace().next().unwrap().parse::<u64>().unwrap();
+                }
+                // The first line of a mapping begins with its address.
+                None if !line.split(' ').next().unwrap().ends_with(':') => {
+                    is_own = line.ends_with(program.to_str().unwrap());
+                }
+                _ => {}
+            }
+        }
+        sum
     }
 
     #[test]
