@@ -103,7 +103,8 @@ pub(crate) fn why_no_socket(text: &str) -> String {
 /// A service as commands take it: without a namespace it is in `default`, as for kubectl.
 pub(crate) fn with_namespace(text: &str) -> Cow<'_, str> {
     match text.split_once(':').map_or(text, |(name, _)| name) {
-        name if is_name(name) => format!("default/{text}").into(),
+        // Names of services have no dots, addresses have.
+        name if is_name(name) && !name.contains('.') => format!("default/{text}").into(),
         _ => text.into(),
     }
 }
@@ -297,6 +298,7 @@ mod tests {
         for (text, full) in [
             ("web", "default/web"),
             ("web:http", "default/web:http"),
+            ("10.96.0.10:53", "10.96.0.10:53"),
             ("a/b", "a/b"),
             ("a/b:c", "a/b:c"),
             ("", ""),

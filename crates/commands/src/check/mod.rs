@@ -114,7 +114,7 @@ impl Piped {
         }
         let text = String::from_utf8(bytes).map_err(|_| format!("cannot read {name}: it is not UTF-8"))?;
         if text.trim().is_empty() {
-            return Err(format!("{name} is empty; did the command before it fail?"));
+            return Err(format!("{name} is empty; did the command that writes to it fail?"));
         }
         let is_json = text.trim_start().starts_with('{');
         let name =

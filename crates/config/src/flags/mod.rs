@@ -215,9 +215,8 @@ fn command(
     }
     if orders.cleanup || orders.cleanup_and_wait {
         if orders.init_only {
-            return Err(vec![
-                "--init-only sets the node up for an agent and --cleanup removes its rules; give one".into(),
-            ]);
+            let problem = "--init-only prepares the node for an agent and cannot be combined with a clean-up, which removes the rules";
+            return Err(vec![problem.into()]);
         }
         return Ok(Command::Cleanup { is_awaited: orders.cleanup_and_wait });
     }

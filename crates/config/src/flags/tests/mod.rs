@@ -351,7 +351,7 @@ fn orders() {
     assert!(matches!(command(&["--init-only", "--proxy-mode=ipvs"]), Command::InitOnly(_)));
     assert!(given(&["--cleanup", "--nonsense"]).is_err());
     for cleanup in ["--cleanup", "--cleanup-and-wait"] {
-        assert!(given(&["--init-only", cleanup]).unwrap_err().contains("give one"), "{cleanup}");
+        assert!(given(&["--init-only", cleanup]).unwrap_err().contains("cannot be combined"), "{cleanup}");
     }
     for help in ["--help", "-h"] {
         assert!(matches!(command(&[help, "--nonsense"]), Command::Print(text) if text == super::help()));
