@@ -24,7 +24,7 @@ const MOST_OF_UPSTREAM_WITH_NFT: u32 = 3_000;
 const JUDGED: u32 = 10_000;
 /// Of the search alone: tracking and translating costs the same in any layout, and how much of the whole that is depends
 /// on the processor more than on the rules.
-const PACKET_RATIO: f64 = 0.2;
+const PACKET_RATIO: f64 = 0.16;
 const NFT_LOAD_S: f64 = 60.0;
 
 #[derive(Debug, Default, Serialize)]
