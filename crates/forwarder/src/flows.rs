@@ -121,11 +121,20 @@ impl Flows {
         self.unneeded(self.of_ports.1.get(&name(port))?, now)
     }
 
-    /// The flow to end for a new one of this port where those of all ports are too many. It is one of the ports that have the
-    /// most, so that the crowd of one service costs those with few clients nothing: one that nobody is likely to need, else
-    /// one of this port if it has many as well, else the longest silent of the largest port, until this one has as many.
+    /// The flow to end for a new one of this port where those of all ports are too many: one of its own that was silent for
+    /// long, else one of any port that was never answered and is, so that junk makes room for junk. Then it is one of the
+    /// ports that have the most, so that the crowd of one service costs those with few clients nothing: one that nobody is
+    /// likely to need, else one of this port if it has many as well, else the longest silent of the largest port, until this
+    /// one has as many.
     pub(crate) fn of_the_largest(&self, port: &Arc<Port>, now: Instant) -> Option<Place> {
-        let own = self.of_ports.1.get(&name(port)).map_or(0, |own| own.count);
+        let own = self.of_ports.1.get(&name(port));
+        let [never_answered, _] = self.all.1;
+        let idle =
+            own.and_then(|own| self.idle(own, now)).or_else(|| self.silent_for(never_answered, LONG, now));
+        if idle.is_some() {
+            return idle;
+        }
+        let own = own.map_or(0, |own| own.count);
         let (most, largest) = *self.by_size.last()?;
         let are_many = |count: usize| count > own && count > most / 2;
         let large = self.by_size.iter().rev().take_while(|(count, _)| are_many(*count)).take(ASKED);
@@ -141,14 +150,18 @@ impl Flows {
     }
 
     fn unneeded(&self, port: &Own, now: Instant) -> Option<Place> {
+        let [_, answered] = port.silent;
+        self.idle(port, now).or_else(|| self.silent_for(answered, SHORT, now))
+    }
+
+    fn idle(&self, port: &Own, now: Instant) -> Option<Place> {
         let [unanswered, answered] = port.silent;
-        let silent_for = |queue: Queue, least: Duration| {
-            let found = self.first(queue);
-            found.filter(|(_, used)| now.saturating_duration_since(*used) >= least).map(|(place, _)| place)
-        };
-        silent_for(answered, LONG)
-            .or_else(|| silent_for(unanswered, LONG))
-            .or_else(|| silent_for(answered, SHORT))
+        self.silent_for(answered, LONG, now).or_else(|| self.silent_for(unanswered, LONG, now))
+    }
+
+    fn silent_for(&self, queue: Queue, least: Duration, now: Instant) -> Option<Place> {
+        let found = self.first(queue);
+        found.filter(|(_, used)| now.saturating_duration_since(*used) >= least).map(|(place, _)| place)
     }
 
     fn longest_silent_in(&self, silent: &Silent) -> Option<(Place, Instant)> {
@@ -238,7 +251,7 @@ mod tests {
         assert_eq!(flows.dispensable(&other, start + LONG), Some(later));
         assert_eq!(flows.longest_silent(), Some((waiting, start)));
         assert!(flows.remove(waiting).is_some() && flows.remove(waiting).is_none());
-        assert_eq!(flows.of_the_largest(&port(), start + LONG), Some(late), "the port has more");
+        assert_eq!(flows.of_the_largest(&port(), start + LONG), Some(later), "nobody answers it");
         for place in [later, late, early] {
             flows.remove(place).unwrap();
         }
@@ -281,11 +294,32 @@ mod tests {
         }
         flows.use_now(of_crowd[2], true, soon);
         assert_eq!(flows.of_the_largest(&crowd, soon), None);
+        assert_eq!(flows.of_the_largest(&quiet, soon), Some(of_quiet), "its own before any in use");
+        flows.use_now(of_quiet, false, soon);
         let ended = flows.of_the_largest(&quiet, soon).unwrap();
         assert!([&of_flood[..], &of_crowd].concat().contains(&ended), "it has few, and keeps them");
-        let again = add(&mut flows, &quiet, 12, soon);
-        assert_eq!(flows.of_the_largest(&quiet, soon), Some(of_quiet), "its own before any in use");
-        flows.remove(of_quiet).unwrap();
-        flows.remove(again).unwrap();
+    }
+
+    /// Each of the ports has a share of its own, but what they get is what they leave.
+    #[test]
+    fn junk_for_many_ports_ends_no_flow_in_use() {
+        let (mut flows, start) = (Flows::default(), Instant::now());
+        let (busy, junk, new) = (port(), [(); 10].map(|()| port()), port());
+        let of_busy: Vec<Place> = (1..=40).map(|client| add(&mut flows, &busy, client, start)).collect();
+        let of_junk = || junk.iter().cycle().take(60);
+        for (port, client) in of_junk().zip(100..) {
+            add(&mut flows, port, client, start);
+        }
+        let mut now = start + LONG;
+        for (port, client) in of_junk().chain([&new]).zip(1_000..) {
+            for place in &of_busy {
+                flows.use_now(*place, true, now);
+            }
+            now += SHORT + SHORT;
+            let ended = flows.of_the_largest(port, now).unwrap();
+            assert!(!of_busy.contains(&ended), "{client}");
+            flows.remove(ended).unwrap();
+            add(&mut flows, port, client, now);
+        }
     }
 }
