@@ -75,6 +75,11 @@ impl Port {
         self.offer().pools[pool as usize].binary_search(&endpoint).is_ok()
     }
 
+    /// Whether there is no endpoint to lead clients to.
+    pub(crate) fn is_empty(&self, pool: Pool) -> bool {
+        self.offer().pools[pool as usize].is_empty()
+    }
+
     /// The endpoint for a new connection of this client, none of those that were `tried`.
     pub fn pick(&self, pool: Pool, client: IpAddr, tried: &[SocketAddr], now: Instant) -> Option<SocketAddr> {
         let offer = self.offer();

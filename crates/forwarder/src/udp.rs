@@ -50,6 +50,12 @@ fn tells_of_refusal(error: Errno) -> bool {
     )
 }
 
+/// Where a new flow finds room.
+enum Room {
+    Free,
+    InPlaceOf(Place, Full),
+}
+
 pub(crate) struct Datagrams {
     flows: Flows,
     parked: Parked,
@@ -180,31 +186,37 @@ impl Worker {
         None
     }
 
-    /// Whether there is room for one more flow of this port, be it in the place of one that nobody is likely to need.
-    fn make_room(&mut self, family: Family, port: &Arc<Port>) -> bool {
+    /// Where there is room for one more flow of this port.
+    fn find_room(&self, family: Family, port: &Arc<Port>) -> Option<Room> {
         let limit = self.shared.limits.of_protocol(Protocol::Udp);
         let Some(full) = limit_reached(self.shared.counts.open(Protocol::Udp), port, limit) else {
-            return true;
+            return Some(Room::Free);
         };
-        let (reached, remedy) = (full.word(), self.shared.limits.remedy(Protocol::Udp));
-        let count = self.shared.counts.of(family, Protocol::Udp);
-        let flows = &self.datagrams.flows;
         let ended = match full {
-            Full::Port => flows.dispensable(port, self.now),
-            Full::All => flows.of_the_largest(port, self.now),
+            Full::Port => self.datagrams.flows.dispensable(port, self.now),
+            Full::All => self.datagrams.flows.of_the_largest(port, self.now),
         };
-        let Some((place, flow)) = ended.and_then(|place| Some((place, flows.get(place)?))) else {
-            count.refuse(Refused::Limit);
-            if let Some(count) = self.shared.complaints.limit.note(self.now) {
-                tracing::error!(
-                    service = %port.label, limit, count,
-                    "Too many open UDP flows {reached}; dropping datagrams of new clients. {remedy}"
-                );
-            }
-            return false;
-        };
-        count.ended_early.fetch_add(1, Ordering::Relaxed);
+        if let Some(place) = ended {
+            return Some(Room::InPlaceOf(place, full));
+        }
+        self.shared.counts.of(family, Protocol::Udp).refuse(Refused::Limit);
+        if let Some(count) = self.shared.complaints.limit.note(self.now) {
+            let (reached, remedy) = (full.word(), self.shared.limits.remedy(Protocol::Udp));
+            tracing::error!(
+                service = %port.label, limit, count,
+                "Too many open UDP flows {reached}; dropping datagrams of new clients. {remedy}"
+            );
+        }
+        None
+    }
+
+    /// End a flow in whose place a new one of this family begins.
+    fn end_early(&mut self, place: Place, full: Full, family: Family) {
+        let Some(flow) = self.datagrams.flows.get(place) else { return };
+        self.shared.counts.of(family, Protocol::Udp).ended_early.fetch_add(1, Ordering::Relaxed);
         if let Some(count) = self.shared.complaints.crowd.note(self.now) {
+            let limit = self.shared.limits.of_protocol(Protocol::Udp);
+            let (reached, remedy) = (full.word(), self.shared.limits.remedy(Protocol::Udp));
             tracing::warn!(
                 service = %flow.port.label, limit, count,
                 "Too many open UDP flows {reached}; ending flows of this service early to make room for new clients. \
@@ -212,7 +224,11 @@ impl Worker {
             );
         }
         self.end_flow(place);
-        true
+    }
+
+    fn refuse_client(&mut self, front: &Front, client: SocketAddr, why: Refused) {
+        self.shared.counts.of(front.family, Protocol::Udp).refuse(why);
+        self.datagrams.messages.refuse(front.at(), client, self.now);
     }
 
     fn begin_flow(&mut self, id: u32, front: &Front, client: SocketAddr) -> Option<Place> {
@@ -228,22 +244,21 @@ impl Worker {
             }
             Means::NodePort(at) => (at, directory.find_node_port(front.family, Protocol::Udp, at.port())),
         };
-        let count = self.shared.counts.of(front.family, Protocol::Udp);
         let Some((port, pool)) = meant else {
-            count.refuse(Refused::Unknown);
-            self.datagrams.messages.refuse(front.at(), client, self.now);
+            self.refuse_client(front, client, Refused::Unknown);
             return None;
         };
-        if !self.make_room(front.family, &port) {
+        // No flow ends for a client that gets none, and no client is pinned that finds no room.
+        let Some(pool) = pool.filter(|pool| !port.is_empty(*pool)) else {
+            self.refuse_client(front, client, Refused::Endpoints);
             return None;
-        }
+        };
+        let room = self.find_room(front.family, &port)?;
+        let Some(endpoint) = port.pick(pool, client.ip(), &[], self.now) else {
+            self.refuse_client(front, client, Refused::Endpoints);
+            return None;
+        };
         let count = self.shared.counts.of(front.family, Protocol::Udp);
-        let picked = pool.and_then(|pool| Some((pool, port.pick(pool, client.ip(), &[], self.now)?)));
-        let Some((pool, endpoint)) = picked else {
-            count.refuse(Refused::Endpoints);
-            self.datagrams.messages.refuse(front.at(), client, self.now);
-            return None;
-        };
         let socket = match sockets::dial_datagrams(endpoint, self.shared.mark()) {
             Ok(socket) => socket,
             Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
@@ -267,6 +282,10 @@ impl Worker {
                 return None;
             }
         };
+        if let Room::InPlaceOf(place, full) = room {
+            self.end_early(place, full, front.family);
+        }
+        let count = self.shared.counts.of(front.family, Protocol::Udp);
         count.open.fetch_add(1, Ordering::Relaxed);
         count.opened.fetch_add(1, Ordering::Relaxed);
         port.open.fetch_add(1, Ordering::Relaxed);

@@ -125,6 +125,36 @@ fn services_with_many_flows_take_none_from_others() {
     });
 }
 
+#[test]
+fn no_flow_ends_for_a_client_that_gets_none() {
+    privileged_test(|| {
+        let mut node = with_few_ports();
+        for number in 0..50 {
+            assert!(is_answered(&client(&node, number)), "{number}");
+        }
+        let shared = node.forwarder().shared.clone();
+        let counts = || {
+            let counts = shared.counts.of(Family::V4, Protocol::Udp);
+            (counts.open.load(Ordering::Relaxed), counts.ended_early.load(Ordering::Relaxed))
+        };
+        assert_eq!(counts(), (50, 0), "half for a service");
+        // No route leads there.
+        let nowhere = SocketAddr::from(([192, 0, 2, 1], 53));
+        for endpoints in [&[][..], &[nowhere]] {
+            node.serve(Protocol::Udp, PORT, endpoints);
+            let (before, start) = (counted(&node, Refused::Endpoints), Instant::now());
+            let others = [100, 101, 102].map(|number| client(&node, number));
+            // Long after the others were answered, so that any of them could go.
+            while start.elapsed() < Duration::from_millis(300) {
+                // Some hear that they are refused.
+                others.iter().for_each(|client| drop(client.send(b"question")));
+            }
+            assert!(soon(|| counted(&node, Refused::Endpoints) > before));
+            assert_eq!(counts(), (50, 0), "{endpoints:?}");
+        }
+    });
+}
+
 /// As the node's DNS clients do: each asks once, from a port of its own.
 #[test]
 fn clients_that_were_answered_make_room_for_others() {
