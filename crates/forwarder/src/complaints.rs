@@ -6,15 +6,17 @@ use std::time::{Duration, Instant};
 /// Between two lines about the same trouble.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(60);
 
-/// One for each kind of trouble.
+/// One for each kind of trouble, and for each protocol where its remedy is another.
 #[derive(Debug, Default)]
 pub(crate) struct Complaints {
     pub(crate) descriptors: Complaint,
-    pub(crate) limit: Complaint,
+    pub(crate) tcp_limit: Complaint,
+    pub(crate) udp_limit: Complaint,
     pub(crate) crowd: Complaint,
     pub(crate) endpoints: Complaint,
     pub(crate) conntrack: Complaint,
-    pub(crate) ports: Complaint,
+    pub(crate) tcp_ports: Complaint,
+    pub(crate) udp_ports: Complaint,
     pub(crate) blocked: Complaint,
     pub(crate) fronts: Complaint,
     pub(crate) unknown: Complaint,

@@ -97,7 +97,7 @@ pub(crate) enum Full {
 impl Full {
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Full::All => "in all",
+            Full::All => "in total",
             Full::Port => "of one service port, which may have half of the limit",
         }
     }
@@ -115,7 +115,7 @@ pub(crate) fn limit_reached(open: usize, port: &Port, limit: usize) -> Option<Fu
 /// Why a client was turned away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Too many are open, in all or of one service port.
+    /// Too many are open, in total or of one service port.
     Limit,
     /// No descriptors left.
     Descriptors,

@@ -84,7 +84,7 @@ impl Worker {
         let limit = self.shared.limits.of_protocol(Protocol::Tcp);
         if let Some(reached) = limit_reached(self.shared.counts.open(Protocol::Tcp), &port, limit) {
             self.count(front).refuse(Refused::Limit);
-            if let Some(count) = self.shared.complaints.limit.note(self.now) {
+            if let Some(count) = self.shared.complaints.tcp_limit.note(self.now) {
                 let (reached, remedy) = (reached.word(), self.shared.limits.remedy(Protocol::Tcp));
                 tracing::error!(
                     service = %port.label, limit, count,
@@ -208,7 +208,7 @@ impl Worker {
             );
         }
         if why == Refused::Ports
-            && let Some(count) = self.shared.complaints.ports.note(self.now)
+            && let Some(count) = self.shared.complaints.tcp_ports.note(self.now)
         {
             tracing::error!(
                 service = %conn.port.label, count,

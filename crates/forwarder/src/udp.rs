@@ -200,7 +200,7 @@ impl Worker {
             return Some(Room::InPlaceOf(place, full));
         }
         self.shared.counts.of(family, Protocol::Udp).refuse(Refused::Limit);
-        if let Some(count) = self.shared.complaints.limit.note(self.now) {
+        if let Some(count) = self.shared.complaints.udp_limit.note(self.now) {
             let (reached, remedy) = (full.word(), self.shared.limits.remedy(Protocol::Udp));
             tracing::error!(
                 service = %port.label, limit, count,
@@ -268,7 +268,7 @@ impl Worker {
             }
             Err(Errno::AGAIN | Errno::ADDRINUSE) => {
                 count.refuse(Refused::Ports);
-                if let Some(count) = self.shared.complaints.ports.note(self.now) {
+                if let Some(count) = self.shared.complaints.udp_ports.note(self.now) {
                     tracing::error!(
                         service = %port.label, count,
                         "No UDP port of the node is free; dropping datagrams of new clients. {WIDEN_PORT_RANGE}"
@@ -434,5 +434,18 @@ mod tests {
             Some(5),
             "the first was said, and this is another"
         );
+    }
+
+    #[test]
+    fn what_tcp_lacks_is_not_said_of_flows() {
+        let shared = Arc::new(Shared::new(crate::Limits::of(1024, 0, 28_232)));
+        let worker = Worker::new(shared.clone(), Inbox::new().unwrap()).unwrap();
+        let port = Arc::new(Port::new("default/dns".into(), Arc::default(), Arc::default()));
+        port.open.store(shared.limits.udp, Ordering::Relaxed);
+        let (complaints, next) = (&shared.complaints, worker.now + crate::complaints::INTERVAL);
+        assert_eq!(complaints.tcp_limit.note(worker.now), Some(1));
+        assert!(worker.find_room(Family::V4, &port).is_none());
+        assert_eq!(complaints.udp_limit.note(worker.now), None, "it has been said");
+        assert_eq!((complaints.udp_limit.note(next), complaints.tcp_limit.note(next)), (Some(2), Some(1)));
     }
 }
