@@ -47,7 +47,7 @@ pub fn set_verbosity(text: &str) -> Result<String, String> {
 
 fn level(text: &str) -> Result<u32, String> {
     let level = text.trim().parse().ok().filter(|level| i32::try_from(*level).is_ok());
-    level.ok_or_else(|| format!("the level must be a whole number from 0, not {text:?}"))
+    level.ok_or_else(|| format!("the level must be a whole number, 0 or more, not {text:?}"))
 }
 
 /// Write what is held back; before the process ends.

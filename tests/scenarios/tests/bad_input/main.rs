@@ -240,7 +240,7 @@ fn flags() {
         "\"eth0\"",
         "--proxy-mode: \"ipsv\" is not a proxy mode; use nftables, iptables, ipvs or userspace; did you mean ipvs?",
         "--masquerade-all: \"perhaps\" is neither true nor false",
-        "--v: must be a whole number from 0, not loud",
+        "--v: must be a whole number, 0 or more, not loud",
     ]);
     assert_eq!(ended.lines.len(), 10, "one line an error: {:#?}", ended.lines);
     assert!(ended.lines.iter().all(|line| line.starts_with("kube-proxy: ")), "{:#?}", ended.lines);
@@ -296,7 +296,7 @@ fn config_file() {
     );
     ended.assert_words(&[
         "config.conf: oomScoreAdj: must be a whole number from -1000 to 1000",
-        "config.conf: conntrack.min: must be a whole number from 0",
+        "config.conf: conntrack.min: must be a whole number, 0 or more",
         "config.conf: metricsBindAddress: \"here\" is not an address such as 0.0.0.0:10249",
     ]);
     assert_eq!(ended.lines.len(), 3, "one line an error: {:#?}", ended.lines);

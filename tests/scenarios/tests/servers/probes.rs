@@ -74,7 +74,8 @@ fn awaiting() {
     assert!(wait_until(SOON, || site.agent.probe("/readyz") == Some(503)), "{}", site.agent.log());
     let body = site.get(PROBES, "/readyz").json();
     assert_eq!(body["ready"], false);
-    assert!(body["awaiting"][0].as_str().unwrap().contains("first list"), "{body}");
+    let awaited = body["awaiting"][0].as_str().unwrap();
+    assert!(awaited.contains("manifests without errors") && awaited.contains("broken.yaml:1:7"), "{body}");
     let body = site.get(PROBES, "/healthz").json();
     assert_eq!(
         keys(&body),
