@@ -171,7 +171,7 @@ mod tests {
             };
             judge(&results).iter().map(|limit| limit.kept).collect::<Vec<_>>()
         };
-        assert_eq!(kept(20.0, 60.0), [true, true]);
-        assert_eq!(kept(20.1, 60.1), [false, false]);
+        assert_eq!(kept(16.0, 60.0), [true, true]);
+        assert_eq!(kept(16.1, 60.1), [false, false]);
     }
 }
