@@ -354,7 +354,7 @@ mod tests {
         assert_eq!(come(&workers[0]), 1);
         workers.iter_mut().for_each(Worker::pause);
         let [worker, _] = &mut workers;
-        assert_eq!(come(worker), 0, "it would be woken again and again");
+        assert_eq!(come(worker), 0, "it would be woken without end");
         assert_eq!(worker.paused, Some(worker.now + PAUSE));
         assert_eq!(shared.complaints.descriptors.note(worker.now), None);
         assert_eq!(

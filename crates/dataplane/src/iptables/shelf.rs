@@ -1,5 +1,5 @@
 //! Tables that were saved for a question, kept for further ones. Saving takes a second where there are thousands of services,
-//! and whoever may ask, may ask again and again.
+//! and whoever may ask, may ask often.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
